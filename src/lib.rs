@@ -1,0 +1,7 @@
+//! Retake.
+
+pub mod disk;
+pub mod images;
+pub mod model;
+pub mod store;
+pub mod tracker;

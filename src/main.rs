@@ -1,0 +1,3 @@
+//! The `retake` command.
+
+fn main() {}

@@ -1,0 +1,21 @@
+//! The values and rules of Retake: ids, references, iterations, events, and the fold from events to a session.
+//!
+//! Everything here is a pure function of what it is given, so every rule can be tested without a disk or a clock.
+//!
+//! Never known here: the time of day, files, sled, async, how anything is encoded on disk or shown to people.
+
+pub mod event;
+pub mod hash;
+pub mod id;
+pub mod iteration;
+pub mod reference;
+pub mod session;
+pub mod time;
+
+pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, Loss};
+pub use hash::Hash;
+pub use id::{IterationId, SessionId};
+pub use iteration::{Cost, ImageRef, Invalid, Iteration, Lora, Outcome, OutcomeStatus, Recipe, Seed};
+pub use reference::{Position, Reference, SessionChoice};
+pub use session::{Annotation, Head, IterationState, Refusal, Session, Summary};
+pub use time::Timestamp;

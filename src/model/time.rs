@@ -1,0 +1,106 @@
+//! A point in time as Retake writes it: UTC, whole milliseconds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// UTC with milliseconds, shown as `2025-12-11T14:45:22.456Z`.
+///
+/// Years 1 to 9999 only, so that every timestamp has a four-digit year and a day that fits a session id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// The text is not a time we understand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a time such as 2025-12-11T14:45:22.456Z")]
+pub struct NotATime(String);
+
+impl Timestamp {
+    /// The time that many milliseconds after 1970-01-01T00:00:00Z, or none outside the years 1 to 9999.
+    pub fn from_millis(millis: i64) -> Option<Timestamp> {
+        let time = DateTime::<Utc>::from_timestamp_millis(millis)?;
+        (1..=9999).contains(&time.year()).then_some(Timestamp(millis))
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z.
+    pub fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// The UTC day it falls on.
+    pub fn day(self) -> NaiveDate {
+        self.to_chrono().date_naive()
+    }
+
+    /// The same time that many milliseconds later (earlier when negative), kept inside the years 1 to 9999.
+    #[must_use]
+    pub fn plus_millis(self, millis: i64) -> Timestamp {
+        Timestamp::from_millis(self.0.saturating_add(millis)).unwrap_or(self)
+    }
+
+    fn to_chrono(self) -> DateTime<Utc> {
+        // The constructor checked the range; the epoch is never reached.
+        DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+}
+
+impl From<DateTime<Utc>> for Timestamp {
+    fn from(time: DateTime<Utc>) -> Timestamp {
+        Timestamp::from_millis(time.timestamp_millis()).unwrap_or(Timestamp(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_chrono().to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = NotATime;
+
+    /// Reads RFC 3339 with any offset; finer digits than milliseconds are dropped.
+    fn from_str(text: &str) -> Result<Timestamp, NotATime> {
+        DateTime::parse_from_rfc3339(text)
+            .ok()
+            .and_then(|time| Timestamp::from_millis(time.timestamp_millis()))
+            .ok_or_else(|| NotATime(text.chars().take(60).collect()))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_milliseconds_and_z() {
+        let shown = |text: &str| text.parse::<Timestamp>().unwrap().to_string();
+        assert_eq!(shown("2025-12-11T14:45:22.456Z"), "2025-12-11T14:45:22.456Z");
+        assert_eq!(shown("2025-12-11T14:45:22Z"), "2025-12-11T14:45:22.000Z");
+        assert_eq!(shown("2025-12-11T14:45:22.456999+02:00"), "2025-12-11T12:45:22.456Z");
+        assert_eq!(shown("1969-12-31T23:59:59.999Z"), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn refuses_what_is_no_time() {
+        for text in ["", "yesterday", "2025-12-11", "2025-13-11T00:00:00Z", "+12025-12-11T00:00:00Z"] {
+            assert!(text.parse::<Timestamp>().is_err(), "{text:?}");
+        }
+        assert_eq!(Timestamp::from_millis(i64::MAX), None);
+    }
+}

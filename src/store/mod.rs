@@ -1,0 +1,363 @@
+//! The append-only log: two copies of every event, each able to restore the other.
+//!
+//! An append is acknowledged when the [journal](journal) is synced; [sled](database) follows behind and answers every
+//! question. `docs/format.md` draws the bytes and says what is promised. The interface is small and knows no engine:
+//! [append](Store::append) a batch with expectations, read a [session](Store::events), [page](Store::page) by recency,
+//! [follow](Store::follow) what is new.
+//!
+//! Never known here: pictures, people's words for errors, sockets, async.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use chrono::NaiveDate;
+use serde::{Deserialize, Serialize};
+
+use crate::disk::Disk;
+use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+
+/// What to append, all or nothing.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The session it goes to.
+    pub target: Target,
+    /// How many iterations the caller believes the session has; refused when it has another number.
+    pub expected_iterations: Option<u32>,
+    /// When it happens.
+    pub at: Timestamp,
+    /// Who does it.
+    pub actor: Actor,
+    /// The idempotency key: a second batch with the same key changes nothing and gets the first one's answer.
+    pub key: String,
+    /// What happens, in this order.
+    pub drafts: Vec<Draft>,
+}
+
+/// The session a batch goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A new session of that day; its number is given out in the same write.
+    New(NaiveDate),
+    /// This one.
+    Existing(SessionId),
+}
+
+/// What an append came to. By the time it is returned it is on the disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ack {
+    /// The session as it stands (for a repeated key: as it stands now).
+    pub head: Head,
+    /// The index of the iteration that the batch recorded.
+    pub index: Option<u32>,
+    /// Whether this key had been seen before, so that nothing was written now.
+    pub repeated: bool,
+}
+
+/// Which sessions a page shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    /// All of them.
+    #[default]
+    All,
+    /// Those not archived.
+    Active,
+    /// Those archived.
+    Archived,
+}
+
+/// The order of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Last modified first.
+    #[default]
+    Recent,
+    /// Last modified last.
+    Oldest,
+}
+
+/// A place in the recency order: last modification, then id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// When the session was last modified.
+    pub modified: Timestamp,
+    /// The session.
+    pub id: SessionId,
+}
+
+/// How many sessions there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// All sessions that have an iteration.
+    pub sessions: u64,
+    /// Those of them that are archived.
+    pub archived: u64,
+    /// All events.
+    pub events: u64,
+}
+
+/// What can go wrong in the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The session does not take it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Another process has the workspace open.
+    #[error("the workspace is in use by another process: {0}")]
+    InUse(PathBuf),
+    /// The workspace was written by a newer version.
+    #[error("the workspace has format {found}, and this version reads up to {known}: {path}")]
+    NewerFormat {
+        /// Its format.
+        found: u32,
+        /// What we know.
+        known: u32,
+        /// The file that says so.
+        path: PathBuf,
+    },
+    /// The disk said no.
+    #[error("cannot {action}: {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system answered.
+        source: std::io::Error,
+    },
+    /// sled said no, and rebuilding it did not help.
+    #[error("the database failed: {0}")]
+    Database(String),
+    /// A batch that no caller may build.
+    #[error("{0}")]
+    Misuse(&'static str),
+}
+
+/// How much of each event to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Everything.
+    Full,
+    /// Without `parameters` that are kept in a file of their own, which can be large.
+    Brief,
+}
+
+/// A session's events with what is wrong with them.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    /// Every event that can be read, in order.
+    pub events: Vec<Event>,
+    /// What is wrong: empty when the chain holds in both copies.
+    pub faults: Vec<Fault>,
+}
+
+/// Something wrong at one place of a session's chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The place.
+    pub seq: u32,
+    /// What is wrong there.
+    pub kind: FaultKind,
+}
+
+/// What can be wrong at one place of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The event is gone from both copies.
+    Missing,
+    /// The event names another predecessor than the one there is.
+    Unlinked,
+    /// The database's copy is missing or does not match its hash.
+    DatabaseCopy,
+    /// The journal's copy is missing or does not match its hash.
+    JournalCopy,
+    /// A long text of the event is missing or does not match its hash.
+    Text,
+}
+
+/// What a check of the whole store found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// Sessions checked.
+    pub sessions: u64,
+    /// Events checked.
+    pub events: u64,
+    /// Bytes of journal read.
+    pub journal_bytes: u64,
+    /// What is wrong, each in one line; empty when both copies are whole and agree.
+    pub problems: Vec<String>,
+}
+
+/// What a recovery did, kept as `report.json` beside what it set aside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// The directory under `quarantine/` that holds what was set aside.
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// What was noticed.
+    pub causes: Vec<String>,
+    /// How many events are gone from every copy.
+    pub lost_events: u64,
+    /// Where they were, as far as is known.
+    pub losses: Vec<SessionLoss>,
+    /// Events put back into the journal from the database.
+    pub restored_to_journal: u64,
+    /// What was set aside, as paths below the workspace.
+    pub quarantined: Vec<String>,
+    /// All of it in a sentence.
+    pub message: String,
+}
+
+/// Events that are gone from every copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionLoss {
+    /// The session, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The places in its chain.
+    pub seqs: Vec<u32>,
+    /// The iterations among them, where it is known.
+    pub iterations: Vec<u32>,
+    /// The latest time before the gap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Timestamp>,
+    /// The earliest time after the gap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Timestamp>,
+}
+
+/// How to open a store.
+#[derive(Clone)]
+pub struct Options {
+    /// The time, for reports and names in quarantine.
+    pub now: Timestamp,
+    /// Told how far long work has come.
+    pub progress: Option<Progress>,
+    /// The file system.
+    pub disk: Disk,
+}
+
+/// Told how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
+pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
+
+/// An open store. Cheap to share; every call may come from any thread.
+pub struct Store {}
+
+#[expect(clippy::todo, unused_variables, reason = "outline")]
+impl Store {
+    /// Opens the store of the workspace in `dir`, making it when there is none, and recovering what is damaged.
+    pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
+        todo!()
+    }
+
+    /// Appends a batch. When this returns, what was acknowledged is on the disk.
+    pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
+        todo!()
+    }
+
+    /// Where a session stands; none when it was never started.
+    pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
+        todo!()
+    }
+
+    /// All events of a session, in order; empty when it was never started.
+    pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
+        todo!()
+    }
+
+    /// The next `limit` sessions after that place in that order.
+    pub fn page(
+        &self,
+        status: Status,
+        order: Order,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Summary>>, Error> {
+        todo!()
+    }
+
+    /// How many sessions and events there are.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        todo!()
+    }
+
+    /// The iterations that came from this one, in any session.
+    pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
+        todo!()
+    }
+
+    /// The next `limit` session ids after that one, ordered by day and number, including those whose iterations were all lost.
+    pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
+        todo!()
+    }
+
+    /// New events from now on, in the order they were acknowledged.
+    pub fn follow(&self) -> Receiver<Arc<Event>> {
+        todo!()
+    }
+
+    /// A session's events checked in both copies.
+    pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
+        todo!()
+    }
+
+    /// The exact bytes of every record of a session, in order, for an export.
+    pub fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
+        todo!()
+    }
+
+    /// The long texts a record names, by hash.
+    pub fn texts_of(&self, record: &[u8]) -> Vec<Hash> {
+        todo!()
+    }
+
+    /// A long text; none when it is missing or damaged.
+    pub fn text(&self, hash: Hash) -> Option<String> {
+        todo!()
+    }
+
+    /// Puts a long text back, for an import. Durable when it returns.
+    pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
+        todo!()
+    }
+
+    /// Appends records as they were exported, keeping ids, times and hashes. Records that are here already are skipped;
+    /// one that differs from what is here, or does not follow it, is refused. Returns how many were new.
+    pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
+        todo!()
+    }
+
+    /// Checks every byte of both copies.
+    pub fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error> {
+        todo!()
+    }
+
+    /// Rebuilds what [`verify`](Store::verify) finds wrong, each copy from the other. None when nothing was wrong.
+    pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
+        todo!()
+    }
+
+    /// Recoveries whose report nobody has read yet, oldest first.
+    pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
+        todo!()
+    }
+
+    /// Every recovery this workspace has been through, oldest first.
+    pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
+        todo!()
+    }
+
+    /// Marks all recoveries as read.
+    pub fn mark_recoveries_read(&self) -> Result<(), Error> {
+        todo!()
+    }
+
+    /// Ends cleanly: everything acknowledged is in both copies and synced. Dropping does the same, silently.
+    pub fn close(self) -> Result<(), Error> {
+        todo!()
+    }
+}
