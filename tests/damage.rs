@@ -96,15 +96,6 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-pub(crate) fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(fs::copy(entry.path(), target).unwrap()) }
-    }
-}
-
 /// Opening again changes nothing more, nothing is wrong any more, and new work goes on with ids of its own.
 fn check_afterwards(dir: &Path, ever: &BTreeSet<SessionId>, what: &str) {
     let store = open_small(dir);
