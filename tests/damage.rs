@@ -1,5 +1,14 @@
 //! Damaged bytes: whatever is done to the files of a workspace, it opens; with one copy hit nothing is lost, with both
 //! hit the loss is named.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may stop anywhere"
+)]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! The store against a model of it: random commands, reopening and crashing anywhere, must come to the same as a plain
 //! list in memory.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod support;
 
