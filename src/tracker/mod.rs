@@ -1,1 +1,98 @@
-//! The use cases.
+//! The use cases: what can be asked of a workspace, one verb a file, in the words of the contract.
+//!
+//! Every verb takes a request and gives a view; both are plain values that go through JSON unchanged, so the command
+//! line, the MCP server and the gallery differ in words only, and a verb can be asked of another process. What goes
+//! wrong is one [`Error`] that says what happened, to which thing, and what to do.
+//!
+//! Never known here: how anything is printed, any protocol, sockets, async, the time of day other than through [`Clock`].
+
+mod annotate;
+mod archive;
+mod audit;
+mod error;
+mod export;
+mod get;
+mod image;
+mod import;
+mod iterations;
+mod list;
+mod record;
+mod row;
+mod status;
+mod verify;
+
+pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
+pub use archive::ArchiveRequest;
+pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
+pub use export::{ExportReport, ExportRequest};
+pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
+pub use image::{ImageBytes, ImageRequest, ImageView};
+pub use import::{ImportProblem, ImportReport};
+pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
+pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
+pub use record::{ImageData, ImageFile, ImageInput, RecordRequest, Recorded};
+pub use row::SessionRow;
+pub use status::{Sizes, StatusView};
+pub use verify::{RepairView, VerifyView};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use crate::disk::Disk;
+use crate::model::{Event, Timestamp};
+use crate::store::{self, Progress, Store};
+
+/// Tells the time. Comes from outside, so that answers can be compared to the letter.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How to open a workspace.
+#[derive(Clone)]
+pub struct Options {
+    /// The time of everything that is recorded.
+    pub clock: Clock,
+    /// Told how far long work has come: opening after damage, verify, repair, export, import.
+    pub progress: Option<Progress>,
+    /// The file system.
+    pub disk: Disk,
+}
+
+impl Default for Options {
+    /// The system's clock and disk, and nobody told of progress.
+    fn default() -> Options {
+        Options { clock: Arc::new(|| Timestamp::from(chrono::Utc::now())), progress: None, disk: Disk::default() }
+    }
+}
+
+/// An open workspace. Every call may come from any thread; what a writing verb acknowledged is on the disk.
+pub struct Tracker {
+    store: Store,
+    workspace: PathBuf,
+    clock: Clock,
+    progress: Option<Progress>,
+}
+
+impl Tracker {
+    /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
+    pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
+        let now = (options.clock)();
+        let store = Store::open(dir, store::Options { now, progress: options.progress.clone(), disk: options.disk })?;
+        Ok(Tracker { store, workspace: dir.to_owned(), clock: options.clock, progress: options.progress })
+    }
+
+    /// The directory it is in.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// New events from now on, in the order they were acknowledged.
+    pub fn follow(&self) -> Receiver<Arc<Event>> {
+        self.store.follow()
+    }
+
+    /// Ends cleanly. Dropping does the same, silently.
+    pub fn close(self) -> Result<(), Error> {
+        Ok(self.store.close()?)
+    }
+}
