@@ -96,10 +96,4 @@ impl Tracker {
         let _ = reference;
         todo!()
     }
-
-    /// The iteration that a reference means.
-    pub fn resolve(&self, reference: &str) -> Result<IterationId, Error> {
-        let _ = reference;
-        todo!()
-    }
 }

@@ -9,13 +9,16 @@
 mod annotate;
 mod archive;
 mod audit;
+mod cursor;
 mod error;
 mod export;
+mod fit;
 mod get;
 mod image;
 mod import;
 mod iterations;
 mod list;
+mod lookup;
 mod record;
 mod row;
 mod status;
@@ -26,6 +29,7 @@ pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
+pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
 pub use import::{ImportProblem, ImportReport};
@@ -41,6 +45,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::disk::Disk;
+use crate::images::Images;
 use crate::model::{Event, Timestamp};
 use crate::store::{self, Progress, Store};
 
@@ -68,6 +73,7 @@ impl Default for Options {
 /// An open workspace. Every call may come from any thread; what a writing verb acknowledged is on the disk.
 pub struct Tracker {
     store: Store,
+    images: Images,
     workspace: PathBuf,
     clock: Clock,
     progress: Option<Progress>,
@@ -77,8 +83,10 @@ impl Tracker {
     /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
         let now = (options.clock)();
-        let store = Store::open(dir, store::Options { now, progress: options.progress.clone(), disk: options.disk })?;
-        Ok(Tracker { store, workspace: dir.to_owned(), clock: options.clock, progress: options.progress })
+        let Options { clock, progress, disk } = options;
+        let images = Images::new(disk.clone(), dir);
+        let store = Store::open(dir, store::Options { now, progress: progress.clone(), disk })?;
+        Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
     }
 
     /// The directory it is in.
@@ -94,5 +102,15 @@ impl Tracker {
     /// Ends cleanly. Dropping does the same, silently.
     pub fn close(self) -> Result<(), Error> {
         Ok(self.store.close()?)
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn report(&self, what: &str, done: u64, total: u64) {
+        if let Some(progress) = &self.progress {
+            progress(what, done, total);
+        }
     }
 }

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::model::iteration::MAX_NAME_BYTES;
 use crate::model::{SessionId, Summary, Timestamp};
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, fit};
 
 /// A session's row. Made only from a [`Summary`], or read back from its own JSON, and only when
 /// `currentIterationIndex` is `iterationCount - 1`.
@@ -42,8 +43,8 @@ impl SessionRow {
             last_modified_at: summary.last_modified_at,
             iteration_count: summary.iteration_count(),
             current_iteration_index: summary.current_iteration_index(),
-            title: summary.title.clone(),
-            project: summary.project.clone(),
+            title: summary.title.as_deref().map(shown),
+            project: summary.project.as_deref().map(shown),
             archived: summary.archived,
         }
         .checked()
@@ -132,5 +133,37 @@ impl<'de> Deserialize<'de> for SessionRow {
         }
         .checked()
         .map_err(serde::de::Error::custom)
+    }
+}
+
+/// A name that was recorded is short enough; one that was imported need not be.
+fn shown(name: &str) -> String {
+    fit::clipped(name, 2 * MAX_NAME_BYTES).unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_breaks_the_index_rule_cannot_be_read() {
+        let row = |count: u32, index: u32| {
+            serde_json::from_value::<SessionRow>(serde_json::json!({
+                "id": "session-2025-12-11-001",
+                "createdAt": "2025-12-11T10:15:30.123Z",
+                "lastModifiedAt": "2025-12-11T14:45:22.456Z",
+                "iterationCount": count,
+                "currentIterationIndex": index,
+            }))
+        };
+        for (count, index) in [(0, 0), (12, 12), (12, 10), (0, u32::MAX)] {
+            let error = row(count, index).unwrap_err().to_string();
+            assert!(error.contains("session-2025-12-11-001"), "{error}");
+        }
+        let whole = row(12, 11).unwrap();
+        assert_eq!(
+            serde_json::to_string(&whole).unwrap(),
+            r#"{"id":"session-2025-12-11-001","createdAt":"2025-12-11T10:15:30.123Z","lastModifiedAt":"2025-12-11T14:45:22.456Z","iterationCount":12,"currentIterationIndex":11}"#
+        );
     }
 }
