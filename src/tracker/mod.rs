@@ -23,6 +23,7 @@ mod record;
 mod row;
 mod status;
 mod verify;
+mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
