@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Actor, Cost, IterationId, IterationState, OutcomeStatus, Recipe, SessionId, Timestamp};
+use crate::model::{Actor, Cost, IterationId, IterationState, Outcome, OutcomeStatus, Recipe, SessionId, Timestamp};
 use crate::store::Detail;
 
 use super::fit::{self, Cuts, Cutting, MAX_ANSWER_BYTES};
@@ -98,12 +98,7 @@ impl Tracker {
             timestamp: iteration.created_at,
             recorded_at,
             recorded_by,
-            outcome: OutcomeView {
-                status: iteration.outcome.status,
-                message: iteration.outcome.message,
-                generation_time_ms: iteration.outcome.generation_time_ms,
-                cost: iteration.outcome.cost,
-            },
+            outcome: iteration.outcome.into(),
             recipe: RecipeView { recipe: iteration.recipe, parameters_omitted_bytes: None },
             parent: iteration.parent,
             children: self.store.children(id)?,
@@ -123,6 +118,13 @@ impl Tracker {
     pub fn whole(&self, reference: &str) -> Result<(IterationId, IterationState), Error> {
         let id = self.resolve(reference)?;
         Ok((id, lookup::iteration_of(&mut self.folded(id.session, Detail::Full)?, id)?))
+    }
+}
+
+impl From<Outcome> for OutcomeView {
+    fn from(outcome: Outcome) -> OutcomeView {
+        let Outcome { status, message, generation_time_ms, cost } = outcome;
+        OutcomeView { status, message, generation_time_ms, cost }
     }
 }
 
