@@ -117,6 +117,11 @@ impl From<store::Error> for Error {
                 "run `retake verify`: everything acknowledged is in the journal, from which `retake repair` rebuilds it",
             )
             .caused_by(cause),
+            store::Error::Import { .. } => Error::new(
+                ErrorKind::Conflict,
+                error.to_string(),
+                "what is here is left as it is: import into another workspace, or compare the two sessions",
+            ),
             store::Error::Misuse(cause) => Error::new(
                 ErrorKind::Internal,
                 "Retake asked its own store for something impossible",

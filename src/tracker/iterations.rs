@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Cost, Iteration, IterationId, IterationState, OutcomeStatus, Seed, SessionId, Timestamp};
-use crate::store::Detail;
 
 use super::fit::{self, Page};
 use super::{Error, ImageView, Tracker, cursor, lookup};
@@ -119,7 +118,7 @@ impl Tracker {
             request.cursor.as_deref().map(|at| cursor::decode(&scope, at, |index| index.parse().ok())).transpose()?;
 
         let total = self.summary(id)?.iteration_count();
-        let session = self.folded(id, Detail::Brief)?;
+        let session = self.folded(id)?;
         let upper = before.unwrap_or(total).min(total);
         let lost = |lower: u32| -> Vec<u32> {
             (lower..upper).filter(|index| !session.iterations.contains_key(index)).take(MAX_LOST).collect()
