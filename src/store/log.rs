@@ -48,6 +48,7 @@ pub(super) struct Log {
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
     pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
     /// Held while the database is applied to, checked, closed or rebuilt.
     pub(super) maintenance: Mutex<()>,
     pub(super) state: Mutex<State>,
@@ -110,6 +111,7 @@ pub(super) struct Parts {
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
     pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
     pub(super) journal: Journal,
     pub(super) database: Database,
     pub(super) totals: Totals,
@@ -119,7 +121,8 @@ pub(super) struct Parts {
 
 impl Log {
     pub(super) fn new(parts: Parts) -> Log {
-        let Parts { dir, disk, workspace, texts, clock, journal, database, totals, mark, since_open } = parts;
+        let Parts { dir, disk, workspace, texts, clock, segment_bytes, journal, database, totals, mark, since_open } =
+            parts;
         let state = State {
             queue: Vec::new(),
             leading: false,
@@ -148,6 +151,7 @@ impl Log {
             workspace,
             texts,
             clock,
+            segment_bytes,
             maintenance: Mutex::new(()),
             state: Mutex::new(state),
             settled: Condvar::new(),

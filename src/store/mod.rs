@@ -274,6 +274,15 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
+    /// A segment of the journal that would grow past this many bytes is followed by the next.
+    pub segment_bytes: u64,
+}
+
+impl Options {
+    /// The usual options, with that clock.
+    pub fn new(clock: Clock) -> Options {
+        Options { clock, progress: None, disk: Disk::default(), segment_bytes: 64 << 20 }
+    }
 }
 
 /// Tells the time. It comes from outside, so that everything can be compared to the letter.

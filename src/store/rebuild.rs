@@ -35,6 +35,7 @@ pub(super) struct Site<'a> {
     pub(super) disk: &'a Disk,
     pub(super) workspace: [u8; 16],
     pub(super) texts: &'a ContentDir,
+    pub(super) segment_bytes: u64,
     pub(super) now: Timestamp,
     pub(super) progress: Option<&'a Progress>,
 }
@@ -58,7 +59,7 @@ impl Site<'_> {
         }
     }
 
-    fn journal_dir(&self) -> PathBuf {
+    pub(super) fn journal_dir(&self) -> PathBuf {
         self.dir.join("journal")
     }
 }
@@ -171,7 +172,7 @@ impl<'a> Work<'a> {
             let bytes = read_segment(&path, 0).unwrap_or_default();
             let header =
                 self.outline.headers.iter().find(|(there, _)| *there == number).and_then(|(_, header)| *header);
-            let mut segment = Segment { number, header, frames: Vec::new(), ruins: Vec::new(), junk: false };
+            let mut segment = Segment::new(number, header);
             let void_from = self.outline.void_from(number);
             let mut failed = None;
             let frames = bytes.get(64..).unwrap_or_default();
@@ -346,31 +347,25 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Opens the end of the journal for writing, in a new segment if the last one is damaged.
+    /// Opens the end of the journal for writing. In a damaged journal that is a new segment, so that what this recovery
+    /// writes never lies in a segment that is still to be mended.
     fn journal(&mut self) -> Result<&mut Journal, Error> {
         if self.journal.is_none() {
             let dir = self.site.journal_dir();
             let io_error = |source| Error::Io { action: "open the journal", path: dir.clone(), source };
-            let next_frame = self.highest_frame + 1;
+            let whole = self.journal_is_whole();
             if self.segments.is_empty() {
                 let (format, workspace) = (FORMAT, self.site.workspace);
-                let header = SegmentHeader { format, segment: 1, workspace, first_frame: next_frame, previous_end: 0 };
+                let header = SegmentHeader { format, segment: 1, workspace, first_frame: 1, previous_end: 0 };
                 Journal::create_segment(self.site.disk, &dir, header).map_err(io_error)?;
-                let segment =
-                    Segment { number: 1, header: Some(header), frames: Vec::new(), ruins: Vec::new(), junk: false };
-                self.segments.push(segment);
+                self.segments.push(Segment::new(1, Some(header)));
             }
             let last = self.segments.last();
-            let number = last.map_or(1, |segment| segment.number);
+            let segment = last.map_or(1, |segment| segment.number);
             let offset = last.and_then(|segment| segment.frames.last()).map_or(SEGMENT_HEADER, |(_, end, _)| *end);
-            let last_frame = last.map_or(0, |segment| segment.last_frame());
-            let spoilt = last.is_some_and(|segment| {
-                segment.junk || segment.header.is_none() || !segment.ruins.is_empty() || last_frame + 1 != next_frame
-            });
-            let end = Position { segment: number, offset };
-            let disk = self.site.disk.clone();
-            let journal =
-                Journal::resume(disk, &dir, self.site.workspace, end, next_frame, spoilt).map_err(io_error)?;
+            let spoilt = !whole || last.is_some_and(|segment| segment.junk);
+            let end = Position { segment, offset };
+            let journal = Journal::resume(self.site, end, self.highest_frame + 1, spoilt).map_err(io_error)?;
             self.journal = Some(journal);
         }
         self.journal.as_mut().ok_or(Error::Misuse("the journal was just opened"))
@@ -533,7 +528,7 @@ impl<'a> Work<'a> {
         let name = quarantine::new_name(self.site.dir, self.site.now);
         let place = self.site.dir.join("quarantine").join(&name);
         let mut quarantined = Vec::new();
-        let damaged = self.mend_journal(&place, next_frame)?;
+        let damaged = self.mend_journal(&place)?;
         quarantined.extend(damaged.into_iter().map(|segment| format!("quarantine/{name}/{segment:08}.log")));
         let old = self.site.dir.join("db");
         let Work { site, database, journal, losses, totals, restored, newest, mark, .. } = self;
@@ -592,61 +587,46 @@ impl<'a> Work<'a> {
     }
 
     /// Writes a mended copy of every damaged segment in its place, after the damaged one has a second name in quarantine.
-    fn mend_journal(&self, place: &Path, next_frame: u64) -> Result<Vec<u32>, Error> {
+    fn mend_journal(&self, place: &Path) -> Result<Vec<u32>, Error> {
         let mut mended = Vec::new();
-        let mut expected = 1;
+        let mut first = 1;
         for (at, segment) in self.segments.iter().enumerate() {
             let follower = self.segments.get(at + 1);
-            let first_of_next = match follower {
-                Some(next) => next.header.map(|header| header.first_frame).or(next.frames.first().map(|(_, _, n)| *n)),
-                None => Some(next_frame),
-            };
-            // Frames written by this very recovery are not in `segments`; if they went to this one, it is sound.
-            let until = first_of_next.unwrap_or(segment.last_frame().max(expected - 1) + 1);
-            let first = expected;
-            expected = until.max(segment.last_frame() + 1);
-            let sound = segment.is_sound(first);
-            let complete =
-                segment.last_frame() + 1 >= until || (follower.is_none() && sound && !self.begun_after(segment));
-            if sound && complete {
-                continue;
-            }
+            let next = follower.and_then(|next| {
+                next.header
+                    .map(|header| (header.first_frame, header.previous_end))
+                    .or(next.frames.first().map(|(_, _, n)| (*n, 0)))
+            });
+            let unknown = (segment.last_frame().max(first - 1) + 1, 0);
+            let (until, end) = if follower.is_some() { next.unwrap_or(unknown) } else { (self.highest_frame + 1, 0) };
+            let sound = segment.is_sound(first) && segment.last_frame().max(first - 1) + 1 >= until;
             let path = segment_path(&self.site.journal_dir(), segment.number);
-            let old = fs::read(&path).unwrap_or_default();
-            let new = segment.mended(&old, self.site.workspace, first, until, self.previous_end(at));
-            let replaced = self
-                .site
-                .disk
-                .create_dir_all(place)
-                .and_then(|()| {
+            if !sound {
+                let old = fs::read(&path).unwrap_or_default();
+                let new = segment.mended(&old, self.site.workspace, first, until, end);
+                let replaced = self.site.disk.create_dir_all(place).and_then(|()| {
                     let aside = place.join(format!("{:08}.log", segment.number));
-                    if path.exists() && !aside.exists() { self.site.disk.link(&path, &aside) } else { Ok(()) }
-                })
-                .and_then(|()| self.site.disk.replace(&path, &new));
-            replaced.map_err(|source| Error::Io {
-                action: "mend a segment of the journal",
-                path: path.clone(),
-                source,
-            })?;
-            if !old.is_empty() {
-                mended.push(segment.number);
+                    if path.exists() && !aside.exists() {
+                        self.site.disk.link(&path, &aside)?;
+                    }
+                    self.site.disk.replace(&path, &new)
+                });
+                replaced.map_err(|source| Error::Io { action: "mend a segment of the journal", path, source })?;
+                if !old.is_empty() {
+                    mended.push(segment.number);
+                }
             }
+            first = until.max(segment.last_frame() + 1);
         }
         Ok(mended)
-    }
-
-    /// Whether this recovery began a segment behind this one.
-    fn begun_after(&self, segment: &Segment) -> bool {
-        self.journal.as_ref().is_some_and(|journal| journal.position().segment > segment.number)
-    }
-
-    fn previous_end(&self, at: usize) -> u64 {
-        let previous = at.checked_sub(1).and_then(|at| self.segments.get(at));
-        previous.and_then(|segment| segment.frames.last()).map_or(0, |(_, end, _)| *end)
     }
 }
 
 impl Segment {
+    fn new(number: u32, header: Option<SegmentHeader>) -> Segment {
+        Segment { number, header, frames: Vec::new(), ruins: Vec::new(), junk: false }
+    }
+
     fn last_frame(&self) -> u64 {
         self.frames.last().map_or(0, |(_, _, number)| *number)
     }
@@ -657,24 +637,26 @@ impl Segment {
         self.header.is_some() && self.ruins.is_empty() && contiguous
     }
 
-    /// The segment with its whole frames where they were, and frames that stand for the lost ones between them.
-    fn mended(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, previous_end: u64) -> Vec<u8> {
+    /// The segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
+    /// with frame `first`, the next segment with `until`, and the next one remembers that this one reached to `end`.
+    fn mended(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
-        let previous_end = self.header.map_or(previous_end, |header| header.previous_end);
+        let previous_end = self.header.map_or(0, |header| header.previous_end);
         let header = SegmentHeader { format: FORMAT, segment: self.number, workspace, first_frame, previous_end };
         let mut new = header.to_bytes();
-        let mut last = first_frame - 1;
+        let mut last = first_frame.saturating_sub(1);
+        let size = |offset: u64| usize::try_from(offset).unwrap_or(0);
         for (start, end, number) in &self.frames {
-            let room = usize::try_from(*start).unwrap_or(0).saturating_sub(new.len());
+            let room = size(*start).saturating_sub(new.len());
             if room > 0 {
-                stand_in(&mut new, last.max(number - 1), room);
+                stand_in(&mut new, last.max(number.saturating_sub(1)), room);
             }
-            let bytes = usize::try_from(*start).ok().zip(usize::try_from(*end).ok());
-            new.extend_from_slice(bytes.and_then(|(start, end)| old.get(start..end)).unwrap_or_default());
+            new.extend_from_slice(old.get(size(*start)..size(*end)).unwrap_or_default());
             last = *number;
         }
-        if last + 1 < until {
-            stand_in(&mut new, until - 1, FRAME_HEADER);
+        let room = size(end).saturating_sub(new.len());
+        if last + 1 < until || room > 0 {
+            stand_in(&mut new, last.max(until.saturating_sub(1)), room.max(FRAME_HEADER));
         }
         new
     }

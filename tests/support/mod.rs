@@ -1,5 +1,10 @@
 //! What the store's tests share: batches to append, a fixed clock, and a readable state to compare.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part, and a test may stop anywhere"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +46,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn options_on(disk: Disk) -> Options {
-    Options { clock: still_clock(), progress: None, disk }
+    Options { disk, ..Options::new(still_clock()) }
 }
 
 pub(crate) fn open(dir: &Path) -> Store {
