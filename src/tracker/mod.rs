@@ -86,7 +86,8 @@ impl Tracker {
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
         let Options { clock, progress, disk } = options;
         let images = Images::new(disk.clone(), dir);
-        let store = Store::open(dir, store::Options { clock: clock.clone(), progress: progress.clone(), disk })?;
+        let usual = store::Options::new(clock.clone());
+        let store = Store::open(dir, store::Options { progress: progress.clone(), disk, ..usual })?;
         Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
     }
 
