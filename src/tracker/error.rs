@@ -50,7 +50,7 @@ pub struct ErrorView {
     pub error: ErrorBody,
 }
 
-/// What an [`ErrorView`] says.
+/// What went wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// The sort of failure.

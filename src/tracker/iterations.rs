@@ -17,6 +17,7 @@ pub struct IterationsRequest {
     /// At most this many, the newest ones (default 200, at most 1000). A page may hold fewer; `nextCursor` says whether
     /// there are older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before: leads to older iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -116,3 +116,15 @@ impl Tracker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_may_come_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Tracker>();
+        shared::<Error>();
+    }
+}

@@ -62,7 +62,7 @@ fn what_is_gone_is_named() {
     let annotate = AnnotateRequest { reference: format!("{id}#1"), rating: Some(3), ..AnnotateRequest::default() };
     fails(ws.tracker.annotate(&actor(), &annotate), ErrorKind::Damaged, "was lost to damage");
 
-    let audit = AuditRequest { session_id: id.clone(), ..AuditRequest::default() };
+    let audit = AuditRequest { session_id: id, ..AuditRequest::default() };
     let view = checked(ws.tracker.audit(&audit)).unwrap();
     assert_eq!(view.lost, [2]);
     assert!(!view.chain.holds);

@@ -167,7 +167,7 @@ fn a_key_used_for_something_else_is_a_conflict() {
         RecordRequest { seed: Some(Seed(7)), ..request.clone() },
         RecordRequest { outcome: Some(OutcomeStatus::Failed), ..request.clone() },
         RecordRequest { session_id: Some(id.clone()), ..request.clone() },
-        RecordRequest { parent: Some("latest".into()), ..request.clone() },
+        RecordRequest { parent: Some("latest".into()), ..request },
     ] {
         fails(ws.try_record(&other), ErrorKind::Conflict, r#"the idempotency key "k1" was used before"#);
     }

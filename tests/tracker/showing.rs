@@ -69,7 +69,7 @@ fn the_most_that_may_be_recorded_is_still_shown() {
         scheduler: name.clone(),
         provider: name.clone(),
         title: name.clone(),
-        project: name.clone(),
+        project: name,
         message: Some("\n".repeat(MAX_NOTE_BYTES)),
         loras: vec![Lora { name: "x".repeat(MAX_NAME_BYTES), weight: 0.1 }; 64],
         images: (0..64).map(|n| path(&ws.file(&format!("{n}-{}.png", "n".repeat(200)), &png(1, 1, n)))).collect(),
