@@ -184,3 +184,24 @@ fn recordings_survive_reopening() {
     let ws = ws.reopen();
     assert_eq!(ws.list(&ListRequest::default()), before);
 }
+
+#[test]
+fn many_at_once_are_each_one_write() {
+    let ws = Workspace::new();
+    let id = ws.session(1);
+    let keyed = RecordRequest { idempotency_key: Some("k".into()), ..prompt("retried by all") };
+    std::thread::scope(|scope| {
+        for n in 0..8 {
+            let (ws, id, keyed) = (&ws, &id, &keyed);
+            scope.spawn(move || {
+                for m in 0..10 {
+                    ws.record(&RecordRequest { session_id: Some(id.clone()), ..prompt(&format!("{n} {m}")) });
+                }
+                assert_eq!(ws.record(keyed).reference.index, 0);
+            });
+        }
+    });
+    let list = ws.list(&ListRequest::default());
+    assert_eq!(list.total_sessions, 2);
+    assert_eq!(ws.tracker.session(&id).unwrap().iteration_count(), 81);
+}
