@@ -1,5 +1,14 @@
 //! Dying: the power fails at any write, the disk is full at any write, the process is killed at any moment. What was
 //! acknowledged is there afterwards, and the store goes on.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may stop anywhere"
+)]
 
 mod support;
 
