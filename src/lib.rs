@@ -3,5 +3,6 @@
 pub mod disk;
 pub mod images;
 pub mod model;
+pub mod sharing;
 pub mod store;
 pub mod tracker;
