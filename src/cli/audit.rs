@@ -1,0 +1,141 @@
+//! `retake audit`: the trail of a session, and whether it checks out.
+
+use clap::Args;
+
+use crate::tracker::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesCheck};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{BAD, FAINT, GOOD, NAME, Output, paint};
+use super::table::Table;
+use super::words;
+
+/// Show everything that ever happened to a session, and whether all of it checks out
+///
+/// Every event with when, what, who and why; whether the chain of hashes holds in both copies; and whether the images
+/// are there, unchanged. Ends with status 3 when something is wrong.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  retake audit session-2025-12-11-001")]
+pub(super) struct AuditArgs {
+    /// The session's id
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// At most this many events, up to 1000 [default: 200]
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Where to go on, as the page before said
+    #[arg(long)]
+    cursor: Option<String>,
+    /// Go on to the last event (not with --json, where each page is an answer of its own)
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl AuditArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.all && context.output.is_json() {
+            return Err(Failure::flags(
+                "--all does not go with --json",
+                "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
+            ));
+        }
+        let mut request = AuditRequest { session_id: self.session, limit: self.limit, cursor: self.cursor };
+        context.read(|tracker, output| {
+            let mut view = tracker.audit(&request)?;
+            let whole = holds(&view);
+            output.answer(&view, |output, view| {
+                output.line(format_args!(
+                    "{}  {}",
+                    paint(NAME, view.session_id),
+                    words::count(view.total_events, "event")
+                ));
+                output.gap();
+                trail(view, request.cursor.is_none(), output);
+            });
+            let images = view.images.take();
+            while let (true, false, Some(cursor)) = (self.all, output.is_gone(), view.next_cursor.take()) {
+                request.cursor = Some(cursor);
+                view = tracker.audit(&request)?;
+                trail(&view, false, output);
+            }
+            if !output.is_json() {
+                findings(&view, images.as_ref(), output);
+            }
+            Ok(if whole { Exit::Done } else { Exit::Damaged })
+        })
+    }
+}
+
+fn holds(view: &AuditView) -> bool {
+    let images = view.images.as_ref().is_none_or(|images| images.missing.is_empty() && images.damaged.is_empty());
+    view.chain.holds && images
+}
+
+fn trail(view: &AuditView, headed: bool, output: &mut Output) {
+    let mut table = Table::new(vec!["PLACE", "WHEN (UTC)", "WHAT", "WHO", "WITH", "DETAILS"]);
+    for event in &view.events {
+        let AuditEvent { seq, kind, at, actor, reason, index, summary, .. } = event;
+        let index = index.map(|index| format!(" #{index}")).unwrap_or_default();
+        let reason = reason.as_ref().map(|reason| format!(" — {reason}")).unwrap_or_default();
+        table.row([
+            seq.to_string(),
+            words::time(*at).trim_end_matches(" UTC").to_owned(),
+            format!("{kind}{index}"),
+            actor.user.clone(),
+            actor.client.clone(),
+            format!("{summary}{reason}"),
+        ]);
+    }
+    if headed { table.print(output) } else { table.headless().print(output) }
+}
+
+fn findings(view: &AuditView, images: Option<&ImagesCheck>, output: &mut Output) {
+    output.gap();
+    if let Some(cursor) = &view.next_cursor {
+        output.line(paint(FAINT, format_args!("more events: --cursor {cursor}; or all of them: --all")));
+        output.gap();
+    }
+    if view.chain.holds {
+        let words = "chain holds: every event is there, unchanged, in both copies, and names the one before it";
+        output.line(paint(GOOD, words));
+    } else {
+        output.line(paint(BAD, "chain is broken:"));
+        for fault in &view.chain.faults {
+            output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
+        }
+        more(view.chain.faults_omitted, output);
+    }
+    if let Some(images) = images {
+        image_findings(images, output);
+    }
+}
+
+fn image_findings(images: &ImagesCheck, output: &mut Output) {
+    let checked = words::count(images.checked, "image");
+    if images.missing.is_empty() && images.damaged.is_empty() {
+        let words = match images.checked {
+            0 => "no images to check".to_owned(),
+            _ => format!("images are whole: {checked} read and compared with the hash"),
+        };
+        output.line(paint(GOOD, words));
+        return;
+    }
+    output.line(paint(BAD, format_args!("images are not whole ({checked} looked for):")));
+    let mut name = |faults: &[ImageFault], what: &str| {
+        for fault in faults {
+            output.line(format_args!("  {}: {what}: {}", fault.reference, fault.hash));
+        }
+    };
+    name(&images.missing, "missing");
+    name(&images.damaged, "damaged");
+    more(images.omitted, output);
+}
+
+fn more(omitted: u64, output: &mut Output) {
+    if omitted > 0 {
+        output.line(format_args!("  and {omitted} more"));
+    }
+}

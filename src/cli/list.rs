@@ -1,0 +1,168 @@
+//! `retake list`.
+
+use clap::{Args, ValueEnum};
+
+use crate::tracker::{ListRequest, SessionList, SessionRow, Sort, StatusFilter, Tracker};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{FAINT, Output, paint};
+use super::table::Table;
+use super::words;
+
+/// List the sessions, most recently modified first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake list --status active --limit 20\n  \
+    retake list --query snow\n  \
+    retake list --json | jq -r '.sessions[].id'")]
+pub(super) struct ListArgs {
+    /// Which sessions to list
+    #[arg(long, value_enum, default_value_t = Status::All)]
+    status: Status,
+    /// Only sessions of exactly this project
+    #[arg(long)]
+    project: Option<String>,
+    /// Only sessions whose title, project or id contains this text, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    query: Option<String>,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = Order::Recent)]
+    sort: Order,
+    /// At most this many, up to 1000 [default: 200]
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Where to go on, as the page before said; with all other flags as they were
+    #[arg(long)]
+    cursor: Option<String>,
+    /// Go on to the last page (not with --json, where each page is an answer of its own)
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+/// Which sessions to list.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Status {
+    /// All of them
+    All,
+    /// Those not archived
+    Active,
+    /// Those archived
+    Archived,
+}
+
+/// In which order.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    /// Last modified first
+    Recent,
+    /// Last modified last
+    Oldest,
+}
+
+impl ListArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.all && context.output.is_json() {
+            return Err(Failure::flags(
+                "--all does not go with --json",
+                "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
+            ));
+        }
+        let all = self.all;
+        let mut request = self.request();
+        context.read(|tracker, output| {
+            let mut list = tracker.list(&request)?;
+            let mut shown = list.sessions.len();
+            output.answer(&list, |output, list| page(list, request.cursor.is_none(), output));
+            while let (true, false, Some(cursor)) = (all, output.is_gone(), list.next_cursor.take()) {
+                request.cursor = Some(cursor);
+                list = tracker.list(&request)?;
+                shown += list.sessions.len();
+                page(&list, false, output);
+            }
+            if !output.is_json() {
+                foot(tracker, &list, shown, &request, output);
+            }
+            Ok(Exit::Done)
+        })
+    }
+
+    fn request(self) -> ListRequest {
+        ListRequest {
+            status: Some(match self.status {
+                Status::All => StatusFilter::All,
+                Status::Active => StatusFilter::Active,
+                Status::Archived => StatusFilter::Archived,
+            }),
+            sort: Some(match self.sort {
+                Order::Recent => Sort::Recent,
+                Order::Oldest => Sort::Oldest,
+            }),
+            limit: self.limit,
+            cursor: self.cursor,
+            project: self.project,
+            query: self.query,
+        }
+    }
+}
+
+/// One line for a session that something was just done to.
+pub(super) fn state_of(row: &SessionRow) -> String {
+    let title = row.title().map(|title| format!("  {}", words::one_line(title))).unwrap_or_default();
+    format!(
+        "{}, {}{title}",
+        words::count(row.iteration_count().into(), "iteration"),
+        if row.archived() { "archived" } else { "active" }
+    )
+}
+
+fn page(list: &SessionList, headed: bool, output: &mut Output) {
+    if list.sessions.is_empty() {
+        return;
+    }
+    let interactive = output.is_interactive();
+    let mut table = Table::new(vec!["SESSION", "ITERATIONS", "LAST MODIFIED (UTC)", "", "STATUS", "PROJECT", "TITLE"]);
+    for row in &list.sessions {
+        table.row([
+            row.id().to_string(),
+            row.iteration_count().to_string(),
+            words::minute(row.last_modified_at()),
+            if interactive { words::ago(row.last_modified_at(), list.timestamp) } else { String::new() },
+            if row.archived() { "archived".to_owned() } else { String::new() },
+            row.project().unwrap_or_default().to_owned(),
+            row.title().unwrap_or_default().to_owned(),
+        ]);
+    }
+    let table = table.without_empty_columns();
+    if headed { table.print(output) } else { table.headless().print(output) }
+}
+
+fn foot(tracker: &Tracker, list: &SessionList, shown: usize, request: &ListRequest, output: &mut Output) {
+    if list.total_sessions > 0 {
+        output.gap();
+        let all = words::count(list.total_sessions, "session");
+        if let Some(cursor) = &list.next_cursor {
+            output.line(paint(
+                FAINT,
+                format_args!("{shown} of {all}; the next: --cursor {cursor}; or all of them: --all"),
+            ));
+        } else if request.cursor.is_none() {
+            output.line(paint(FAINT, all));
+        } else {
+            output.line(paint(FAINT, format_args!("the last of {all}")));
+        }
+        return;
+    }
+    let picked = request.project.is_some() || request.query.is_some() || request.status != Some(StatusFilter::All);
+    if picked {
+        output.line("No session matches.");
+        return;
+    }
+    output.line(format_args!("No sessions yet in {}", tracker.workspace().display()));
+    output.gap();
+    output.line("Record the first iteration with:");
+    output.line("  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png");
+}
