@@ -96,6 +96,56 @@ pub(super) fn clip(text: &mut String, most: usize) -> bool {
     clipped(text, most).map(|short| *text = short).is_some()
 }
 
+/// How much of everything to leave.
+pub(super) struct Cuts {
+    /// Of a long text.
+    pub(super) text: usize,
+    /// Of a name.
+    pub(super) name: usize,
+    /// Of a list.
+    pub(super) list: usize,
+}
+
+impl Cuts {
+    /// From little to much. With the last, everything together takes less than half of an answer.
+    pub(super) const STEPS: [Cuts; 5] = [
+        Cuts { text: 16_000, name: 1100, list: 200 },
+        Cuts { text: 8000, name: 1100, list: 100 },
+        Cuts { text: 4000, name: 500, list: 32 },
+        Cuts { text: 2000, name: 300, list: 16 },
+        Cuts { text: 500, name: 200, list: 8 },
+    ];
+}
+
+/// Cuts, and keeps the names of what was cut.
+pub(super) struct Cutting<'a> {
+    /// The names.
+    pub(super) truncated: &'a mut Vec<String>,
+}
+
+impl Cutting<'_> {
+    /// Leaves at most so many bytes of a text.
+    pub(super) fn text(&mut self, name: &str, text: Option<&mut String>, most: usize) {
+        if text.is_some_and(|text| clip(text, most)) {
+            self.note(name);
+        }
+    }
+
+    /// Leaves at most so many entries of a list.
+    pub(super) fn list<T>(&mut self, name: &str, list: &mut Vec<T>, most: usize) {
+        if list.len() > most {
+            list.truncate(most);
+            self.note(name);
+        }
+    }
+
+    fn note(&mut self, name: &str) {
+        if !self.truncated.iter().any(|noted| noted == name) {
+            self.truncated.push(name.to_owned());
+        }
+    }
+}
+
 const ELLIPSIS: char = '…';
 
 fn escaped_bytes(character: char) -> usize {

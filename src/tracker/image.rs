@@ -1,11 +1,18 @@
 //! `image`: an iteration's picture, byte for byte, and how answers name pictures.
 
+use std::io;
+
+use base64::Engine;
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::{Hash, IterationId};
+use crate::model::iteration::MAX_LIST;
+use crate::model::{Hash, ImageRef, IterationId};
 
-use super::{Error, Tracker};
+use super::error::disk_error;
+use super::{Error, ErrorKind, Tracker, fit, lookup};
 
 /// A picture of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,15 +68,64 @@ pub struct ImageBytes {
 impl Tracker {
     /// One picture of an iteration, byte for byte.
     pub fn image(&self, request: &ImageRequest) -> Result<ImageBytes, Error> {
-        let _ = request;
-        todo!()
+        let id = self.resolve(&request.reference)?;
+        let state = lookup::iteration_of(Some(self.folded(id.session)?), id)?;
+        let images = &state.iteration.images;
+        let number = request.image.unwrap_or(0);
+        let found = usize::try_from(number).ok().and_then(|number| images.get(number)).ok_or_else(|| {
+            let (message, hint) = match images.len() {
+                0 => (format!("{id} has no image"), "its outcome says why".to_owned()),
+                count => (format!("{id} has no image {number}"), format!("give a number from 0 to {}", count - 1)),
+            };
+            Error::new(ErrorKind::NotFound, message, hint)
+        })?;
+        let data = self.images.get(found.hash).map_err(|error| {
+            let path = self.images.path(found.hash);
+            let what = match error.kind() {
+                io::ErrorKind::NotFound => "is missing",
+                io::ErrorKind::InvalidData => "is damaged",
+                _ => return disk_error("read the image", &path, &error),
+            };
+            Error::new(
+                ErrorKind::Damaged,
+                format!("image {} of {id} {what}: {}", found.hash, path.display()),
+                "put the original back by recording it again: it gets the same place",
+            )
+        })?;
+        Ok(ImageBytes { reference: id, image: self.image_view(id, number, found), data })
+    }
+
+    /// How an answer names an iteration's pictures.
+    pub(super) fn image_views(&self, id: IterationId, images: &[ImageRef]) -> Vec<ImageView> {
+        (0..).zip(images.iter().take(MAX_LIST)).map(|(number, image)| self.image_view(id, number, image)).collect()
+    }
+
+    fn image_view(&self, id: IterationId, number: u32, image: &ImageRef) -> ImageView {
+        let short = |text: &str| fit::clipped(text, SHOWN_NAME_BYTES).unwrap_or_else(|| text.to_owned());
+        let mut uri = format!("retake://iterations/{}/{}/image", id.session, id.index);
+        if number > 0 {
+            uri.push_str(&format!("/{number}"));
+        }
+        ImageView {
+            hash: image.hash,
+            mime_type: short(&image.mime_type),
+            bytes: image.bytes,
+            width: image.width,
+            height: image.height,
+            name: image.name.as_deref().map(short),
+            uri,
+            missing: !self.images.contains(image.hash),
+        }
     }
 }
 
-fn to_base64<S: Serializer>(_bytes: &[u8], _serializer: S) -> Result<S::Ok, S::Error> {
-    todo!()
+/// What a file name may take, so that the most images an iteration may have fit one answer.
+const SHOWN_NAME_BYTES: usize = 300;
+
+fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Base64Display::new(bytes, &STANDARD))
 }
 
-fn from_base64<'de, D: Deserializer<'de>>(_deserializer: D) -> Result<Vec<u8>, D::Error> {
-    todo!()
+fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    STANDARD.decode(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }

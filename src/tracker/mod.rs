@@ -16,6 +16,7 @@ mod fit;
 mod get;
 mod image;
 mod import;
+mod incoming;
 mod iterations;
 mod list;
 mod lookup;
@@ -23,6 +24,7 @@ mod record;
 mod row;
 mod status;
 mod verify;
+mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
@@ -33,12 +35,15 @@ pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
 pub use import::{ImportProblem, ImportReport};
+pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
-pub use record::{ImageData, ImageFile, ImageInput, RecordRequest, Recorded};
+pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
+
+pub use crate::store::{Clock, Progress};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,10 +52,7 @@ use std::sync::mpsc::Receiver;
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::{Event, Timestamp};
-use crate::store::{self, Progress, Store};
-
-/// Tells the time. Comes from outside, so that answers can be compared to the letter.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+use crate::store::{self, Store};
 
 /// How to open a workspace.
 #[derive(Clone)]
@@ -82,10 +84,10 @@ pub struct Tracker {
 impl Tracker {
     /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
-        let now = (options.clock)();
         let Options { clock, progress, disk } = options;
         let images = Images::new(disk.clone(), dir);
-        let store = Store::open(dir, store::Options { now, progress: progress.clone(), disk })?;
+        let usual = store::Options::new(clock.clone());
+        let store = Store::open(dir, store::Options { progress: progress.clone(), disk, ..usual })?;
         Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
     }
 
@@ -112,5 +114,17 @@ impl Tracker {
         if let Some(progress) = &self.progress {
             progress(what, done, total);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_may_come_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Tracker>();
+        shared::<Error>();
     }
 }

@@ -1,5 +1,8 @@
 //! `status`: how a workspace is doing, for `retake doctor`.
 
+use std::fs;
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,11 +53,46 @@ pub struct Sizes {
 impl Tracker {
     /// How the workspace is doing.
     pub fn status(&self) -> Result<StatusView, Error> {
-        todo!()
+        let totals = self.store.totals()?;
+        let size = |part: &str| bytes_below(&self.workspace.join(part));
+        Ok(StatusView {
+            workspace: self.workspace.display().to_string(),
+            format_version: fs::read_to_string(self.workspace.join("retake.toml"))
+                .ok()
+                .and_then(|text| format_version(&text)),
+            sessions: totals.sessions,
+            archived: totals.archived,
+            events: totals.events,
+            sizes: Sizes {
+                journal: size("journal"),
+                database: size("db"),
+                images: size("images"),
+                texts: size("texts"),
+                quarantine: size("quarantine"),
+            },
+            recoveries: self.store.recoveries()?.len() as u64,
+            unread_recoveries: self.store.unread_recoveries()?,
+        })
     }
 
     /// Marks all recoveries as read: the listing no longer mentions them.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
         Ok(self.store.mark_recoveries_read()?)
     }
+}
+
+/// What lies in a directory and those below it. What cannot be read counts nothing: this only informs.
+fn bytes_below(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+fn format_version(text: &str) -> Option<u32> {
+    let table: toml::Table = text.parse().ok()?;
+    table.get("format")?.as_integer()?.try_into().ok()
 }
