@@ -8,8 +8,8 @@ use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
-use super::list;
 use super::output::{NAME, paint};
+use super::words;
 
 /// What `archive` and `restore` take.
 #[derive(Debug, Args)]
@@ -29,23 +29,25 @@ pub(super) struct ArchiveArgs {
 
 impl ArchiveArgs {
     pub(super) fn archive(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, Tracker::archive)
+        self.run(context, "archived", Tracker::archive)
     }
 
     pub(super) fn restore(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, Tracker::restore)
+        self.run(context, "restored", Tracker::restore)
     }
 
     fn run(
         self,
         context: &mut Context,
+        done: &str,
         verb: impl FnOnce(&Tracker, &Actor, &ArchiveRequest) -> Result<SessionRow, Error>,
     ) -> Result<Exit, Failure> {
         let request = ArchiveRequest { session_id: self.session, reason: self.reason, idempotency_key: self.key };
         context.write(|tracker, actor, output| {
             let row = verb(tracker, actor, &request)?;
             output.answer(&row, |output, row| {
-                output.line(format_args!("{}  {}", paint(NAME, row.id()), list::state_of(row)));
+                let iterations = words::count(row.iteration_count().into(), "iteration");
+                output.line(format_args!("{done} {} ({iterations})", paint(NAME, row.id())));
             });
             Ok(Exit::Done)
         })

@@ -35,9 +35,13 @@ References:
   session-2025-12-11-001#3   iteration 3 of that session; iterations count from 0
   session-2025-12-11-001     the session, or its last iteration where one iteration is meant
   latest                     the last iteration of the session that was modified last
-  #first, #3, #latest        an iteration of that session (quote it: # starts a comment in most shells)
+  '#first', '#3', '#latest'  an iteration of that session; in quotes, since # begins a comment
 
-Exit status: 0 done; 1 the request failed; 2 the command was not understood; 3 the workspace is damaged.
+Exit status:
+  0  done
+  1  the request failed
+  2  the command was not understood
+  3  the workspace is damaged; what is lost and what was saved is named
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png

@@ -7,8 +7,7 @@ use crate::tracker::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesChec
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
-use super::output::{BAD, FAINT, GOOD, NAME, Output, paint};
-use super::table::Table;
+use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 
 /// Show everything that ever happened to a session, and whether all of it checks out
@@ -53,13 +52,13 @@ impl AuditArgs {
                     words::count(view.total_events, "event")
                 ));
                 output.gap();
-                trail(view, request.cursor.is_none(), output);
+                trail(view, output);
             });
             let images = view.images.take();
-            while let (true, false, Some(cursor)) = (self.all, output.is_gone(), view.next_cursor.take()) {
-                request.cursor = Some(cursor);
+            while self.all && !output.is_gone() && view.next_cursor.is_some() {
+                request.cursor = view.next_cursor;
                 view = tracker.audit(&request)?;
-                trail(&view, false, output);
+                trail(&view, output);
             }
             if !output.is_json() {
                 findings(&view, images.as_ref(), output);
@@ -74,22 +73,16 @@ fn holds(view: &AuditView) -> bool {
     view.chain.holds && images
 }
 
-fn trail(view: &AuditView, headed: bool, output: &mut Output) {
-    let mut table = Table::new(vec!["PLACE", "WHEN (UTC)", "WHAT", "WHO", "WITH", "DETAILS"]);
-    for event in &view.events {
-        let AuditEvent { seq, kind, at, actor, reason, index, summary, .. } = event;
+fn trail(view: &AuditView, output: &mut Output) {
+    for AuditEvent { seq, kind, at, actor, reason, index, summary, .. } in &view.events {
+        let place = paint(NAME, format_args!("{seq:>3}"));
         let index = index.map(|index| format!(" #{index}")).unwrap_or_default();
-        let reason = reason.as_ref().map(|reason| format!(" — {reason}")).unwrap_or_default();
-        table.row([
-            seq.to_string(),
-            words::time(*at).trim_end_matches(" UTC").to_owned(),
-            format!("{kind}{index}"),
-            actor.user.clone(),
-            actor.client.clone(),
-            format!("{summary}{reason}"),
-        ]);
+        let what = paint(HEADING, format_args!("{kind}{index}"));
+        let who = words::one_line(&format!("by {} with {}", actor.user, actor.client));
+        output.line(format_args!("{place}  {}  {what}  {}", words::time(*at), paint(FAINT, who)));
+        let reason = reason.as_ref().map(|reason| format!("; reason: {reason}")).unwrap_or_default();
+        output.line(format_args!("     {}", output.fit(&words::one_line(&format!("{summary}{reason}")), 5)));
     }
-    if headed { table.print(output) } else { table.headless().print(output) }
 }
 
 fn findings(view: &AuditView, images: Option<&ImagesCheck>, output: &mut Output) {
@@ -107,6 +100,10 @@ fn findings(view: &AuditView, images: Option<&ImagesCheck>, output: &mut Output)
             output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
         }
         more(view.chain.faults_omitted, output);
+    }
+    if !view.lost.is_empty() {
+        let places = words::numbers(&view.lost, view.lost_omitted);
+        output.line(paint(BAD, format_args!("lost to damage: what happened at {places}")));
     }
     if let Some(images) = images {
         image_findings(images, output);

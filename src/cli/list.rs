@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::tracker::{ListRequest, SessionList, SessionRow, Sort, StatusFilter, Tracker};
+use crate::tracker::{ListRequest, SessionList, Sort, StatusFilter, Tracker};
 
 use super::args::Json;
 use super::context::Context;
@@ -76,12 +76,13 @@ impl ListArgs {
         context.read(|tracker, output| {
             let mut list = tracker.list(&request)?;
             let mut shown = list.sessions.len();
-            output.answer(&list, |output, list| page(list, request.cursor.is_none(), output));
-            while let (true, false, Some(cursor)) = (all, output.is_gone(), list.next_cursor.take()) {
-                request.cursor = Some(cursor);
+            let first = if all && list.next_cursor.is_some() { Page::First } else { Page::Alone };
+            output.answer(&list, |output, list| print(list, first, output));
+            while all && !output.is_gone() && list.next_cursor.is_some() {
+                request.cursor = list.next_cursor;
                 list = tracker.list(&request)?;
                 shown += list.sessions.len();
-                page(&list, false, output);
+                print(&list, Page::Later, output);
             }
             if !output.is_json() {
                 foot(tracker, &list, shown, &request, output);
@@ -109,35 +110,47 @@ impl ListArgs {
     }
 }
 
-/// One line for a session that something was just done to.
-pub(super) fn state_of(row: &SessionRow) -> String {
-    let title = row.title().map(|title| format!("  {}", words::one_line(title))).unwrap_or_default();
-    format!(
-        "{}, {}{title}",
-        words::count(row.iteration_count().into(), "iteration"),
-        if row.archived() { "archived" } else { "active" }
-    )
+/// Which page of a listing this is: those that are printed one after the other have the same columns.
+#[derive(Clone, Copy)]
+enum Page {
+    Alone,
+    First,
+    Later,
 }
 
-fn page(list: &SessionList, headed: bool, output: &mut Output) {
+fn print(list: &SessionList, page: Page, output: &mut Output) {
     if list.sessions.is_empty() {
         return;
     }
-    let interactive = output.is_interactive();
-    let mut table = Table::new(vec!["SESSION", "ITERATIONS", "LAST MODIFIED (UTC)", "", "STATUS", "PROJECT", "TITLE"]);
+    // How long ago is for people with room for it.
+    let roomy = output.width().is_some_and(|width| width >= 120);
+    let modified = |at| match roomy {
+        true => format!("{}, {}", words::minute(at), words::ago(at, list.timestamp)),
+        false => words::minute(at),
+    };
+    let mut table = Table::new([
+        ("SESSION", 22),
+        ("ITERATIONS", 10),
+        ("LAST MODIFIED (UTC)", if roomy { "2025-12-11 14:45, 10 minutes ago".len() } else { 0 }),
+        ("STATUS", 8),
+        ("PROJECT", 8),
+        ("TITLE", 0),
+    ]);
     for row in &list.sessions {
         table.row([
             row.id().to_string(),
             row.iteration_count().to_string(),
-            words::minute(row.last_modified_at()),
-            if interactive { words::ago(row.last_modified_at(), list.timestamp) } else { String::new() },
+            modified(row.last_modified_at()),
             if row.archived() { "archived".to_owned() } else { String::new() },
             row.project().unwrap_or_default().to_owned(),
             row.title().unwrap_or_default().to_owned(),
         ]);
     }
-    let table = table.without_empty_columns();
-    if headed { table.print(output) } else { table.headless().print(output) }
+    match page {
+        Page::Alone => table.without_empty_columns().print(output),
+        Page::First => table.print(output),
+        Page::Later => table.headless().print(output),
+    }
 }
 
 fn foot(tracker: &Tracker, list: &SessionList, shown: usize, request: &ListRequest, output: &mut Output) {

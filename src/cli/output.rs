@@ -11,6 +11,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use terminal_size::terminal_size_of;
 
 use crate::tracker::Error;
 
@@ -57,7 +58,7 @@ impl Output {
             colour_out: coloured(AutoStream::choice(&io::stdout())),
             colour_err: coloured(AutoStream::choice(&io::stderr())),
             // Nothing is cut when the output goes elsewhere: what greps it wants all of it.
-            width: if interactive { terminal_size::terminal_size().map(|(width, _)| width.0.into()) } else { None },
+            width: interactive.then(|| terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0.into())),
             failed: None,
             bar: Arc::new(Bar::new(io::stderr().is_terminal())),
         }
@@ -76,6 +77,11 @@ impl Output {
     /// How wide a line may be; none when stdout is no terminal, and lines may have any width.
     pub(super) fn width(&self) -> Option<usize> {
         self.width
+    }
+
+    /// The text cut to what is left of a line of which `used` columns are taken.
+    pub(super) fn fit(&self, text: &str, used: usize) -> String {
+        self.width.map_or_else(|| text.to_owned(), |width| words::cut(text, width.saturating_sub(used)))
     }
 
     /// Whether a person sees this as it is written.
@@ -140,6 +146,9 @@ impl Output {
     /// A line beside the answer, on stderr.
     pub(super) fn aside(&mut self, text: impl Display) {
         self.bar.clear();
+        // Who sees both sees them in the order in which they were said.
+        let flushed = if self.failed.is_some() { Ok(()) } else { self.stdout.flush() };
+        self.note_failure(flushed);
         let text = text.to_string();
         let mut stderr = io::stderr().lock();
         // When stderr fails there is nobody left to tell.

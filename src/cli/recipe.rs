@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::model::{Cost, Lora, OutcomeStatus, Seed};
 use crate::tracker::{Error, ImageInput, RecordRequest};
 
-use super::ending::invalid;
+use super::ending::{Failure, invalid};
 
 /// All that can be said of an iteration in flags.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -129,13 +129,12 @@ impl RecipeArgs {
     }
 
     /// The request that the flags come to.
-    pub(super) fn request(self) -> Result<RecordRequest, Error> {
-        let prompt = self
-            .prompt
-            .or(self.prompt_flag)
-            .ok_or_else(|| invalid("there is no prompt", "give it in quotes: retake record \"a cat in the snow\""))?;
+    pub(super) fn request(self) -> Result<RecordRequest, Failure> {
+        let prompt = self.prompt.or(self.prompt_flag).ok_or_else(|| {
+            Failure::flags("there is no prompt", "give it in quotes: retake record \"a cat in the snow\"")
+        })?;
         if prompt == "-" {
-            return Err(invalid(
+            return Err(Failure::flags(
                 "the prompt is only a dash",
                 "give the prompt in quotes, or read whole requests from standard input with --json -",
             ));

@@ -11,7 +11,6 @@ use crate::tracker::{Error, RecordRequest, Recorded, Tracker};
 use super::context::Context;
 use super::ending::{Exit, Failure, invalid};
 use super::import;
-use super::list;
 use super::output::{NAME, Output, paint};
 use super::recipe::RecipeArgs;
 use super::requests::Requests;
@@ -22,10 +21,11 @@ use super::requests::Requests;
 /// command ends, the iteration and its images are on the disk.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    retake record \"a cat in the snow\" --model sdxl --seed 42 --steps 30 --cfg 7 --size 1024x1024 --image cat.png\n  \
-    retake record \"the same cat at night\" --session session-2025-12-11-001 --image night.png\n  \
-    retake record \"back to the start\" --session session-2025-12-11-001 --parent session-2025-12-11-001#0\n  \
-    echo '{\"prompt\": \"a cat\", \"seed\": \"42\", \"images\": [\"cat.png\"]}' | retake record --json -")]
+    retake record \"a cat\" --model sdxl --seed 42 --cfg 7 --image cat.png\n  \
+    retake record \"a cat at night\" --session session-2025-12-11-001\n  \
+    retake record \"back to the first\" --session session-2025-12-11-001 --parent 'latest#0'\n  \
+    retake record \"a dog\" --outcome refused --message \"no dogs\"\n  \
+    retake record --json - < requests.jsonl")]
 pub(super) struct RecordArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
@@ -103,5 +103,6 @@ fn record(tracker: &Tracker, actor: &Actor, mut request: RecordRequest) -> Resul
 }
 
 fn layout(output: &mut Output, recorded: &Recorded) {
-    output.line(format_args!("{}  {}", paint(NAME, recorded.reference), list::state_of(&recorded.session)));
+    let first = if recorded.reference.index == 0 { ", the first of a new session" } else { "" };
+    output.line(format_args!("recorded {}{first}", paint(NAME, recorded.reference)));
 }

@@ -78,7 +78,7 @@ impl Place {
     fn at(self, line: usize, column: usize) -> Place {
         match line {
             0 | 1 => Place { line: self.line, column: self.column + column.saturating_sub(1) },
-            _ => Place { line: self.line + line - 1, column },
+            _ => Place { line: self.line + line - 1, column: column.max(1) },
         }
     }
 }
@@ -251,11 +251,11 @@ mod tests {
             ("{\"prompt\":\"a\"", "this is not JSON: expected `,` or `}`, at line 3, column 1"),
             (
                 "{\"prompt\": \"a",
-                "this is not JSON: control character (\\u0000-\\u001F) found while parsing a string, at line 3, column 0",
+                "this is not JSON: control character (\\u0000-\\u001F) found while parsing a string, at line 3, column 1",
             ),
             ("{\n  \"prompt\": oops,\n  \"seed\": 3\n}", "this is not JSON: expected value, at line 3, column 13"),
             ("{\"promt\":\"a\"}", "unknown field `promt`, at line 2, column 8"),
-            ("{\"prompt\":\"a\", \"prompt\":\"b\"}", "duplicate field `prompt`, at line 2, column 24"),
+            ("{\"prompt\":\"a\", \"prompt\":\"b\"}", "duplicate field `prompt`, at line 2, column 23"),
             ("  {\"seed\":3}", "missing field `prompt`, at line 2, column 12"),
         ] {
             assert_eq!(prompts(format!("{good}{bad}\n{good}").as_bytes()), ["good", message, "good"], "{bad}");

@@ -137,7 +137,7 @@ fn layout(view: &IterationView, output: &mut Output) {
     for picture in &view.images {
         line("image", Some(image(picture)), output);
     }
-    line("session", view.session.title().map(str::to_owned), output);
+    line("title", view.session.title().map(str::to_owned), output);
     line("project", view.session.project().map(str::to_owned), output);
     line("made", Some(words::time(view.timestamp)), output);
     let by = &view.recorded_by;

@@ -1,29 +1,35 @@
-//! Tables: one line a row, as wide as the terminal, the last column cut first. Where the output is no terminal, nothing is cut.
+//! Tables: one line a row, as wide as the terminal, the last columns cut first. Where the output is no terminal, nothing is cut.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Width};
+use unicode_width::UnicodeWidthStr;
 
 use super::output::{HEADING, NAME, Output, paint};
 use super::words;
 
-/// The widest that a column before the last may be on a terminal.
-const MAX_COLUMN: u16 = 32;
+/// Between two columns.
+const GAP: usize = 2;
 
-/// Rows under a heading. The first column holds what a row is called, the last one what may be long.
+/// Rows under a heading. The first column holds what a row is called, the last ones what may be long.
 pub(super) struct Table {
-    heading: Option<Vec<&'static str>>,
+    columns: Vec<Column>,
     rows: Vec<Vec<String>>,
+    headed: bool,
+}
+
+struct Column {
+    heading: &'static str,
+    least: usize,
 }
 
 impl Table {
-    /// An empty table.
-    pub(super) fn new(heading: Vec<&'static str>) -> Table {
-        Table { heading: Some(heading), rows: Vec::new() }
+    /// An empty table: the headings, and how wide each column is at least, so that several pages line up.
+    pub(super) fn new<const N: usize>(columns: [(&'static str, usize); N]) -> Table {
+        let columns = columns.into_iter().map(|(heading, least)| Column { heading, least }).collect();
+        Table { columns, rows: Vec::new(), headed: true }
     }
 
-    /// The same table without its heading, for pages after the first.
+    /// The same table without its headings, for pages after the first.
     pub(super) fn headless(mut self) -> Table {
-        self.heading = None;
+        self.headed = false;
         self
     }
 
@@ -34,27 +40,18 @@ impl Table {
 
     /// Leaves out columns in which no row has anything.
     pub(super) fn without_empty_columns(mut self) -> Table {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let used: Vec<bool> = (0..columns)
-            .map(|column| self.rows.iter().any(|row| row.get(column).is_some_and(|cell| !cell.is_empty())))
-            .collect();
-        let keep = |column: usize| used.get(column).copied().unwrap_or(true);
-        if let Some(heading) = &mut self.heading {
-            *heading = heading.iter().enumerate().filter(|(n, _)| keep(*n)).map(|(_, cell)| *cell).collect();
-        }
-        for row in &mut self.rows {
-            let cells = std::mem::take(row).into_iter().enumerate();
-            *row = cells.filter(|(n, _)| keep(*n)).map(|(_, cell)| cell).collect();
-        }
+        let is_used = |number: usize| self.rows.iter().any(|row| row.get(number).is_some_and(|cell| !cell.is_empty()));
+        let used: Vec<bool> = (0..self.columns.len()).map(is_used).collect();
+        retain(&mut self.columns, &used);
+        self.rows.iter_mut().for_each(|row| retain(row, &used));
         self
     }
 
     /// Writes it.
     pub(super) fn print(self, output: &mut Output) {
         let lines = self.lines(output.width());
-        let headed = self.heading.is_some();
         for (number, line) in lines.iter().enumerate() {
-            if headed && number == 0 {
+            if self.headed && number == 0 {
                 output.line(paint(HEADING, line));
             } else if let Some((first, rest)) = line.split_once("  ") {
                 output.line(format_args!("{}  {rest}", paint(NAME, first)));
@@ -65,55 +62,45 @@ impl Table {
     }
 
     fn lines(&self, width: Option<usize>) -> Vec<String> {
-        let mut table = comfy_table::Table::new();
-        table.load_style(NOTHING).set_truncation_indicator("…");
-        if let Some(heading) = &self.heading {
-            table.set_header(one_line_row(heading));
-        }
-        for row in &self.rows {
-            table.add_row(one_line_row(row));
-        }
-        let last = table.column_count().saturating_sub(1);
-        let widths = table.column_max_content_widths();
-        for (number, (column, content)) in table.column_iter_mut().zip(widths).enumerate() {
-            column.set_padding((0, if number == last { 0 } else { 2 }));
-            if number != last && width.is_some() {
-                // With the padding, which counts.
-                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(content.min(MAX_COLUMN) + 2)));
+        let heading = self.columns.iter().map(|column| column.heading.to_owned()).collect();
+        let mut rows: Vec<Vec<String>> = std::iter::once(heading).chain(self.rows.iter().cloned()).collect();
+        let last = self.columns.len().saturating_sub(1);
+        let mut left = width.unwrap_or(usize::MAX);
+        let mut widths = Vec::new();
+        for (number, column) in self.columns.iter().enumerate() {
+            // The last two, of which both may be long, share what the others leave.
+            let most = if number + 1 == last { left.saturating_sub(GAP) / 2 } else { left };
+            let mut widest = column.least;
+            for cell in rows.iter_mut().filter_map(|row| row.get_mut(number)) {
+                *cell = words::cut(cell, most);
+                widest = widest.max(cell.width());
             }
+            left = left.saturating_sub(widest + GAP);
+            widths.push(widest + GAP);
         }
-        match width {
-            Some(width) => {
-                table.set_content_arrangement(ContentArrangement::Dynamic);
-                table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-            }
-            None => {
-                table.set_content_arrangement(ContentArrangement::Disabled);
-            }
-        }
-        // A terminal too narrow for all columns gets what fits of each line.
-        let fit = |line: String| {
+        let laid_out = rows.iter().skip(usize::from(!self.headed)).map(|row| {
+            let cells = row.iter().zip(&widths);
+            let line: String =
+                cells.map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width()))).collect();
             let line = line.trim_end();
+            // A terminal too narrow for all columns gets what fits of each line.
             width.map_or_else(|| line.to_owned(), |width| words::cut(line, width))
-        };
-        table.lines().map(fit).collect()
+        });
+        laid_out.collect()
     }
 }
 
-fn one_line_row<T: ToString>(cells: &[T]) -> Row {
-    let mut row = Row::from(cells.iter().map(T::to_string).collect::<Vec<_>>());
-    row.max_height(1);
-    row
+fn retain<T>(items: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 #[cfg(test)]
 mod tests {
-    use unicode_width::UnicodeWidthStr;
-
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(vec!["SESSION", "ITERATIONS", "STATUS", "TITLE"]);
+        let mut table = Table::new([("SESSION", 22), ("ITERATIONS", 0), ("STATUS", 0), ("TITLE", 0)]);
         let title =
             "A title that goes on\nfor longer than any terminal is wide, 猫猫猫猫猫猫猫猫 and then some more of it";
         table.row(["session-2025-12-11-001".into(), "12".into(), String::new(), title.into()]);
@@ -128,7 +115,14 @@ mod tests {
             assert_eq!(lines.len(), 3, "one line a row at {width}: {lines:#?}");
             assert!(lines.iter().all(|line| line.width() <= width), "{width}: {lines:#?}");
         }
-        assert_eq!(table().lines(Some(60)), [""]);
+        assert_eq!(
+            table().lines(Some(60)),
+            [
+                "SESSION                  ITERATIONS  TITLE",
+                "session-2025-12-11-001   12          A title that goes on f…",
+                "session-2025-12-11-1000  3           Short",
+            ]
+        );
     }
 
     #[test]

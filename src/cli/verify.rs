@@ -79,9 +79,9 @@ pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     }
     for loss in &recovery.losses {
         let whose = loss.session.map_or_else(|| "an unknown session".to_owned(), |id| id.to_string());
-        let mut line = format!("    of {whose}: events {}", numbers(&loss.seqs));
+        let mut line = format!("    of {whose}: events {}", words::numbers(&loss.seqs, 0));
         if !loss.iterations.is_empty() {
-            line += &format!(", iterations {}", numbers(&loss.iterations));
+            line += &format!(", iterations {}", words::numbers(&loss.iterations, 0));
         }
         if let Some(after) = loss.after {
             line += &format!(", after {}", words::time(after));
@@ -114,14 +114,4 @@ fn findings(view: &VerifyView, output: &mut Output) {
     output.gap();
     let problems = words::count(view.problems.len() as u64, "problem");
     output.line(format_args!("{} {checked} checked", paint(HEADING, format_args!("{problems} found:"))));
-}
-
-/// `3, 4, 7`; long lists end with how many more there are.
-fn numbers(numbers: &[u32]) -> String {
-    const SHOWN: usize = 20;
-    let mut text = numbers.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
-    if let Some(more) = numbers.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        text += &format!(" and {more} more");
-    }
-    text
 }

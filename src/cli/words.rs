@@ -42,6 +42,16 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
+/// `3, 4, 7`; a long list ends with how many more there are, with those that are not even in it.
+pub(super) fn numbers(numbers: &[u32], omitted: u64) -> String {
+    const SHOWN: usize = 20;
+    let text = numbers.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match omitted + numbers.len().saturating_sub(SHOWN) as u64 {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
 /// `★★★★☆`.
 pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
@@ -115,7 +125,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
 
 /// What is said in the words of the contract's JSON, in those of the flags.
 pub(super) fn flags_for_fields(text: &str) -> String {
-    const FLAGS: [(&str, &str); 10] = [
+    const FLAGS: [(&str, &str); 12] = [
         ("expectedIterationCount", "--expect"),
         ("generationTimeMs", "--generation-time-ms"),
         ("idempotencyKey", "--key"),
@@ -123,9 +133,11 @@ pub(super) fn flags_for_fields(text: &str) -> String {
         ("guidanceScale", "--guidance-scale"),
         ("promptSent", "--prompt-sent"),
         ("modelHash", "--model-hash"),
-        ("nextCursor", "--cursor"),
+        ("`nextCursor`", "the cursor"),
         ("createdAt", "--created-at"),
         ("sessionId", "--session"),
+        ("with parent ", "with --parent "),
+        ("list the sessions", "run `retake list`"),
     ];
     FLAGS.iter().fold(text.to_owned(), |text, (field, flag)| text.replace(field, flag))
 }
@@ -177,6 +189,9 @@ mod tests {
             [size(0), size(999), size(1000), size(12_345_678)].map(|s| s)
         );
         assert_eq!([duration(850), duration(12_480), duration(200_000)], ["850 ms", "12.4 s", "3 min 20 s"]);
+        let many: Vec<u32> = (0..30).collect();
+        assert_eq!(numbers(&[3, 4], 0), "3, 4");
+        assert!(numbers(&many, 5).ends_with("18, 19 and 15 more"));
         assert_eq!((stars(4), stars(0)), ("★★★★☆".to_owned(), "☆☆☆☆☆".to_owned()));
         assert_eq!(cost(&Cost { amount: 0.04, currency: "USD".to_owned() }), "0.04 USD");
     }
