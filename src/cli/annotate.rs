@@ -17,12 +17,12 @@ use super::words;
     retake annotate session-2025-12-11-001#3 --tag hero --tag print\n  \
     retake annotate latest --clear-tags --note ''")]
 pub(super) struct AnnotateArgs {
-    /// The iteration
+    /// The iteration, such as session-2025-12-11-001#3 or latest
     reference: String,
     /// From 1 (worst) to 5 (best)
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     rating: Option<i64>,
-    /// A tag; all tags it has from now on, once for each
+    /// A tag it has from now on, in place of those it had; once for each
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Remove all tags

@@ -122,7 +122,7 @@ pub(super) struct Global {
     /// data directory.
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) workspace: Option<PathBuf>,
-    /// When to use colours
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
     pub(super) color: Color,
     /// Say more about what is done, on stderr; twice for more (RETAKE_LOG says it in detail)
@@ -130,14 +130,11 @@ pub(super) struct Global {
     pub(super) verbose: u8,
 }
 
-/// When to use colours.
+/// When to use colours. Without words of their own, the values take one line in every help.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Color {
-    /// On a terminal, unless NO_COLOR is set
     Auto,
-    /// Always
     Always,
-    /// Never
     Never,
 }
 

@@ -78,8 +78,11 @@ fn trail(view: &AuditView, output: &mut Output) {
         let place = paint(NAME, format_args!("{seq:>3}"));
         let index = index.map(|index| format!(" #{index}")).unwrap_or_default();
         let what = paint(HEADING, format_args!("{kind}{index}"));
-        let who = words::one_line(&format!("by {} with {}", actor.user, actor.client));
-        output.line(format_args!("{place}  {}  {what}  {}", words::time(*at), paint(FAINT, who)));
+        let who = match actor.user.as_str() {
+            "" => format!("by {}", actor.client),
+            user => format!("by {user} with {}", actor.client),
+        };
+        output.line(format_args!("{place}  {}  {what}  {}", words::time(*at), paint(FAINT, words::one_line(&who))));
         let reason = reason.as_ref().map(|reason| format!("; reason: {reason}")).unwrap_or_default();
         output.line(format_args!("     {}", output.fit(&words::one_line(&format!("{summary}{reason}")), 5)));
     }
@@ -100,10 +103,6 @@ fn findings(view: &AuditView, images: Option<&ImagesCheck>, output: &mut Output)
             output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
         }
         more(view.chain.faults_omitted, output);
-    }
-    if !view.lost.is_empty() {
-        let places = words::numbers(&view.lost, view.lost_omitted);
-        output.line(paint(BAD, format_args!("lost to damage: what happened at {places}")));
     }
     if let Some(images) = images {
         image_findings(images, output);

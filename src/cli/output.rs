@@ -147,8 +147,7 @@ impl Output {
     pub(super) fn aside(&mut self, text: impl Display) {
         self.bar.clear();
         // Who sees both sees them in the order in which they were said.
-        let flushed = if self.failed.is_some() { Ok(()) } else { self.stdout.flush() };
-        self.note_failure(flushed);
+        self.flush();
         let text = text.to_string();
         let mut stderr = io::stderr().lock();
         // When stderr fails there is nobody left to tell.
@@ -179,11 +178,18 @@ impl Output {
         self.hint(words(&error.hint));
     }
 
+    /// Sends what was written on its way, so that [`is_gone`](Output::is_gone) knows.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none() {
+            let flushed = self.stdout.flush();
+            self.note_failure(flushed);
+        }
+    }
+
     /// Writes out what is left. Gives what went wrong on the way, unless it was only that nobody wanted to read it all.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.bar.clear();
-        let flushed = if self.failed.is_some() { Ok(()) } else { self.stdout.flush() };
-        self.note_failure(flushed);
+        self.flush();
         match self.failed.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),

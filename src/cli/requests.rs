@@ -179,9 +179,13 @@ fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
         let text = error.to_string();
         let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
         let place = start.at(error.line(), error.column());
-        match what.split_once(", expected one of ") {
-            Some((what, fields)) => invalid(format!("{what}, at {place}"), format!("the fields are {fields}")),
-            None => invalid(format!("{what}, at {place}"), SHAPE),
+        let message = |what: &str| format!("{what}, at {place}");
+        match what.split_once(", expected ") {
+            Some((what, wanted)) if what.starts_with("unknown field") => {
+                invalid(message(what), format!("the fields are {}", wanted.trim_start_matches("one of ")))
+            }
+            Some((what, wanted)) => invalid(message(what), format!("give {wanted}")),
+            None => invalid(message(what), SHAPE),
         }
     })
 }
@@ -263,7 +267,8 @@ mod tests {
         let error = Requests::new(&b"{\"promt\":1}"[..]).next().unwrap().unwrap_err();
         assert!(error.hint.starts_with("the fields are `prompt`, `sessionId`"), "{}", error.hint);
         let error = Requests::new(&b"{\"prompt\":\"a\",\"seed\":-1}"[..]).next().unwrap().unwrap_err();
-        assert!(error.message.contains("a seed: a whole number from 0 to 18446744073709551615"), "{}", error.message);
+        assert_eq!(error.message, "invalid value: integer `-1`, at line 1, column 23");
+        assert!(error.hint.starts_with("give a seed: a whole number from 0 to 18446744073709551615"), "{}", error.hint);
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub(super) fn verify(context: &mut Context) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
         if !output.is_json() {
-            output.hint("`retake repair` rebuilds what it can, and says what is lost");
+            output.hint(
+                "`retake repair` rebuilds events and texts, and says what is lost; an image comes back when an export \
+                 that holds it is imported",
+            );
         }
         Ok(Exit::Damaged)
     })
@@ -49,6 +52,7 @@ pub(super) fn repair(context: &mut Context) -> Result<Exit, Failure> {
         }
     });
     // What could not be shown has not been read.
+    output.flush();
     if !output.is_gone() {
         tracker.mark_recoveries_read()?;
     }
@@ -79,9 +83,9 @@ pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     }
     for loss in &recovery.losses {
         let whose = loss.session.map_or_else(|| "an unknown session".to_owned(), |id| id.to_string());
-        let mut line = format!("    of {whose}: events {}", words::numbers(&loss.seqs, 0));
+        let mut line = format!("    of {whose}: events {}", words::numbers(&loss.seqs));
         if !loss.iterations.is_empty() {
-            line += &format!(", iterations {}", words::numbers(&loss.iterations, 0));
+            line += &format!(", iterations {}", words::numbers(&loss.iterations));
         }
         if let Some(after) = loss.after {
             line += &format!(", after {}", words::time(after));
