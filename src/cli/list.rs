@@ -10,6 +10,7 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, Output, paint};
 use super::table::Table;
 use super::words;
+use super::workspace::By;
 
 /// List the sessions, most recently modified first
 #[derive(Debug, Args)]
@@ -71,6 +72,7 @@ impl ListArgs {
                 "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
             ));
         }
+        let by = context.workspace()?.by;
         let all = self.all;
         let mut request = self.request();
         context.read(|tracker, output| {
@@ -85,7 +87,10 @@ impl ListArgs {
                 print(&list, Page::Later, output);
             }
             if !output.is_json() {
-                foot(tracker, &list, shown, &request, output);
+                foot(&list, shown, &request, output);
+                if list.total_sessions == 0 && !picks(&request) {
+                    begin(tracker, by, output);
+                }
             }
             Ok(Exit::Done)
         })
@@ -124,9 +129,9 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
     }
     // How long ago is for people with room for it.
     let roomy = output.width().is_some_and(|width| width >= 120);
-    let modified = |at| match roomy {
-        true => format!("{}, {}", words::minute(at), words::ago(at, list.timestamp)),
-        false => words::minute(at),
+    let modified = |at| {
+        let minute = words::minute(at);
+        if roomy { format!("{minute}, {}", words::ago(at, list.timestamp)) } else { minute }
     };
     let mut table = Table::new([
         ("SESSION", 22),
@@ -153,29 +158,37 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
     }
 }
 
-fn foot(tracker: &Tracker, list: &SessionList, shown: usize, request: &ListRequest, output: &mut Output) {
-    if list.total_sessions > 0 {
-        output.gap();
-        let all = words::count(list.total_sessions, "session");
-        if let Some(cursor) = &list.next_cursor {
-            output.line(paint(
-                FAINT,
-                format_args!("{shown} of {all}; the next: --cursor {cursor}; or all of them: --all"),
-            ));
-        } else if request.cursor.is_none() {
-            output.line(paint(FAINT, all));
-        } else {
-            output.line(paint(FAINT, format_args!("the last of {all}")));
+fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Output) {
+    let all = words::count(list.total_sessions, "session");
+    if list.total_sessions == 0 {
+        if picks(request) {
+            output.line("No session matches.");
         }
         return;
     }
-    let picked = request.project.is_some() || request.query.is_some() || request.status != Some(StatusFilter::All);
-    if picked {
-        output.line("No session matches.");
-        return;
+    output.gap();
+    if let Some(cursor) = &list.next_cursor {
+        output.line(paint(FAINT, format_args!("{shown} of {all}; the next: --cursor {cursor}; or all of them: --all")));
+    } else if request.cursor.is_none() {
+        output.line(paint(FAINT, all));
+    } else {
+        output.line(paint(FAINT, format_args!("the last of {all}")));
     }
+}
+
+/// What to do in a workspace that has nothing in it.
+fn begin(tracker: &Tracker, by: By, output: &mut Output) {
     output.line(format_args!("No sessions yet in {}", tracker.workspace().display()));
     output.gap();
     output.line("Record the first iteration with:");
     output.line("  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png");
+    if by == By::Default {
+        output.gap();
+        output.line("Or keep a workspace of its own in this directory:");
+        output.line("  mkdir .retake");
+    }
+}
+
+fn picks(request: &ListRequest) -> bool {
+    request.project.is_some() || request.query.is_some() || request.status != Some(StatusFilter::All)
 }
