@@ -4,5 +4,6 @@ pub mod cli;
 pub mod disk;
 pub mod images;
 pub mod model;
+pub mod sharing;
 pub mod store;
 pub mod tracker;
