@@ -1,3 +1,7 @@
 //! The `retake` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    retake::cli::run()
+}
