@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod images;
+pub mod mcp;
 pub mod model;
 pub mod store;
 pub mod tracker;
