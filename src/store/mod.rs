@@ -1,21 +1,44 @@
 //! The append-only log: two copies of every event, each able to restore the other.
 //!
-//! An append is acknowledged when the [journal](journal) is synced; [sled](database) follows behind and answers every
+//! An append is acknowledged when the journal is synced; sled follows behind and answers every
 //! question. `docs/format.md` draws the bytes and says what is promised. The interface is small and knows no engine:
 //! [append](Store::append) a batch with expectations, read a [session](Store::events), [page](Store::page) by recency,
 //! [follow](Store::follow) what is new.
 //!
 //! Never known here: pictures, people's words for errors, sockets, async.
 
+mod audit;
+mod catalog;
+mod database;
+mod journal;
+mod keys;
+mod log;
+mod mark;
+mod mend;
+mod open;
+mod overlay;
+mod payload;
+mod quarantine;
+mod rebuild;
+mod record;
+mod scan;
+mod window;
+
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+
+use self::database::Trouble;
+use self::log::Log;
+use self::open::Opened;
 
 /// What to append, all or nothing.
 #[derive(Clone, Debug)]
@@ -128,6 +151,16 @@ pub enum Error {
     /// sled said no, and rebuilding it did not help.
     #[error("the database failed: {0}")]
     Database(String),
+    /// A record that was to be imported does not fit.
+    #[error("event {seq} of {} cannot be imported: {problem}", session.map_or("an unknown session".to_owned(), |id| id.to_string()))]
+    Import {
+        /// The session, where it is known.
+        session: Option<SessionId>,
+        /// The place in its chain.
+        seq: u32,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A batch that no caller may build.
     #[error("{0}")]
     Misuse(&'static str),
@@ -185,8 +218,10 @@ pub struct Verification {
     pub events: u64,
     /// Bytes of journal read.
     pub journal_bytes: u64,
-    /// What is wrong, each in one line; empty when both copies are whole and agree.
+    /// What is wrong and can be repaired, each in one line; empty when both copies are whole and agree.
     pub problems: Vec<String>,
+    /// What is on record as lost, each in one line.
+    pub lost: Vec<String>,
 }
 
 /// What a recovery did, kept as `report.json` beside what it set aside.
@@ -233,40 +268,63 @@ pub struct SessionLoss {
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
-    /// The time, for reports and names in quarantine.
-    pub now: Timestamp,
+    /// Tells the time, for reports and names in quarantine.
+    pub clock: Clock,
     /// Told how far long work has come.
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
+    /// A segment of the journal that would grow past this many bytes is followed by the next.
+    pub segment_bytes: u64,
 }
+
+impl Options {
+    /// The usual options, with that clock.
+    pub fn new(clock: Clock) -> Options {
+        Options { clock, progress: None, disk: Disk::default(), segment_bytes: 64 << 20 }
+    }
+}
+
+/// Tells the time. It comes from outside, so that everything can be compared to the letter.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Told how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
 pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 
-/// An open store. Cheap to share; every call may come from any thread.
-pub struct Store {}
+/// An open store. Every call may come from any thread.
+pub struct Store {
+    log: Arc<Log>,
+    applier: Option<JoinHandle<()>>,
+    /// Held for as long as the store is open: the kernel lets go of it however the process ends.
+    _lock: File,
+}
 
-#[expect(clippy::todo, unused_variables, reason = "outline")]
 impl Store {
     /// Opens the store of the workspace in `dir`, making it when there is none, and recovering what is damaged.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
-        todo!()
+        let Opened { parts, lock } = open::open(dir, &options)?;
+        let log = Arc::new(Log::new(parts));
+        let applying = Arc::clone(&log);
+        let applier = thread::Builder::new()
+            .name("retake-applier".to_owned())
+            .spawn(move || applying.apply_until_stopped())
+            .map_err(|source| Error::Io { action: "start a thread for", path: dir.to_owned(), source })?;
+        Ok(Store { log, applier: Some(applier), _lock: lock })
     }
 
     /// Appends a batch. When this returns, what was acknowledged is on the disk.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
-        todo!()
+        self.log.append(batch)
     }
 
     /// Where a session stands; none when it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
-        todo!()
+        self.log.ask(|| self.log.head(id))
     }
 
     /// All events of a session, in order; empty when it was never started.
     pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
-        todo!()
+        self.log.ask(|| self.log.events(id, detail))
     }
 
     /// The next `limit` sessions after that place in that order.
@@ -277,87 +335,113 @@ impl Store {
         after: Option<Place>,
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Error> {
-        todo!()
+        self.log.ask(|| self.log.page(status, order, after, limit))
     }
 
     /// How many sessions and events there are.
     pub fn totals(&self) -> Result<Totals, Error> {
-        todo!()
+        Ok(self.log.lock().totals)
     }
 
     /// The iterations that came from this one, in any session.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
-        todo!()
+        self.log.ask(|| {
+            self.log.settle(None);
+            self.log.read()?.children(id)
+        })
     }
 
-    /// The next `limit` session ids after that one, ordered by day and number, including those whose iterations were all lost.
+    /// The next `limit` session ids after that one, ordered by day and number, including those whose iterations were
+    /// all lost.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
-        todo!()
+        self.log.ask(|| {
+            self.log.settle(None);
+            self.log.read()?.ids(after, limit)
+        })
     }
 
     /// New events from now on, in the order they were acknowledged.
     pub fn follow(&self) -> Receiver<Arc<Event>> {
-        todo!()
+        let (sender, receiver) = mpsc::channel();
+        self.log.follow(sender);
+        receiver
     }
 
     /// A session's events checked in both copies.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
-        todo!()
+        self.log.ask(|| self.log.trail(id))
     }
 
     /// The exact bytes of every record of a session, in order, for an export.
     pub fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
-        todo!()
+        self.log.ask(|| self.log.records(id))
     }
 
     /// The long texts a record names, by hash.
     pub fn texts_of(&self, record: &[u8]) -> Vec<Hash> {
-        todo!()
+        record::Record::read(record).map(|record| record.texts()).unwrap_or_default()
     }
 
-    /// A long text; none when it is missing or damaged.
+    /// A long text; none when it is missing or damaged in both copies.
     pub fn text(&self, hash: Hash) -> Option<String> {
-        todo!()
+        self.log.text(hash)
     }
 
     /// Puts a long text back, for an import. Durable when it returns.
     pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
-        todo!()
+        self.log.keep_text(text)
     }
 
-    /// Appends records as they were exported, keeping ids, times and hashes. Records that are here already are skipped;
-    /// one that differs from what is here, or does not follow it, is refused. Returns how many were new.
+    /// Appends records of one session as they were exported, keeping ids, times and hashes. Records that are here
+    /// already are skipped; one that differs from what is here, or does not follow it, is refused. Returns how many were
+    /// new.
     pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
-        todo!()
+        self.log.import(records)
     }
 
     /// Checks every byte of both copies.
     pub fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error> {
-        todo!()
+        self.log.verify(progress.as_ref())
     }
 
     /// Rebuilds what [`verify`](Store::verify) finds wrong, each copy from the other. None when nothing was wrong.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
-        todo!()
+        let problems = self.log.verify(progress.as_ref())?.problems;
+        if problems.is_empty() { Ok(None) } else { self.log.repair(problems, progress.as_ref()) }
     }
 
     /// Recoveries whose report nobody has read yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        todo!()
+        Ok(quarantine::reports(&self.log.dir).into_iter().filter(|(_, read)| !read).map(|(report, _)| report).collect())
     }
 
     /// Every recovery this workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        todo!()
+        Ok(quarantine::reports(&self.log.dir).into_iter().map(|(report, _)| report).collect())
     }
 
     /// Marks all recoveries as read.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
-        todo!()
+        quarantine::mark_read(&self.log.disk, &self.log.dir)
     }
 
     /// Ends cleanly: everything acknowledged is in both copies and synced. Dropping does the same, silently.
-    pub fn close(self) -> Result<(), Error> {
-        todo!()
+    pub fn close(mut self) -> Result<(), Error> {
+        Ok(self.end()?)
+    }
+
+    fn end(&mut self) -> Result<(), Trouble> {
+        let Some(applier) = self.applier.take() else { return Ok(()) };
+        self.log.stop();
+        let _ = applier.join();
+        self.log.last_checkpoint()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!(%error, "the database was not closed cleanly; the journal has everything");
+        }
     }
 }

@@ -1,0 +1,150 @@
+//! Reading: a session's events, and pages of the listing.
+
+use std::sync::Arc;
+
+use crate::model::{Event, Hash, Head, SessionId, Summary};
+
+use super::database::{Database, Trouble};
+use super::log::{Log, State};
+use super::record::Record;
+use super::window::{Glimpse, WINDOW, Window, place_of};
+use super::{Detail, Order, Place, Status};
+
+impl Log {
+    /// All events of a session. A place that is missing and not on record as lost is trouble.
+    pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Trouble> {
+        self.settle(Some(id));
+        let values = self.read()?.events_of(id)?;
+        let texts = |hash: Hash| self.text(hash);
+        let mut events = Vec::with_capacity(values.len());
+        for (seq, value) in &values {
+            let wrong = || Trouble::Wrong(format!("event {seq} of {id} cannot be read"));
+            let record = Record::read_unchecked(value).ok_or_else(wrong)?;
+            events.push(record.event_in(detail, &texts).ok_or_else(wrong)?.0);
+        }
+        let last = values.last().map_or(0, |(seq, _)| seq.saturating_add(1));
+        let head = self.read()?.head(id)?;
+        if head.is_some_and(|head| head.next_seq > last) {
+            return Err(Trouble::Wrong(format!("the last events of {id} are missing")));
+        }
+        check_gaps(id, &events)?;
+        Ok(events)
+    }
+
+    /// The exact bytes of a session's records.
+    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Trouble> {
+        self.settle(Some(id));
+        let values = self.read()?.events_of(id)?;
+        let bytes = values.iter().map(|(seq, value)| {
+            let record =
+                Record::read(value).ok_or_else(|| Trouble::Wrong(format!("event {seq} of {id} was altered")))?;
+            Ok(record.bytes.to_vec())
+        });
+        bytes.collect()
+    }
+
+    /// The next sessions after a place: from the window where it reaches, from the tree below.
+    pub(super) fn page(
+        &self,
+        status: Status,
+        order: Order,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Summary>>, Trouble> {
+        let mut rows = Vec::new();
+        let mut after = after;
+        if order == Order::Recent {
+            let mut state = self.lock();
+            let glimpse = match &state.window {
+                Some(window) => window.recent(status, after, limit),
+                None => {
+                    let window = self.new_window(&state)?;
+                    state.window.insert(window).recent(status, after, limit)
+                }
+            };
+            let Glimpse { rows: seen, go_on_after } = glimpse;
+            rows = seen;
+            match go_on_after {
+                Some(place) if rows.len() < limit => after = Some(place),
+                _ => return Ok(rows),
+            }
+        }
+        self.settle(None);
+        let database = self.read()?;
+        let places = next_places(&database, status, order, after, limit - rows.len())?;
+        for place in places {
+            rows.push(Arc::new(row(&database, place)?));
+        }
+        Ok(rows)
+    }
+
+    fn new_window(&self, state: &State) -> Result<Window, Trouble> {
+        let database = self.read()?;
+        // The tree may be behind for sessions in the overlay, which therefore tell their place themselves.
+        let ahead: Vec<&Head> = state.acked.heads.values().map(|(_, head)| head).collect();
+        let wanted = WINDOW + ahead.len();
+        let places = next_places(&database, Status::All, Order::Recent, None, wanted)?;
+        let complete = places.len() < wanted;
+        let floor = places.last().copied();
+        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(places.len());
+        for place in places.into_iter().filter(|place| !state.acked.heads.contains_key(&place.id)) {
+            newest.push(Arc::new(row(&database, place)?));
+        }
+        let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
+        newest.extend(ahead.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
+        Ok(Window::new(newest, complete))
+    }
+}
+
+/// Merges active and archived sessions in the order asked for.
+fn next_places(
+    database: &Database,
+    status: Status,
+    order: Order,
+    after: Option<Place>,
+    limit: usize,
+) -> Result<Vec<Place>, Trouble> {
+    let recent = order == Order::Recent;
+    let mut places = Vec::new();
+    if status != Status::Archived {
+        places.extend(database.places(false, recent, after, limit)?);
+    }
+    if status != Status::Active {
+        places.extend(database.places(true, recent, after, limit)?);
+    }
+    if recent {
+        places.sort_unstable_by(|a, b| b.cmp(a));
+    } else {
+        places.sort_unstable();
+    }
+    places.truncate(limit);
+    Ok(places)
+}
+
+/// The row of a session, checked against the order it was found by.
+fn row(database: &Database, place: Place) -> Result<Summary, Trouble> {
+    let summary = database.head(place.id)?.and_then(|head| head.summary());
+    summary
+        .filter(|summary| place_of(summary) == place)
+        .ok_or_else(|| Trouble::Wrong(format!("the listing and what is known of {} disagree", place.id)))
+}
+
+fn check_gaps(id: SessionId, events: &[Event]) -> Result<(), Trouble> {
+    use crate::model::EventBody;
+    let dense = events.iter().zip(0u32..).all(|(event, seq)| event.seq == seq);
+    if dense {
+        return Ok(());
+    }
+    let lost: std::collections::BTreeSet<u32> = events
+        .iter()
+        .filter_map(|event| if let EventBody::Lost(loss) = &event.body { Some(&loss.seqs) } else { None })
+        .flatten()
+        .copied()
+        .collect();
+    let there: std::collections::BTreeSet<u32> = events.iter().map(|event| event.seq).collect();
+    let last = there.last().copied().unwrap_or(0);
+    match (0..last).find(|seq| !there.contains(seq) && !lost.contains(seq)) {
+        Some(seq) => Err(Trouble::Wrong(format!("event {seq} of {id} is missing"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,449 @@
+//! sled: the database every question is answered from. Derived from the journal, applied behind it, rebuilt at will.
+//!
+//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as [`Trouble`],
+//! and whoever gets it rebuilds the database from the journal.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Once, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bincode::Options as _;
+use serde::{Deserialize, Serialize};
+use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
+use sled::{IVec, Tree};
+
+use crate::model::session::Span;
+use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
+
+use super::journal::Position;
+use super::keys::{self, be_u32, le_u32};
+use super::{Place, Totals};
+
+const SCHEMA: u32 = 1;
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// The database cannot be trusted any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("{0}")]
+    Sled(#[from] sled::Error),
+    #[error("it panicked: {0}")]
+    Panic(String),
+    #[error("it did not answer for {0:?}")]
+    Hang(Duration),
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// The trees. Cheap to clone, as sled's handles are.
+#[derive(Clone)]
+pub(super) struct Database {
+    path: PathBuf,
+    db: sled::Db,
+    pub(super) events: Tree,
+    pub(super) heads: Tree,
+    pub(super) recency: Tree,
+    pub(super) keys: Tree,
+    pub(super) children: Tree,
+    pub(super) days: Tree,
+    pub(super) texts: Tree,
+    meta: Tree,
+}
+
+/// What an idempotency key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHit {
+    pub(super) session: SessionId,
+    pub(super) seq: u32,
+    pub(super) index: Option<u32>,
+}
+
+/// One commit as the database takes it.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// The byte of the journal behind it.
+    pub(super) end: Position,
+    /// The session before, unless it is new.
+    pub(super) before: Option<Head>,
+    /// The session after.
+    pub(super) after: Head,
+    /// Its records, each with its place in the chain and in the journal.
+    pub(super) records: Vec<(u32, Position, Vec<u8>)>,
+    /// Its idempotency keys: one, unless it was imported.
+    pub(super) keys: Vec<([u8; 16], KeyHit)>,
+    /// The parents and children it links.
+    pub(super) children: Vec<(IterationId, IterationId)>,
+    /// The long texts it brought into the journal.
+    pub(super) texts: Vec<(Hash, Position)>,
+    /// All counts after it.
+    pub(super) totals: Totals,
+}
+
+impl Database {
+    /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
+    pub(super) fn open(path: &Path) -> Result<Database, Trouble> {
+        let size = std::fs::metadata(path.join("db")).map_or(0, |file| file.len());
+        let patience = Duration::from_secs(30 + size / (16 << 20));
+        let (sender, receiver) = mpsc::channel();
+        let owned = path.to_owned();
+        let opener = thread::Builder::new().name("retake-open".to_owned()).spawn(move || {
+            let _ = sender.send(guard(|| open_waiting(&owned)));
+        });
+        if let Err(error) = opener {
+            return Err(Trouble::Wrong(format!("no thread to open it: {error}")));
+        }
+        match receiver.recv_timeout(patience) {
+            Ok(opened) => opened,
+            Err(_) => Err(Trouble::Hang(patience)),
+        }
+    }
+
+    /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
+    pub(super) fn position(&self) -> Result<Option<Position>, Trouble> {
+        let schema = self.meta.get("schema")?;
+        if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
+            return Ok(None);
+        }
+        Ok(self.meta.get("position")?.and_then(|bytes| Position::from_bytes(&bytes)))
+    }
+
+    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+        let bytes = self.meta.get("totals")?;
+        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| Trouble::Wrong("it has no totals".to_owned()))
+    }
+
+    /// Says that everything up to `position` is applied: the last act of building one.
+    pub(super) fn finish(&self, position: Position, totals: Totals) -> Result<(), Trouble> {
+        self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
+        self.meta.insert("totals", encode_totals(totals))?;
+        self.meta.insert("position", position.to_bytes().to_vec())?;
+        self.sync()
+    }
+
+    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, Trouble> {
+        match guard(|| Ok(self.heads.get(keys::session_key(id))?))? {
+            Some(bytes) => decode_head(id, &bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The values of a session's events in order.
+    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, Trouble> {
+        guard(|| {
+            let mut events = Vec::new();
+            for item in self.events.scan_prefix(keys::session_key(id)) {
+                let (key, value) = item?;
+                let seq = be_u32(&key, 8).ok_or_else(|| Trouble::Wrong("an event has a short key".to_owned()))?;
+                events.push((seq, value));
+            }
+            Ok(events)
+        })
+    }
+
+    pub(super) fn key(&self, key: [u8; 16]) -> Result<Option<KeyHit>, Trouble> {
+        Ok(guard(|| Ok(self.keys.get(key)?))?.and_then(|bytes| decode_hit(&bytes)))
+    }
+
+    /// The highest number given out on that day.
+    pub(super) fn last_of_day(&self, day: u32) -> Result<u32, Trouble> {
+        Ok(guard(|| Ok(self.days.get(day.to_be_bytes())?))?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0))
+    }
+
+    pub(super) fn text(&self, hash: Hash) -> Result<Option<Position>, Trouble> {
+        Ok(guard(|| Ok(self.texts.get(hash.0)?))?.and_then(|bytes| Position::from_bytes(&bytes)))
+    }
+
+    pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Trouble> {
+        guard(|| {
+            let mut children = Vec::new();
+            for key in self.children.scan_prefix(keys::numbered_key(id.session, id.index)).keys() {
+                let child = key?.get(12..).and_then(keys::numbered_of);
+                children.extend(child.map(|(session, index)| IterationId { session, index }));
+            }
+            Ok(children)
+        })
+    }
+
+    pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Trouble> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        guard(|| {
+            let start = after.map_or(Unbounded, |id| Excluded(keys::session_key(id)));
+            let mut ids = Vec::new();
+            for key in self.heads.range((start, Unbounded)).keys().take(limit) {
+                ids.extend(keys::session_of(&key?));
+            }
+            Ok(ids)
+        })
+    }
+
+    /// The next places of one status after `after`, at most `limit`, most recent first or last.
+    pub(super) fn places(
+        &self,
+        archived: bool,
+        recent_first: bool,
+        after: Option<Place>,
+        limit: usize,
+    ) -> Result<Vec<Place>, Trouble> {
+        use std::ops::Bound::{Excluded, Included};
+        guard(|| {
+            let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
+            let after = after.map(|place| keys::recency_key(archived, place).to_vec());
+            let mut places = Vec::new();
+            let mut keep = |key: IVec| match keys::place_of(&key) {
+                Some((_, place)) => {
+                    places.push(place);
+                    Ok(())
+                }
+                None => Err(Trouble::Wrong("the recency order has a bad key".to_owned())),
+            };
+            if recent_first {
+                let range = self.recency.range((Included(low), Excluded(after.unwrap_or(high))));
+                for key in range.keys().rev().take(limit) {
+                    keep(key?)?;
+                }
+            } else {
+                let start = after.map_or(Included(low), Excluded);
+                for key in self.recency.range((start, Excluded(high))).keys().take(limit) {
+                    keep(key?)?;
+                }
+            }
+            Ok(places)
+        })
+    }
+
+    /// Applies commits in one transaction: all trees move together, or none.
+    pub(super) fn apply(&self, changes: &[Change]) -> Result<(), Trouble> {
+        guard(|| {
+            let trees = (
+                &self.events,
+                &self.heads,
+                &self.recency,
+                &self.keys,
+                &self.children,
+                &self.days,
+                &self.texts,
+                &self.meta,
+            );
+            let applied = trees.transaction(|(events, heads, recency, keys_, children, days, texts, meta)| {
+                for change in changes {
+                    let id = change.after.id;
+                    for (seq, position, record) in &change.records {
+                        events.insert(&keys::numbered_key(id, *seq), event_value(record, *position))?;
+                    }
+                    heads.insert(&keys::session_key(id), encode_head(&change.after))?;
+                    let (before, after) = (change.before.as_ref().and_then(recency_of), recency_of(&change.after));
+                    if before != after {
+                        if let Some(key) = before {
+                            recency.remove(&key)?;
+                        }
+                        if let Some(key) = after {
+                            recency.insert(&key, &[])?;
+                        }
+                    }
+                    for (key, hit) in &change.keys {
+                        keys_.insert(key, encode_hit(*hit))?;
+                    }
+                    for (parent, child) in &change.children {
+                        children.insert(&keys::child_key(*parent, *child), &[])?;
+                    }
+                    if change.before.is_none() {
+                        let (day, number) = keys::numbers(id);
+                        let last = days.get(day.to_be_bytes())?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0);
+                        days.insert(&day.to_be_bytes(), &last.max(number).to_le_bytes())?;
+                    }
+                    for (hash, position) in &change.texts {
+                        texts.insert(&hash.0, position.to_bytes().to_vec())?;
+                    }
+                }
+                if let Some(last) = changes.last() {
+                    meta.insert("totals", encode_totals(last.totals))?;
+                    meta.insert("position", last.end.to_bytes().to_vec())?;
+                }
+                Ok::<(), ConflictableTransactionError<()>>(())
+            });
+            match applied {
+                Ok(()) => Ok(()),
+                Err(TransactionError::Storage(error)) => Err(Trouble::Sled(error)),
+                Err(TransactionError::Abort(())) => Err(Trouble::Wrong("a transaction was aborted".to_owned())),
+            }
+        })
+    }
+
+    /// Makes what is applied last: sled's flush, and the sync that it leaves out.
+    pub(super) fn sync(&self) -> Result<(), Trouble> {
+        guard(|| {
+            self.db.flush()?;
+            sync_files(&self.path).map_err(|error| Trouble::Sled(error.into()))
+        })
+    }
+}
+
+impl Trouble {
+    /// Whether the disk said no: the database may be whole, and opening it again decides.
+    pub(super) fn is_io(&self) -> bool {
+        matches!(self, Trouble::Sled(sled::Error::Io(_)))
+    }
+}
+
+/// Runs something that sled may panic in.
+pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // A panic inside sled is an answer we expect, and its trace on the terminal would look like a crash of ours.
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(before);
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(Trouble::Panic(text.unwrap_or("no message").chars().take(200).collect()))
+    })
+}
+
+/// A record with the place of its copy in the journal.
+pub(super) fn event_value(record: &[u8], position: Position) -> Vec<u8> {
+    let mut value = Vec::with_capacity(record.len() + 12);
+    value.extend_from_slice(record);
+    value.extend_from_slice(&position.to_bytes());
+    value
+}
+
+/// The place of a record's copy in the journal.
+pub(super) fn position_in(value: &[u8], record: usize) -> Option<Position> {
+    Position::from_bytes(value.get(record..)?)
+}
+
+/// The key of a session in the recency order, if it is listed.
+pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
+    let span = head.span?;
+    Some(keys::recency_key(head.archived, Place { modified: span.last_modified_at, id: head.id }))
+}
+
+/// sled refuses a directory for some milliseconds after another handle of this process was dropped.
+fn open_waiting(path: &Path) -> Result<Database, Trouble> {
+    let begun = Instant::now();
+    loop {
+        match open_now(path) {
+            Err(Trouble::Sled(sled::Error::Io(error)))
+                if is_lock_error(&error) && begun.elapsed() < Duration::from_secs(5) =>
+            {
+                thread::sleep(Duration::from_millis(2));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn is_lock_error(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
+}
+
+fn open_now(path: &Path) -> Result<Database, Trouble> {
+    let db = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None).open()?;
+    let tree = |name: &str| db.open_tree(name);
+    Ok(Database {
+        path: path.to_owned(),
+        events: tree("events")?,
+        heads: tree("heads")?,
+        recency: tree("recency")?,
+        keys: tree("keys")?,
+        children: tree("children")?,
+        days: tree("days")?,
+        texts: tree("texts")?,
+        meta: tree("meta")?,
+        db,
+    })
+}
+
+fn sync_files(path: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            File::open(entry.path())?.sync_data()?;
+        }
+    }
+    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredHead {
+    next_seq: u32,
+    tip: [u8; 32],
+    title: Option<String>,
+    project: Option<String>,
+    archived: bool,
+    span: Option<(i64, i64)>,
+    last_index: Option<u32>,
+}
+
+fn options() -> impl bincode::Options {
+    bincode::DefaultOptions::new().with_limit(1 << 20).reject_trailing_bytes()
+}
+
+pub(super) fn encode_head(head: &Head) -> Vec<u8> {
+    let stored = StoredHead {
+        next_seq: head.next_seq,
+        tip: head.tip.0,
+        title: head.title.clone(),
+        project: head.project.clone(),
+        archived: head.archived,
+        span: head.span.map(|span| (span.created_at.millis(), span.last_modified_at.millis())),
+        last_index: head.last_index,
+    };
+    // A head is a few hundred bytes; only the limit could make this fail.
+    options().serialize(&stored).unwrap_or_default()
+}
+
+pub(super) fn decode_head(id: SessionId, bytes: &[u8]) -> Result<Head, Trouble> {
+    let wrong = || Trouble::Wrong(format!("the head of {id} does not decode"));
+    let stored: StoredHead = options().deserialize(bytes).map_err(|_| wrong())?;
+    let span = match stored.span {
+        Some((created, modified)) => Some(Span {
+            created_at: Timestamp::from_millis(created).ok_or_else(wrong)?,
+            last_modified_at: Timestamp::from_millis(modified).ok_or_else(wrong)?,
+        }),
+        None => None,
+    };
+    Ok(Head {
+        id,
+        next_seq: stored.next_seq,
+        tip: Hash(stored.tip),
+        title: stored.title,
+        project: stored.project,
+        archived: stored.archived,
+        span,
+        last_index: stored.last_index,
+    })
+}
+
+pub(super) fn encode_hit(hit: KeyHit) -> Vec<u8> {
+    let mut bytes = keys::numbered_key(hit.session, hit.seq).to_vec();
+    bytes.extend_from_slice(&hit.index.map_or(0, |index| index.saturating_add(1)).to_be_bytes());
+    bytes
+}
+
+fn decode_hit(bytes: &[u8]) -> Option<KeyHit> {
+    let (session, seq) = keys::numbered_of(bytes)?;
+    Some(KeyHit { session, seq, index: be_u32(bytes, 12)?.checked_sub(1) })
+}
+
+fn encode_totals(totals: Totals) -> Vec<u8> {
+    [totals.sessions, totals.archived, totals.events].iter().flat_map(|count| count.to_le_bytes()).collect()
+}
+
+fn decode_totals(bytes: &[u8]) -> Option<Totals> {
+    let count = |at| keys::le_u64(bytes, at);
+    Some(Totals { sessions: count(0)?, archived: count(8)?, events: count(16)? })
+}

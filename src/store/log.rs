@@ -1,0 +1,787 @@
+//! Appending and reading: one writer at a time with group commit, and the database following behind.
+//!
+//! An append is decided under the state's lock: whether the session takes it, what id, index and place it gets. It joins
+//! the queue. Whoever finds nobody leading writes the whole queue as one frame, syncs it, and acknowledges everyone in
+//! it; the others wait. So one writer pays no hand-over, and many share one fdatasync. Acknowledged commits go to the
+//! applier, a thread that moves them into sled in order; until then questions find them in the overlay.
+//!
+//! Locks, always taken in this order: `maintenance`, `state`, `database`, `journal`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use crate::disk::{ContentDir, Disk};
+use crate::model::{Draft, Event, EventBody, Hash, Head, IterationId, Refusal, SessionId};
+
+use super::database::{Change, Database, KeyHit, Trouble};
+use super::journal::{Journal, Position, text_bytes};
+use super::keys;
+use super::mark::Mark;
+use super::overlay::Overlay;
+use super::record::{self, Record};
+use super::window::Window;
+use super::{Ack, Batch, Clock, Error, Target, Totals};
+
+/// How many events the database may be behind before appends wait for it.
+const MOST_BEHIND: usize = 8192;
+/// How many events one transaction applies at the most.
+const MOST_APPLIED: usize = 512;
+/// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So
+/// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
+const REOPEN_AFTER: usize = 24 * 1024;
+/// The same when nobody is waiting.
+const REOPEN_AFTER_IDLE: usize = 8 * 1024;
+/// How often a question is asked again after the database was mended for it.
+pub(super) const TRIES: usize = 3;
+/// How long applied commits may wait for a checkpoint.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(5);
+
+/// An open log.
+pub(super) struct Log {
+    pub(super) dir: PathBuf,
+    pub(super) disk: Disk,
+    pub(super) workspace: [u8; 16],
+    pub(super) texts: ContentDir,
+    pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
+    /// Held while the database is applied to, checked, closed or rebuilt.
+    pub(super) maintenance: Mutex<()>,
+    pub(super) state: Mutex<State>,
+    /// Signalled when a group was acknowledged or refused.
+    settled: Condvar,
+    /// Signalled when the applier has something to do.
+    work: Condvar,
+    /// Signalled when the applier has done something.
+    pub(super) applied: Condvar,
+    pub(super) journal: Mutex<Journal>,
+    /// None only while it is being replaced, with the lock held for writing.
+    pub(super) database: RwLock<Option<Database>>,
+    /// Counts rebuilt databases, so that trouble seen twice is mended once.
+    pub(super) generation: AtomicU64,
+}
+
+pub(super) struct State {
+    queue: Vec<Queued>,
+    leading: bool,
+    /// No append begins while this is set: the database is being rebuilt.
+    pub(super) mending: bool,
+    next_ticket: u64,
+    /// The last ticket that was acknowledged or refused.
+    settled: u64,
+    /// Tickets that were refused by the disk, with how many of them have yet to hear of it.
+    refused: Vec<(std::ops::RangeInclusive<u64>, u64, Arc<io::Error>)>,
+    queued: Overlay,
+    pub(super) acked: Overlay,
+    pending: VecDeque<(u64, Change)>,
+    pending_events: usize,
+    pub(super) applied: u64,
+    pub(super) acked_ticket: u64,
+    /// The newest summaries; none until a page was asked for.
+    pub(super) window: Option<Window>,
+    pub(super) totals: Totals,
+    pub(super) mark: Mark,
+    /// Events applied since sled was opened.
+    pub(super) since_open: usize,
+    /// Whether something was applied since the last checkpoint.
+    dirty: bool,
+    followers: Vec<Sender<Arc<Event>>>,
+    pub(super) stopping: bool,
+    /// Why there is no database now: mending it failed, as on a full disk. The next request tries again.
+    pub(super) broken: Option<String>,
+}
+
+/// A commit on its way to the journal. Positions in its change are relative to the body until it is written.
+struct Queued {
+    ticket: u64,
+    bytes: Vec<u8>,
+    entries: u32,
+    change: Change,
+    events: Vec<Event>,
+}
+
+/// What opening found.
+pub(super) struct Parts {
+    pub(super) dir: PathBuf,
+    pub(super) disk: Disk,
+    pub(super) workspace: [u8; 16],
+    pub(super) texts: ContentDir,
+    pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
+    pub(super) journal: Journal,
+    pub(super) database: Database,
+    pub(super) totals: Totals,
+    pub(super) mark: Mark,
+    pub(super) since_open: usize,
+}
+
+impl Log {
+    pub(super) fn new(parts: Parts) -> Log {
+        let Parts { dir, disk, workspace, texts, clock, segment_bytes, journal, database, totals, mark, since_open } =
+            parts;
+        let state = State {
+            queue: Vec::new(),
+            leading: false,
+            mending: false,
+            next_ticket: 1,
+            settled: 0,
+            refused: Vec::new(),
+            queued: Overlay::default(),
+            acked: Overlay::default(),
+            pending: VecDeque::new(),
+            pending_events: 0,
+            applied: 0,
+            acked_ticket: 0,
+            window: None,
+            totals,
+            mark,
+            since_open,
+            dirty: since_open > 0,
+            followers: Vec::new(),
+            stopping: false,
+            broken: None,
+        };
+        Log {
+            dir,
+            disk,
+            workspace,
+            texts,
+            clock,
+            segment_bytes,
+            maintenance: Mutex::new(()),
+            state: Mutex::new(state),
+            settled: Condvar::new(),
+            work: Condvar::new(),
+            applied: Condvar::new(),
+            journal: Mutex::new(journal),
+            database: RwLock::new(Some(database)),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Appends a batch; on the disk when it returns.
+    pub(super) fn append(&self, batch: Batch) -> Result<Ack, Error> {
+        if batch.drafts.is_empty() {
+            return Err(Error::Misuse("a batch must have a draft"));
+        }
+        let texts = self.keep_texts(&batch)?;
+        for _ in 0..TRIES {
+            let generation = self.generation.load(Ordering::Acquire);
+            match self.try_append(&batch, &texts) {
+                Ok(ack) => return Ok(ack),
+                Err(Failure::Error(error)) => return Err(error),
+                Err(Failure::Trouble(trouble)) => self.mend(generation, &trouble)?,
+            }
+        }
+        Err(Error::Database("it fails again and again, although it was rebuilt".to_owned()))
+    }
+
+    /// What the acknowledged events say of a session.
+    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, Trouble> {
+        if let Some((_, head)) = self.lock().acked.heads.get(&id) {
+            return Ok(Some(head.clone()));
+        }
+        self.read()?.head(id)
+    }
+
+    /// Waits until every acknowledged event of this session (of all, when none is named) is in the database.
+    pub(super) fn settle(&self, session: Option<SessionId>) {
+        let state = self.lock();
+        let until = match session {
+            Some(id) => state.acked.heads.get(&id).map_or(0, |(ticket, _)| *ticket),
+            None => state.acked_ticket,
+        };
+        let waiting = |state: &mut State| state.applied < until && state.broken.is_none();
+        drop(self.applied.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The database, for reading. Trouble when a rebuild failed and left none.
+    pub(super) fn read(&self) -> Result<Reading<'_>, Trouble> {
+        let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            return Err(Trouble::Wrong("there is no database".to_owned()));
+        }
+        Ok(Reading(guard))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn follow(&self, sender: Sender<Arc<Event>>) {
+        self.lock().followers.push(sender);
+    }
+
+    /// A long text: from its file, else from the journal, putting the file back.
+    pub(super) fn text(&self, hash: Hash) -> Option<String> {
+        if let Ok(bytes) = self.texts.get(hash.0) {
+            return String::from_utf8(bytes).ok();
+        }
+        self.settle(None);
+        let position = self.read().ok()?.text(hash).ok()??;
+        let text = super::audit::text_in_journal(&self.dir, position, hash)?;
+        if let Err(error) = self.texts.put(text.as_bytes()) {
+            tracing::warn!(%hash, %error, "a long text is only in the journal, and its file cannot be written");
+        }
+        Some(text)
+    }
+
+    /// Writes the long texts of a batch to their files, and gives those that the journal may not hold yet.
+    fn keep_texts(&self, batch: &Batch) -> Result<Vec<(Hash, String)>, Error> {
+        let mut kept = Vec::new();
+        for draft in &batch.drafts {
+            let body = provisional(draft);
+            for text in super::payload::encode(&batch.actor, &batch.key, &body).texts {
+                kept.push((self.keep_text(&text)?, text));
+            }
+        }
+        Ok(kept)
+    }
+
+    pub(super) fn keep_text(&self, text: &str) -> Result<Hash, Error> {
+        let stored = self.texts.put(text.as_bytes()).map_err(|source| Error::Io {
+            action: "keep a long text",
+            path: self.texts.root().to_owned(),
+            source,
+        })?;
+        Ok(Hash(stored.hash))
+    }
+
+    fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, Failure> {
+        let key = keys::idempotency_key(&batch.key);
+        let mut state = self.ready(self.lock())?;
+        while let Some((ticket, _)) = state.queued.keys.get(&key) {
+            // The same request is on its way: its fate decides.
+            let ticket = *ticket;
+            state = self.ready(self.await_ticket(state, ticket))?;
+        }
+        let known = state.acked.keys.get(&key).map(|(_, hit)| *hit);
+        let known = if known.is_some() { known } else { self.read()?.key(key)? };
+        if let Some(hit) = known {
+            let head = self.newest_acked(&state, hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
+            return Ok(Ack { head, index: hit.index, repeated: true });
+        }
+        let (before, mut head) = self.target(&state, batch)?;
+        let mut queued = Queued::new(state.next_ticket, before, head.clone());
+        for (hash, text) in texts {
+            let ahead = state.queued.texts.contains_key(hash) || state.acked.texts.contains_key(hash);
+            if !ahead && self.read()?.text(*hash)?.is_none() {
+                queued.take_text(*hash, text);
+            }
+        }
+        for draft in &batch.drafts {
+            let body = head.place(draft.clone())?;
+            let place = (head.id, head.next_seq, head.tip);
+            let record = record::encode(place, batch.at, &batch.actor, &batch.key, body);
+            head.advance(&record.event);
+            queued.take(record.event, record.bytes);
+        }
+        queued.change.after = head.clone();
+        let index = queued.change.keys.first().and_then(|(_, hit)| hit.index);
+        self.enqueue(state, queued)?;
+        Ok(Ack { head, index, repeated: false })
+    }
+
+    /// Queues a commit and waits until it is acknowledged or refused.
+    fn enqueue(&self, mut state: MutexGuard<'_, State>, queued: Queued) -> Result<(), Failure> {
+        let ticket = queued.ticket;
+        state.next_ticket += 1;
+        state.queued.add(ticket, &queued.change);
+        state.queue.push(queued);
+        let mut state = self.await_ticket(state, ticket);
+        match state.refusal(ticket) {
+            Some(error) => Err(Failure::Error(Error::Io {
+                action: "write the journal",
+                path: self.dir.join("journal"),
+                source: io::Error::new(error.kind(), error.to_string()),
+            })),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends records of one session as they are; gives how many were new.
+    pub(super) fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
+        let mut new = 0;
+        for chunk in records.chunks(1024) {
+            let mut tries = 0;
+            new += loop {
+                let generation = self.generation.load(Ordering::Acquire);
+                match self.try_import(chunk) {
+                    Ok(new) => break new,
+                    Err(Failure::Error(error)) => return Err(error),
+                    Err(Failure::Trouble(trouble)) if tries < TRIES => self.mend(generation, &trouble)?,
+                    Err(Failure::Trouble(trouble)) => return Err(trouble.into()),
+                }
+                tries += 1;
+            };
+        }
+        Ok(new)
+    }
+
+    fn try_import(&self, records: &[Vec<u8>]) -> Result<u64, Failure> {
+        let misfit = |session, seq, problem| Failure::Error(Error::Import { session, seq, problem });
+        let mut state = self.ready(self.lock())?;
+        let first = records.first().and_then(|bytes| Record::read(bytes));
+        let id = first.ok_or(misfit(None, 0, "it is no record, or its bytes do not match its hash"))?.header.session;
+        while let Some((ticket, _)) = state.queued.heads.get(&id) {
+            let ticket = *ticket;
+            state = self.ready(self.await_ticket(state, ticket))?;
+        }
+        let before = self.newest_acked(&state, id)?;
+        let mut head = before.clone().unwrap_or_else(|| Head::new(id));
+        let mut queued = Queued::new(state.next_ticket, before, head.clone());
+        for bytes in records {
+            let record = Record::read(bytes).filter(|record| record.bytes.len() == bytes.len());
+            let record = record.ok_or(misfit(Some(id), 0, "it is no record, or its bytes do not match its hash"))?;
+            let (session, seq) = (record.header.session, record.header.seq);
+            if session != id {
+                return Err(misfit(Some(id), seq, "it belongs to another session"));
+            }
+            if seq < head.next_seq {
+                let there = match queued.change.records.iter().find(|(there, _, _)| *there == seq) {
+                    Some((_, _, there)) => Some(there.clone()),
+                    None => self.settled_record(&mut state, id, seq)?,
+                };
+                match there {
+                    Some(there) if there == *bytes => continue,
+                    _ => return Err(misfit(Some(id), seq, "another event is there already")),
+                }
+            }
+            if record.header.prev != head.tip {
+                return Err(misfit(Some(id), seq, "it does not follow the event before it"));
+            }
+            for hash in record.texts() {
+                let ahead = state.acked.texts.contains_key(&hash) || state.queued.texts.contains_key(&hash);
+                let ahead = ahead || queued.change.texts.iter().any(|(there, _)| *there == hash);
+                if !ahead
+                    && self.read()?.text(hash)?.is_none()
+                    && let Ok(text) = self.texts.get(hash.0)
+                    && let Ok(text) = String::from_utf8(text)
+                {
+                    queued.take_text(hash, &text);
+                }
+            }
+            let (event, _) = record.event(&|_| None).ok_or(misfit(Some(id), seq, "it cannot be read"))?;
+            head.advance(&event);
+            queued.take(event, bytes.clone());
+        }
+        let new = queued.change.records.len() as u64;
+        if new > 0 {
+            queued.change.after = head;
+            self.enqueue(state, queued)?;
+        }
+        Ok(new)
+    }
+
+    /// The bytes of an event that is acknowledged, waiting for the database to have it.
+    fn settled_record(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        id: SessionId,
+        seq: u32,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let pending = state.pending.iter().filter(|(_, change)| change.after.id == id);
+        let pending = pending.flat_map(|(_, change)| &change.records).find(|(there, _, _)| *there == seq);
+        if let Some((_, _, bytes)) = pending {
+            return Ok(Some(bytes.clone()));
+        }
+        let value = self.read()?.events.get(keys::numbered_key(id, seq)).map_err(Trouble::from)?;
+        Ok(value.and_then(|value| Some(Record::read_unchecked(&value)?.bytes.to_vec())))
+    }
+
+    /// Waits until an append may begin.
+    fn ready<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Failure> {
+        let busy = |state: &mut State| state.broken.is_none() && (state.mending || state.pending_events >= MOST_BEHIND);
+        let state = self.applied.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
+        match &state.broken {
+            Some(why) => Err(Failure::Trouble(Trouble::Wrong(why.clone()))),
+            None => Ok(state),
+        }
+    }
+
+    /// The session that a batch goes to: as it stands, and as it will.
+    fn target(&self, state: &State, batch: &Batch) -> Result<(Option<Head>, Head), Failure> {
+        match batch.target {
+            Target::New(day) => {
+                let number = keys::day_number(day);
+                let ahead = [&state.queued, &state.acked].into_iter().find_map(|overlay| overlay.days.get(&number));
+                let last = match ahead {
+                    Some((_, last)) => *last,
+                    None => self.read()?.last_of_day(number)?,
+                };
+                let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
+                let id = id.ok_or(Failure::Error(Error::Misuse("that day cannot have another session")))?;
+                if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_), ..]) {
+                    return Err(Failure::Error(Error::Misuse("a session begins with its first iteration")));
+                }
+                Ok((None, Head::new(id)))
+            }
+            Target::Existing(id) => {
+                let head = match state.queued.heads.get(&id) {
+                    Some((_, head)) => Some(head.clone()),
+                    None => self.newest_acked(state, id)?,
+                };
+                let head = head.ok_or(Refusal::NoSession(id))?;
+                let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
+                match batch.expected_iterations {
+                    Some(expected) if expected != actual => Err(Refusal::Count { id, expected, actual })?,
+                    _ => Ok((Some(head.clone()), head)),
+                }
+            }
+        }
+    }
+
+    fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, Trouble> {
+        match state.acked.heads.get(&id) {
+            Some((_, head)) => Ok(Some(head.clone())),
+            None => self.read()?.head(id),
+        }
+    }
+
+    /// Waits until a ticket is settled, leading whenever nobody does.
+    fn await_ticket<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
+        while state.settled < ticket {
+            state = if state.leading {
+                self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.lead(state)
+            };
+        }
+        state
+    }
+
+    /// Writes what is queued as one frame, and acknowledges or refuses all of it.
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.leading = true;
+        let group = std::mem::take(&mut state.queue);
+        drop(state);
+        let mut body = Vec::with_capacity(group.iter().map(|queued| queued.bytes.len()).sum());
+        group.iter().for_each(|queued| body.extend_from_slice(&queued.bytes));
+        let entries = group.iter().map(|queued| queued.entries).sum();
+        let written = self.journal.lock().unwrap_or_else(PoisonError::into_inner).commit(&body, entries, 0);
+        let mut state = self.lock();
+        match written {
+            Ok(written) => {
+                let mut offset = 0;
+                for mut queued in group {
+                    queued.locate(written.body, offset, written.end);
+                    offset += queued.bytes.len() as u64;
+                    state.acknowledge(queued);
+                }
+                state.mark.frame = written.frame;
+                state.mark.end = written.end;
+                self.work.notify_one();
+            }
+            Err(error) => state.refuse(error),
+        }
+        state.leading = false;
+        self.settled.notify_all();
+        state
+    }
+
+    /// Moves acknowledged commits into the database until the log stops. Runs on its own thread.
+    pub(super) fn apply_until_stopped(&self) {
+        loop {
+            let state = self.lock();
+            let idle = |state: &mut State| (state.pending.is_empty() || state.broken.is_some()) && !state.stopping;
+            let (state, timed_out) = if !state.dirty {
+                (self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner), false)
+            } else {
+                let waited = self.work.wait_timeout_while(state, CHECKPOINT_AFTER, idle);
+                let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state, result.timed_out())
+            };
+            let nothing = state.pending.is_empty() || state.broken.is_some();
+            let (stopping, since_open) = (state.stopping, state.since_open);
+            drop(state);
+            let worked = if nothing && stopping {
+                return;
+            } else if timed_out {
+                self.quietly(|| if since_open > REOPEN_AFTER_IDLE { self.reopen() } else { self.checkpoint() })
+            } else {
+                self.quietly(|| self.apply_some())
+            };
+            if let Err((generation, trouble)) = worked
+                && let Err(error) = self.mend(generation, &trouble)
+            {
+                tracing::error!(%error, "the database could not be mended; the next request tries again");
+            }
+        }
+    }
+
+    /// Makes everything applied last in the database, and writes the mark.
+    pub(super) fn checkpoint(&self) -> Result<(), Trouble> {
+        let mark = {
+            let mut state = self.lock();
+            state.mark.count += 1;
+            state.mark.events = state.totals.events;
+            state.dirty = false;
+            state.mark
+        };
+        self.read()?.sync()?;
+        if let Err(error) = mark.write(&self.disk, &self.dir.join("journal")) {
+            tracing::warn!(%error, "the mark cannot be written");
+        }
+        Ok(())
+    }
+
+    fn quietly(&self, work: impl FnOnce() -> Result<(), Trouble>) -> Result<(), (u64, Trouble)> {
+        let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.generation.load(Ordering::Acquire);
+        work().map_err(|trouble| (generation, trouble))
+    }
+
+    fn apply_some(&self) -> Result<(), Trouble> {
+        let mut taken = Vec::new();
+        let mut ticket = 0;
+        {
+            let mut state = self.lock();
+            let mut events = 0;
+            while events < MOST_APPLIED
+                && let Some((said, change)) = state.pending.pop_front()
+            {
+                events += change.records.len();
+                ticket = said;
+                taken.push(change);
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.read()?.apply(&taken)?;
+        let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
+        let mut state = self.lock();
+        state.pending_events -= events;
+        state.since_open += events;
+        state.dirty = true;
+        state.applied = ticket;
+        state.acked.forget(ticket);
+        let reopen = state.since_open > REOPEN_AFTER;
+        drop(state);
+        self.applied.notify_all();
+        if reopen { self.reopen() } else { Ok(()) }
+    }
+
+    /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
+    fn reopen(&self) -> Result<(), Trouble> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let old = database.take();
+        let position = match &old {
+            Some(old) => {
+                old.sync()?;
+                old.position()?
+            }
+            None => None,
+        };
+        drop(old);
+        *database = Some(Database::open(&self.dir.join("db"))?);
+        drop(database);
+        let mut state = self.lock();
+        state.since_open = 0;
+        if let Some(position) = position {
+            state.mark.unchecked = position;
+        }
+        drop(state);
+        self.checkpoint()
+    }
+
+    /// The checkpoint of a log that ends: nothing needs to be written when nothing was applied since the last one.
+    pub(super) fn last_checkpoint(&self) -> Result<(), Trouble> {
+        let dirty = self.lock().dirty;
+        let checked = if dirty { self.checkpoint() } else { Ok(()) };
+        let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        super::database::guard(|| {
+            drop(database);
+            Ok(())
+        })?;
+        checked
+    }
+
+    /// Tells the applier to finish what there is and end.
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.work.notify_all();
+    }
+
+    /// Runs `work` while no append is under way and none can begin, then wakes whoever waits.
+    pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut state = self.lock();
+        state.mending = true;
+        while state.leading || !state.queue.is_empty() {
+            state = if state.leading {
+                self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.lead(state)
+            };
+        }
+        drop(state);
+        let done = work();
+        self.lock().mending = false;
+        self.applied.notify_all();
+        done
+    }
+}
+
+/// The database, held for reading.
+pub(super) struct Reading<'a>(RwLockReadGuard<'a, Option<Database>>);
+
+impl std::ops::Deref for Reading<'_> {
+    type Target = Database;
+
+    #[expect(clippy::expect_used, reason = "Log::read checked it, and the lock is held since")]
+    fn deref(&self) -> &Database {
+        self.0.as_ref().expect("checked when the lock was taken")
+    }
+}
+
+/// Why an append did not happen: for the caller, or for us to mend.
+enum Failure {
+    Error(Error),
+    Trouble(Trouble),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::Error(Error::Refused(refusal))
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Failure {
+        Failure::Trouble(trouble)
+    }
+}
+
+impl Queued {
+    fn new(ticket: u64, before: Option<Head>, after: Head) -> Queued {
+        let change = Change {
+            end: Position::default(),
+            before,
+            after,
+            records: Vec::new(),
+            keys: Vec::new(),
+            children: Vec::new(),
+            texts: Vec::new(),
+            totals: Totals::default(),
+        };
+        Queued { ticket, bytes: Vec::new(), entries: 0, change, events: Vec::new() }
+    }
+
+    fn take_text(&mut self, hash: Hash, text: &str) {
+        self.change.texts.push((hash, self.here()));
+        self.bytes.extend_from_slice(&text_bytes(text));
+        self.entries += 1;
+    }
+
+    fn take(&mut self, event: Event, bytes: Vec<u8>) {
+        let key = keys::idempotency_key(&event.key);
+        let mut hit = KeyHit { session: event.session, seq: event.seq, index: None };
+        if let EventBody::Recorded { index, iteration } = &event.body {
+            hit.index = Some(*index);
+            let child = IterationId { session: event.session, index: *index };
+            self.change.children.extend(iteration.parent.map(|parent| (parent, child)));
+        }
+        match self.change.keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) => known.index = known.index.or(hit.index),
+            None => self.change.keys.push((key, hit)),
+        }
+        self.change.records.push((event.seq, self.here(), bytes.clone()));
+        self.bytes.extend_from_slice(&bytes);
+        self.entries += 1;
+        self.events.push(event);
+    }
+
+    /// The place of the next entry, within the commit.
+    fn here(&self) -> Position {
+        Position { segment: 0, offset: self.bytes.len() as u64 }
+    }
+
+    /// Turns positions within the commit into positions in the journal.
+    fn locate(&mut self, body: Position, offset: u64, end: Position) {
+        let move_by = |position: &mut Position| {
+            *position = Position { segment: body.segment, offset: body.offset + offset + position.offset };
+        };
+        self.change.records.iter_mut().for_each(|(_, position, _)| move_by(position));
+        self.change.texts.iter_mut().for_each(|(_, position)| move_by(position));
+        self.change.end = end;
+    }
+}
+
+impl State {
+    fn acknowledge(&mut self, mut queued: Queued) {
+        let change = &mut queued.change;
+        let listed = |head: Option<&Head>| head.is_some_and(|head| head.span.is_some());
+        let archived = |head: Option<&Head>| head.is_some_and(|head| head.span.is_some() && head.archived);
+        let (before, after) = (change.before.as_ref(), Some(&change.after));
+        self.totals.sessions = self.totals.sessions + u64::from(listed(after)) - u64::from(listed(before));
+        self.totals.archived = self.totals.archived + u64::from(archived(after)) - u64::from(archived(before));
+        self.totals.events += change.records.len() as u64;
+        if let Some(window) = &mut self.window {
+            window.update(before, &change.after);
+        }
+        change.totals = self.totals;
+        if change.before.is_none() {
+            self.mark.newest = self.mark.newest.max(keys::numbers(change.after.id));
+        }
+        self.queued.forget(queued.ticket);
+        self.acked.add(queued.ticket, &queued.change);
+        self.settled = queued.ticket;
+        self.acked_ticket = queued.ticket;
+        self.pending_events += queued.change.records.len();
+        self.pending.push_back((queued.ticket, queued.change));
+        if !self.followers.is_empty() {
+            for event in queued.events {
+                let event = Arc::new(event);
+                self.followers.retain(|follower| follower.send(Arc::clone(&event)).is_ok());
+            }
+        }
+    }
+
+    /// Refuses everything that is queued or was in the group: what came later built on it.
+    fn refuse(&mut self, error: io::Error) {
+        let (first, last) = (self.settled + 1, self.next_ticket - 1);
+        self.queue.clear();
+        self.queued = Overlay::default();
+        self.refused.push((first..=last, last + 1 - first, Arc::new(error)));
+        self.settled = last;
+    }
+
+    fn refusal(&mut self, ticket: u64) -> Option<Arc<io::Error>> {
+        let at = self.refused.iter().position(|(tickets, _, _)| tickets.contains(&ticket))?;
+        let (_, waiting, error) = self.refused.get_mut(at)?;
+        let error = Arc::clone(error);
+        *waiting -= 1;
+        if *waiting == 0 {
+            self.refused.remove(at);
+        }
+        Some(error)
+    }
+
+    /// Everything acknowledged is in the database now: it was rebuilt from the journal.
+    pub(super) fn caught_up(&mut self, totals: Totals) {
+        self.pending.clear();
+        self.pending_events = 0;
+        self.applied = self.acked_ticket;
+        self.acked = Overlay::default();
+        self.window = None;
+        self.totals = totals;
+        self.since_open = 0;
+    }
+}
+
+/// The body that a draft will become, for the texts in it: its index and parent do not matter.
+fn provisional(draft: &Draft) -> EventBody {
+    match draft.clone() {
+        Draft::Start { title, project } => EventBody::Started { title, project },
+        Draft::Record(iteration) => EventBody::Recorded { index: 0, iteration },
+        Draft::Annotate { index, change } => EventBody::Annotated { index, change },
+        Draft::Title { title, project } => EventBody::Titled { title, project },
+        Draft::Archive { reason } => EventBody::Archived { reason },
+        Draft::Restore { reason } => EventBody::Restored { reason },
+        Draft::Lose(loss) => EventBody::Lost(loss),
+    }
+}

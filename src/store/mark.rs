@@ -1,0 +1,110 @@
+//! The mark: how far the journal had come at the last checkpoint. A third witness that survives when both copies of the
+//! newest events are hit, so that their loss is named; and the place from which opening must check sled.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::disk::Disk;
+
+use super::journal::Position;
+use super::keys::{le_u32, le_u64};
+
+const MAGIC: [u8; 8] = *b"RETAKEM1";
+const SLOT: usize = 128;
+const SLOTS: [usize; 2] = [0, 512];
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Counts writes, so that the newer slot is known.
+    pub(super) count: u64,
+    /// The last acknowledged frame.
+    pub(super) frame: u64,
+    /// The byte behind it.
+    pub(super) end: Position,
+    /// Events acknowledged up to there.
+    pub(super) events: u64,
+    /// The byte of the journal from which sled's log is not covered by its snapshot.
+    pub(super) unchecked: Position,
+    /// The day and number of the newest session: its id must not be given out again, whatever is lost.
+    pub(super) newest: (u32, u32),
+}
+
+impl Mark {
+    /// The newest mark that can be read.
+    pub(super) fn read(dir: &Path) -> Option<Mark> {
+        let bytes = fs::read(dir.join("mark")).ok()?;
+        SLOTS.iter().filter_map(|slot| Mark::from_slot(bytes.get(*slot..)?)).max_by_key(|mark| mark.count)
+    }
+
+    /// Writes it into the slot that does not hold the newest one, and syncs it.
+    pub(super) fn write(&self, disk: &Disk, dir: &Path) -> io::Result<()> {
+        let path = dir.join("mark");
+        let slot = SLOTS.get(usize::from(self.count % 2 == 1)).copied().unwrap_or(0);
+        match disk.open(&path) {
+            Ok(file) => file.write_at(slot as u64, &self.to_slot()).and_then(|()| file.sync()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut bytes = vec![0; 1024];
+                if let Some(place) = bytes.get_mut(slot..slot + SLOT) {
+                    place.copy_from_slice(&self.to_slot());
+                }
+                disk.replace(&path, &bytes)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn to_slot(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SLOT);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.count.to_le_bytes());
+        bytes.extend_from_slice(&self.frame.to_le_bytes());
+        bytes.extend_from_slice(&self.end.to_bytes());
+        bytes.extend_from_slice(&self.events.to_le_bytes());
+        bytes.extend_from_slice(&self.unchecked.to_bytes());
+        bytes.extend_from_slice(&self.newest.0.to_le_bytes());
+        bytes.extend_from_slice(&self.newest.1.to_le_bytes());
+        bytes.resize(SLOT - 4, 0);
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn from_slot(bytes: &[u8]) -> Option<Mark> {
+        if !bytes.starts_with(&MAGIC) || crc32fast::hash(bytes.get(..SLOT - 4)?) != le_u32(bytes, SLOT - 4)? {
+            return None;
+        }
+        Some(Mark {
+            count: le_u64(bytes, 8)?,
+            frame: le_u64(bytes, 16)?,
+            end: Position::from_bytes(bytes.get(24..36)?)?,
+            events: le_u64(bytes, 36)?,
+            unchecked: Position::from_bytes(bytes.get(44..56)?)?,
+            newest: (le_u32(bytes, 56)?, le_u32(bytes, 60)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_slot_leaves_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Mark::read(dir.path()), None);
+        let marks: Vec<Mark> = (1..=5).map(|count| Mark { count, frame: count * 10, ..Mark::default() }).collect();
+        for mark in &marks {
+            mark.write(&Disk::default(), dir.path()).unwrap();
+            assert_eq!(Mark::read(dir.path()), Some(*mark));
+        }
+        let path = dir.path().join("mark");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[512 + 20] ^= 0x40;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(Mark::read(dir.path()), Some(marks[3]));
+        bytes[20] ^= 0x40;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(Mark::read(dir.path()), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! What is ahead of the database: commits that are queued (and may still fail), and commits that are acknowledged but
+//! not yet applied. Questions look here first.
+
+use std::collections::HashMap;
+use std::hash::Hash as MapKey;
+
+use crate::model::{Hash, Head, SessionId};
+
+use super::database::{Change, KeyHit};
+
+/// The newest word on each session, key, day and text, each with the ticket of the commit that said it.
+#[derive(Default)]
+pub(super) struct Overlay {
+    pub(super) heads: HashMap<SessionId, (u64, Head)>,
+    pub(super) keys: HashMap<[u8; 16], (u64, KeyHit)>,
+    pub(super) days: HashMap<u32, (u64, u32)>,
+    pub(super) texts: HashMap<Hash, (u64, ())>,
+}
+
+impl Overlay {
+    /// Takes in a commit.
+    pub(super) fn add(&mut self, ticket: u64, change: &Change) {
+        let head = &change.after;
+        self.heads.insert(head.id, (ticket, head.clone()));
+        for (key, hit) in &change.keys {
+            self.keys.insert(*key, (ticket, *hit));
+        }
+        if change.before.is_none() {
+            let (day, number) = super::keys::numbers(head.id);
+            let last = self.days.get(&day).map_or(0, |(_, last)| *last);
+            self.days.insert(day, (ticket, number.max(last)));
+        }
+        for (hash, _) in &change.texts {
+            self.texts.insert(*hash, (ticket, ()));
+        }
+    }
+
+    /// Forgets what was said up to that ticket and not since.
+    pub(super) fn forget(&mut self, ticket: u64) {
+        forget(&mut self.heads, ticket);
+        forget(&mut self.keys, ticket);
+        forget(&mut self.days, ticket);
+        forget(&mut self.texts, ticket);
+    }
+}
+
+fn forget<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64) {
+    // One burst must not keep its memory for ever.
+    map.retain(|_, (said, _)| *said > ticket);
+    if map.is_empty() && map.capacity() > 4096 {
+        map.shrink_to_fit();
+    }
+}

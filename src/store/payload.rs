@@ -1,0 +1,383 @@
+//! The frozen structures inside records, one per kind and version, and their translation to and from the model.
+//!
+//! These types are never changed: a new version gets a new type and a new number, and the old one stays readable.
+//! bincode gives fields no names, so a field that is added, moved or retyped here would silently read old data as
+//! something else.
+
+use bincode::Options as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::model::{
+    Actor, AnnotationChange, Cost, EventBody, Hash, ImageRef, Iteration, IterationId, Lora, Loss, Outcome,
+    OutcomeStatus, Recipe, Seed, Timestamp,
+};
+
+use super::{Detail, keys};
+
+/// The longest payload that is still decoded: a guard against a length that a checksum happened to bless.
+pub(super) const MAX_PAYLOAD: u64 = 1 << 20;
+/// How many bytes of text stay inside a payload; beyond, the longest are put out to files of their own.
+const INLINE_TEXT: usize = 4 * 1024;
+
+pub(super) const STARTED: u16 = 1;
+pub(super) const RECORDED: u16 = 2;
+pub(super) const ANNOTATED: u16 = 3;
+pub(super) const TITLED: u16 = 4;
+pub(super) const ARCHIVED: u16 = 5;
+pub(super) const RESTORED: u16 = 6;
+pub(super) const LOST: u16 = 7;
+
+/// A payload with its number, and the texts that were put out of it.
+pub(super) struct Encoded {
+    pub(super) kind: u16,
+    pub(super) version: u16,
+    pub(super) bytes: Vec<u8>,
+    pub(super) texts: Vec<String>,
+}
+
+/// A payload as read.
+pub(super) struct Decoded {
+    pub(super) actor: Actor,
+    pub(super) key: String,
+    pub(super) body: EventBody,
+    /// The long texts it names that could not be had.
+    pub(super) missing_texts: Vec<Hash>,
+}
+
+/// Where long texts come from when a payload is read: none leaves the text out.
+pub(super) type TextSource<'a> = &'a dyn Fn(Hash) -> Option<String>;
+
+#[derive(Serialize, Deserialize)]
+struct WhoV1 {
+    client: String,
+    user: String,
+    key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+enum TextV1 {
+    Inline(String),
+    File { hash: [u8; 32], bytes: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StartedV1 {
+    who: WhoV1,
+    title: Option<String>,
+    project: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RecordedV1 {
+    who: WhoV1,
+    index: u32,
+    created_at: i64,
+    prompt: TextV1,
+    prompt_sent: Option<TextV1>,
+    negative_prompt: Option<TextV1>,
+    model: Option<String>,
+    model_hash: Option<String>,
+    seed: Option<u64>,
+    steps: Option<u32>,
+    guidance_scale: Option<f64>,
+    sampler: Option<String>,
+    scheduler: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+    denoise: Option<f64>,
+    loras: Vec<(String, f64)>,
+    provider: Option<String>,
+    /// A JSON object.
+    parameters: Option<TextV1>,
+    /// 0 succeeded, 1 failed, 2 refused.
+    status: u8,
+    message: Option<TextV1>,
+    generation_time_ms: Option<u64>,
+    cost: Option<(f64, String)>,
+    images: Vec<ImageV1>,
+    /// Day, number, index.
+    parent: Option<(u32, u32, u32)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ImageV1 {
+    hash: [u8; 32],
+    bytes: u64,
+    mime_type: String,
+    width: Option<u32>,
+    height: Option<u32>,
+    name: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AnnotatedV1 {
+    who: WhoV1,
+    index: u32,
+    rating: Option<u8>,
+    tags: Option<Vec<String>>,
+    note: Option<TextV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TitledV1 {
+    who: WhoV1,
+    title: Option<String>,
+    project: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ArchivedV1 {
+    who: WhoV1,
+    reason: Option<TextV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LostV1 {
+    who: WhoV1,
+    seqs: Vec<u32>,
+    last_index: Option<u32>,
+    after: Option<i64>,
+    before: Option<i64>,
+}
+
+/// Encodes what happened. The same texts are put out whatever index or parent the event gets, so that they can be
+/// written before its place is known.
+pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
+    let who = WhoV1 { client: actor.client.clone(), user: actor.user.clone(), key: key.to_owned() };
+    let mut texts = Vec::new();
+    let (kind, bytes) = match body {
+        EventBody::Started { title, project } => {
+            (STARTED, write(&StartedV1 { who, title: title.clone(), project: project.clone() }))
+        }
+        EventBody::Recorded { index, iteration } => {
+            let mut payload = recorded(who, *index, iteration);
+            let mut long = vec![&mut payload.prompt];
+            long.extend(payload.prompt_sent.as_mut());
+            long.extend(payload.negative_prompt.as_mut());
+            long.extend(payload.parameters.as_mut());
+            long.extend(payload.message.as_mut());
+            texts = put_out(long);
+            (RECORDED, write(&payload))
+        }
+        EventBody::Annotated { index, change } => {
+            let mut note = change.note.clone().map(TextV1::Inline);
+            texts = put_out(note.as_mut().into_iter().collect());
+            (
+                ANNOTATED,
+                write(&AnnotatedV1 { who, index: *index, rating: change.rating, tags: change.tags.clone(), note }),
+            )
+        }
+        EventBody::Titled { title, project } => {
+            (TITLED, write(&TitledV1 { who, title: title.clone(), project: project.clone() }))
+        }
+        EventBody::Archived { reason } | EventBody::Restored { reason } => {
+            let mut reason = reason.clone().map(TextV1::Inline);
+            texts = put_out(reason.as_mut().into_iter().collect());
+            let kind = if matches!(body, EventBody::Archived { .. }) { ARCHIVED } else { RESTORED };
+            (kind, write(&ArchivedV1 { who, reason }))
+        }
+        EventBody::Lost(loss) => {
+            let millis = |time: Option<Timestamp>| time.map(Timestamp::millis);
+            let (after, before) = (millis(loss.after), millis(loss.before));
+            (LOST, write(&LostV1 { who, seqs: loss.seqs.clone(), last_index: loss.last_index, after, before }))
+        }
+        // Only ever read; a draft cannot become one.
+        EventBody::Unknown { kind, .. } => (*kind, Vec::new()),
+    };
+    Encoded { kind, version: 1, bytes, texts }
+}
+
+/// Reads a payload. A kind or version that is not known becomes [`EventBody::Unknown`]; none when a known one does not
+/// decode, which after a matching hash means that we wrote it wrong.
+pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, texts: TextSource<'_>) -> Option<Decoded> {
+    let mut reader = TextReader { detail, source: texts, missing: Vec::new() };
+    let (who, body) = match (kind, version) {
+        (STARTED, 1) => {
+            let StartedV1 { who, title, project } = read(bytes)?;
+            (who, EventBody::Started { title, project })
+        }
+        (RECORDED, 1) => {
+            let payload: RecordedV1 = read(bytes)?;
+            let index = payload.index;
+            let (who, iteration) = iteration(payload, &mut reader)?;
+            (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
+        }
+        (ANNOTATED, 1) => {
+            let AnnotatedV1 { who, index, rating, tags, note } = read(bytes)?;
+            let change = AnnotationChange { rating, tags, note: note.map(|note| reader.text(note)) };
+            (who, EventBody::Annotated { index, change })
+        }
+        (TITLED, 1) => {
+            let TitledV1 { who, title, project } = read(bytes)?;
+            (who, EventBody::Titled { title, project })
+        }
+        (ARCHIVED | RESTORED, 1) => {
+            let ArchivedV1 { who, reason } = read(bytes)?;
+            let reason = reason.map(|reason| reader.text(reason));
+            (who, if kind == ARCHIVED { EventBody::Archived { reason } } else { EventBody::Restored { reason } })
+        }
+        (LOST, 1) => {
+            let LostV1 { who, seqs, last_index, after, before } = read(bytes)?;
+            let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
+            (who, EventBody::Lost(Loss { seqs, last_index, after: time(after), before: time(before) }))
+        }
+        _ => {
+            let who = WhoV1 { client: String::new(), user: String::new(), key: String::new() };
+            (who, EventBody::Unknown { kind, version })
+        }
+    };
+    let actor = Actor { client: who.client, user: who.user };
+    Some(Decoded { actor, key: who.key, body, missing_texts: reader.missing })
+}
+
+/// The long texts that a payload names.
+pub(super) fn texts_named(kind: u16, version: u16, bytes: &[u8]) -> Vec<Hash> {
+    decode(kind, version, bytes, Detail::Full, &|_| None).map(|decoded| decoded.missing_texts).unwrap_or_default()
+}
+
+fn options() -> impl bincode::Options {
+    bincode::DefaultOptions::new().with_fixint_encoding().with_limit(MAX_PAYLOAD).reject_trailing_bytes()
+}
+
+fn write<T: Serialize>(payload: &T) -> Vec<u8> {
+    // Fails only past MAX_PAYLOAD, which the limits on new events and the putting-out of texts keep far away.
+    options().serialize(payload).unwrap_or_default()
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    options().deserialize(bytes).ok()
+}
+
+/// Puts out the longest texts until the rest is short enough.
+fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
+    let inline = |text: &TextV1| if let TextV1::Inline(text) = text { text.len() } else { 0 };
+    let mut out = Vec::new();
+    while texts.iter().map(|text| inline(text)).sum::<usize>() > INLINE_TEXT {
+        let Some(longest) = texts.iter_mut().max_by_key(|text| inline(text)) else { break };
+        let TextV1::Inline(text) = &mut **longest else { break };
+        let text = std::mem::take(text);
+        **longest = TextV1::File { hash: Hash::of(text.as_bytes()).0, bytes: text.len() as u64 };
+        out.push(text);
+    }
+    out
+}
+
+fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
+    let Iteration { created_at, recipe, outcome, images, parent } = iteration;
+    let text = |text: &Option<String>| text.clone().map(TextV1::Inline);
+    let parameters = (!recipe.parameters.is_empty())
+        .then(|| TextV1::Inline(serde_json::to_string(&recipe.parameters).unwrap_or_default()));
+    RecordedV1 {
+        who,
+        index,
+        created_at: created_at.millis(),
+        prompt: TextV1::Inline(recipe.prompt.clone()),
+        prompt_sent: text(&recipe.prompt_sent),
+        negative_prompt: text(&recipe.negative_prompt),
+        model: recipe.model.clone(),
+        model_hash: recipe.model_hash.clone(),
+        seed: recipe.seed.map(|seed| seed.0),
+        steps: recipe.steps,
+        guidance_scale: recipe.guidance_scale,
+        sampler: recipe.sampler.clone(),
+        scheduler: recipe.scheduler.clone(),
+        width: recipe.width,
+        height: recipe.height,
+        denoise: recipe.denoise,
+        loras: recipe.loras.iter().map(|lora| (lora.name.clone(), lora.weight)).collect(),
+        provider: recipe.provider.clone(),
+        parameters,
+        status: match outcome.status {
+            OutcomeStatus::Succeeded => 0,
+            OutcomeStatus::Failed => 1,
+            OutcomeStatus::Refused => 2,
+        },
+        message: text(&outcome.message),
+        generation_time_ms: outcome.generation_time_ms,
+        cost: outcome.cost.as_ref().map(|cost| (cost.amount, cost.currency.clone())),
+        images: images
+            .iter()
+            .map(|image| ImageV1 {
+                hash: image.hash.0,
+                bytes: image.bytes,
+                mime_type: image.mime_type.clone(),
+                width: image.width,
+                height: image.height,
+                name: image.name.clone(),
+            })
+            .collect(),
+        parent: parent.map(|parent| {
+            let (day, number) = keys::numbers(parent.session);
+            (day, number, parent.index)
+        }),
+    }
+}
+
+fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1, Iteration)> {
+    let parent = match payload.parent {
+        Some((day, number, index)) => Some(IterationId { session: keys::session_from(day, number)?, index }),
+        None => None,
+    };
+    let parameters = match payload.parameters {
+        Some(TextV1::File { .. }) if reader.detail == Detail::Brief => None,
+        parameters => parameters.map(|text| reader.text(text)),
+    };
+    let parameters = parameters.unwrap_or_default();
+    let recipe = Recipe {
+        prompt: reader.text(payload.prompt),
+        prompt_sent: payload.prompt_sent.map(|text| reader.text(text)),
+        negative_prompt: payload.negative_prompt.map(|text| reader.text(text)),
+        model: payload.model,
+        model_hash: payload.model_hash,
+        seed: payload.seed.map(Seed),
+        steps: payload.steps,
+        guidance_scale: payload.guidance_scale,
+        sampler: payload.sampler,
+        scheduler: payload.scheduler,
+        width: payload.width,
+        height: payload.height,
+        denoise: payload.denoise,
+        loras: payload.loras.into_iter().map(|(name, weight)| Lora { name, weight }).collect(),
+        provider: payload.provider,
+        parameters: serde_json::from_str::<Map<String, Value>>(&parameters).unwrap_or_default(),
+    };
+    let outcome = Outcome {
+        status: match payload.status {
+            0 => OutcomeStatus::Succeeded,
+            2 => OutcomeStatus::Refused,
+            _ => OutcomeStatus::Failed,
+        },
+        message: payload.message.map(|text| reader.text(text)),
+        generation_time_ms: payload.generation_time_ms,
+        cost: payload.cost.map(|(amount, currency)| Cost { amount, currency }),
+    };
+    let images = payload.images.into_iter().map(|image| ImageRef {
+        hash: Hash(image.hash),
+        bytes: image.bytes,
+        mime_type: image.mime_type,
+        width: image.width,
+        height: image.height,
+        name: image.name,
+    });
+    let created_at = Timestamp::from_millis(payload.created_at)?;
+    Some((payload.who, Iteration { created_at, recipe, outcome, images: images.collect(), parent }))
+}
+
+struct TextReader<'a> {
+    detail: Detail,
+    source: TextSource<'a>,
+    missing: Vec<Hash>,
+}
+
+impl TextReader<'_> {
+    fn text(&mut self, text: TextV1) -> String {
+        match text {
+            TextV1::Inline(text) => text,
+            TextV1::File { hash, bytes } => (self.source)(Hash(hash)).unwrap_or_else(|| {
+                self.missing.push(Hash(hash));
+                format!("\u{fffd} (a text of {bytes} bytes is not here)")
+            }),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What recoveries set aside, and their reports: `quarantine/NAME/report.json`, and beside it an empty file `read` once
+//! somebody has read it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::Disk;
+use crate::model::Timestamp;
+
+use super::{Error, Recovery};
+
+const REPORT: &str = "report.json";
+const READ: &str = "read";
+
+/// A name for a recovery that no other has.
+pub(super) fn new_name(dir: &Path, now: Timestamp) -> String {
+    let stamp: String = now.to_string().chars().filter(char::is_ascii_alphanumeric).collect();
+    let name = |number: u32| if number == 0 { stamp.clone() } else { format!("{stamp}-{number}") };
+    let free = |name: &String| !dir.join("quarantine").join(name).exists();
+    (0..10_000).map(name).find(free).unwrap_or(stamp.clone())
+}
+
+/// Directories of recoveries that did not come to their report.
+pub(super) fn unfinished(dir: &Path) -> Vec<PathBuf> {
+    names(dir)
+        .into_iter()
+        .map(|name| dir.join("quarantine").join(name))
+        .filter(|path| !path.join(REPORT).exists())
+        .collect()
+}
+
+pub(super) fn write_report(disk: &Disk, dir: &Path, recovery: &Recovery) -> io::Result<()> {
+    let place = dir.join("quarantine").join(&recovery.name);
+    disk.create_dir_all(&place)?;
+    let text = serde_json::to_string_pretty(recovery).unwrap_or_default();
+    disk.replace(&place.join(REPORT), text.as_bytes())
+}
+
+/// Every report, oldest first, with whether it was read. One that is damaged itself is passed over.
+pub(super) fn reports(dir: &Path) -> Vec<(Recovery, bool)> {
+    let report = |name: String| {
+        let place = dir.join("quarantine").join(name);
+        let recovery: Recovery = serde_json::from_str(&fs::read_to_string(place.join(REPORT)).ok()?).ok()?;
+        Some((recovery, place.join(READ).exists()))
+    };
+    let mut reports: Vec<_> = names(dir).into_iter().filter_map(report).collect();
+    reports.sort_by(|(a, _), (b, _)| (a.at, &a.name).cmp(&(b.at, &b.name)));
+    reports
+}
+
+pub(super) fn mark_read(disk: &Disk, dir: &Path) -> Result<(), Error> {
+    for (recovery, read) in reports(dir) {
+        if !read {
+            let path = dir.join("quarantine").join(&recovery.name).join(READ);
+            disk.replace(&path, b"").map_err(|source| Error::Io { action: "mark a report as read", path, source })?;
+        }
+    }
+    Ok(())
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir.join("quarantine")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,133 @@
+//! A record: one event in its envelope, the same bytes in both copies. `docs/format.md` draws it.
+//!
+//! A record proves itself: its last 32 bytes are the hash of all before them, and the hash that the next event names.
+
+use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
+
+use super::Detail;
+use super::keys::{self, le_u16, le_u32, le_u64};
+use super::payload::{self, TextSource};
+
+pub(super) const MAGIC: [u8; 4] = [0xF6, b'R', b'T', b'E'];
+const ENVELOPE: u16 = 1;
+const HEADER: usize = 72;
+const TRAILER: usize = 32;
+
+/// What the envelope says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: u16,
+    pub(super) version: u16,
+    pub(super) payload: usize,
+    pub(super) session: SessionId,
+    pub(super) seq: u32,
+    pub(super) at: Timestamp,
+    pub(super) prev: Hash,
+}
+
+/// A record whose hash has been checked, or that comes from where it was checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) header: Header,
+    pub(super) hash: Hash,
+    /// All of it, header to hash.
+    pub(super) bytes: &'a [u8],
+}
+
+/// A new record. The long texts it names were kept before: see [`payload::encode`].
+pub(super) struct NewRecord {
+    pub(super) bytes: Vec<u8>,
+    pub(super) event: Event,
+}
+
+/// Writes the record of an event at its place.
+pub(super) fn encode(
+    (session, seq, prev): (SessionId, u32, Hash),
+    at: Timestamp,
+    actor: &Actor,
+    key: &str,
+    body: EventBody,
+) -> NewRecord {
+    let payload = payload::encode(actor, key, &body);
+    let mut bytes = Vec::with_capacity(HEADER + payload.bytes.len() + TRAILER);
+    let (day, number) = keys::numbers(session);
+    bytes.extend_from_slice(&MAGIC);
+    for short in [ENVELOPE, payload.kind, payload.version, 0] {
+        bytes.extend_from_slice(&short.to_le_bytes());
+    }
+    // payload::write keeps payloads below a megabyte.
+    let length = u32::try_from(payload.bytes.len()).unwrap_or(u32::MAX);
+    for number in [length, day, number, seq] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(&at.millis().to_le_bytes());
+    bytes.extend_from_slice(&prev.0);
+    let crc = crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes.extend_from_slice(&payload.bytes);
+    let hash = Hash::of(&bytes);
+    bytes.extend_from_slice(&hash.0);
+    let event = Event { session, seq, at, actor: actor.clone(), key: key.to_owned(), body, prev, hash };
+    NewRecord { bytes, event }
+}
+
+impl Header {
+    /// Reads the header at the start of `bytes`, if there is a sound one.
+    pub(super) fn read(bytes: &[u8]) -> Option<Header> {
+        if !bytes.starts_with(&MAGIC) || le_u16(bytes, 4)? != ENVELOPE {
+            return None;
+        }
+        if crc32fast::hash(bytes.get(..68)?) != le_u32(bytes, 68)? {
+            return None;
+        }
+        let payload = le_u32(bytes, 12)?;
+        Some(Header {
+            kind: le_u16(bytes, 6)?,
+            version: le_u16(bytes, 8)?,
+            payload: usize::try_from(payload).ok().filter(|_| u64::from(payload) <= payload::MAX_PAYLOAD)?,
+            session: keys::session_from(le_u32(bytes, 16)?, le_u32(bytes, 20)?)?,
+            seq: le_u32(bytes, 24)?,
+            at: Timestamp::from_millis(le_u64(bytes, 28)?.cast_signed())?,
+            prev: Hash(bytes.get(36..68)?.try_into().ok()?),
+        })
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Reads the record at the start of `bytes` and checks its hash.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let record = Record::read_unchecked(bytes)?;
+        let (content, _) = record.bytes.split_at_checked(HEADER + record.header.payload)?;
+        (Hash::of(content) == record.hash).then_some(record)
+    }
+
+    /// Reads the record at the start of `bytes`, trusting that whoever keeps the bytes checks them: sled does, page by page.
+    pub(super) fn read_unchecked(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let header = Header::read(bytes)?;
+        let bytes = bytes.get(..HEADER + header.payload + TRAILER)?;
+        let hash = bytes.get(HEADER + header.payload..)?.try_into().ok()?;
+        Some(Record { header, hash: Hash(hash), bytes })
+    }
+
+    /// The event, with its long texts from `texts`, and those that could not be had.
+    pub(super) fn event(&self, texts: TextSource<'_>) -> Option<(Event, Vec<Hash>)> {
+        self.event_in(Detail::Full, texts)
+    }
+
+    /// The event in that much detail.
+    pub(super) fn event_in(&self, detail: Detail, texts: TextSource<'_>) -> Option<(Event, Vec<Hash>)> {
+        let Header { kind, version, session, seq, at, prev, .. } = self.header;
+        let decoded = payload::decode(kind, version, self.payload(), detail, texts)?;
+        let payload::Decoded { actor, key, body, missing_texts } = decoded;
+        Some((Event { session, seq, at, actor, key, body, prev, hash: self.hash }, missing_texts))
+    }
+
+    /// The long texts it names.
+    pub(super) fn texts(&self) -> Vec<Hash> {
+        payload::texts_named(self.header.kind, self.header.version, self.payload())
+    }
+
+    fn payload(&self) -> &'a [u8] {
+        self.bytes.get(HEADER..HEADER + self.header.payload).unwrap_or_default()
+    }
+}

@@ -1,0 +1,232 @@
+//! Reading bytes that may be damaged: the one walk over a segment that opening, rebuilding and verifying share, and the
+//! search for records in files that have no order left.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use memchr::memmem;
+
+use crate::model::Hash;
+
+use super::journal::{FRAME_HEADER, FRAME_MAGIC, STANDS_FOR_LOST, TEXT_HEADER, TEXT_MAGIC};
+use super::keys::{le_u16, le_u32, le_u64};
+use super::record::{self, Header, Record};
+
+/// Something kept in the journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Entry<'a> {
+    Record(Record<'a>),
+    Text(Hash, &'a str),
+}
+
+/// A whole frame.
+pub(super) struct Frame<'a> {
+    pub(super) number: u64,
+    pub(super) flags: u16,
+    /// The offset of its first byte in the segment, and of the byte behind it.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Its entries, each with its offset in the segment.
+    pub(super) entries: Vec<(u64, Entry<'a>)>,
+}
+
+/// Bytes that are no frame, with what could be made out in them.
+pub(super) struct Ruin<'a> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Entries that are whole all the same.
+    pub(super) entries: Vec<(u64, Entry<'a>)>,
+    /// Records that are not, but whose header tells what they were.
+    pub(super) headers: Vec<Header>,
+    /// Whether a whole frame follows in the same segment.
+    pub(super) followed: bool,
+}
+
+/// What a walk meets.
+pub(super) enum Stretch<'a> {
+    Frame(Frame<'a>),
+    Ruin(Ruin<'a>),
+}
+
+/// Reads a segment from `from` on: all of it when that is 0, header included.
+pub(super) fn read_segment(path: &Path, from: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Walks the frames in `bytes`, which begin at `base` of their segment, and gives the offset behind the last whole one.
+pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(Stretch<'a>)) -> u64 {
+    let mut at = 0;
+    let mut end = base;
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        if let Some((frame, length)) = frame_at(rest, base + at as u64) {
+            at += length;
+            end = base + at as u64;
+            visit(Stretch::Frame(frame));
+            continue;
+        }
+        let Some(last) = rest.iter().rposition(|byte| *byte != 0) else { return end };
+        let next = next_frame(rest);
+        let ruin = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
+        let start = base + at as u64;
+        let (entries, headers) = carve(ruin, start);
+        visit(Stretch::Ruin(Ruin {
+            start,
+            end: start + ruin.len() as u64,
+            entries,
+            headers,
+            followed: next.is_some(),
+        }));
+        match next {
+            Some(next) => at += next,
+            None => return end,
+        }
+    }
+}
+
+/// Finds whole entries anywhere in `bytes`, and headers of records that are not whole.
+pub(super) fn carve(bytes: &[u8], base: u64) -> (Vec<(u64, Entry<'_>)>, Vec<Header>) {
+    let mut entries = Vec::new();
+    let mut headers = Vec::new();
+    for at in memmem::find_iter(bytes, &record::MAGIC) {
+        let rest = bytes.get(at..).unwrap_or_default();
+        match (Record::read(rest), Header::read(rest)) {
+            (Some(record), _) => entries.push((base + at as u64, Entry::Record(record))),
+            (None, Some(header)) => headers.push(header),
+            (None, None) => {}
+        }
+    }
+    for at in memmem::find_iter(bytes, &TEXT_MAGIC) {
+        let text = text_at(bytes.get(at..).unwrap_or_default(), true);
+        entries.extend(text.map(|(entry, _)| (base + at as u64, entry)));
+    }
+    (entries, headers)
+}
+
+fn next_frame(bytes: &[u8]) -> Option<usize> {
+    let found = |at: &usize| *at > 0 && frame_at(bytes.get(*at..).unwrap_or_default(), 0).is_some();
+    memmem::find_iter(bytes, &FRAME_MAGIC).find(found)
+}
+
+fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
+    if !bytes.starts_with(&FRAME_MAGIC) || crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
+        return None;
+    }
+    let length = usize::try_from(le_u32(bytes, 8)?).ok()?;
+    let body = bytes.get(FRAME_HEADER..FRAME_HEADER.checked_add(length)?)?;
+    if crc32fast::hash(body) != le_u32(bytes, 24)? {
+        return None;
+    }
+    let flags = le_u16(bytes, 6)?;
+    let mut entries = Vec::new();
+    let mut at = 0;
+    while at < body.len() && flags & STANDS_FOR_LOST == 0 {
+        let rest = body.get(at..)?;
+        let offset = start + (FRAME_HEADER + at) as u64;
+        let (entry, length) = match Record::read_unchecked(rest) {
+            Some(record) => (Entry::Record(record), record.bytes.len()),
+            None => text_at(rest, false)?,
+        };
+        entries.push((offset, entry));
+        at += length;
+    }
+    let frame =
+        Frame { number: le_u64(bytes, 16)?, flags, start, end: start + (FRAME_HEADER + length) as u64, entries };
+    Some((frame, FRAME_HEADER + length))
+}
+
+fn text_at(bytes: &[u8], check: bool) -> Option<(Entry<'_>, usize)> {
+    if !bytes.starts_with(&TEXT_MAGIC) || crc32fast::hash(bytes.get(..40)?) != le_u32(bytes, 40)? {
+        return None;
+    }
+    let end = TEXT_HEADER.checked_add(usize::try_from(le_u32(bytes, 4)?).ok()?)?;
+    let text = bytes.get(TEXT_HEADER..end)?;
+    let hash = Hash(bytes.get(8..40)?.try_into().ok()?);
+    if check && Hash::of(text) != hash {
+        return None;
+    }
+    Some((Entry::Text(hash, std::str::from_utf8(text).ok()?), end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Actor, EventBody, Timestamp};
+    use crate::store::journal::frame_bytes;
+
+    fn record(seq: u32) -> Vec<u8> {
+        let actor = Actor { client: "test".to_owned(), user: "me".to_owned() };
+        let place = ("session-2025-12-11-001".parse().unwrap(), seq, Hash::NONE);
+        let body = EventBody::Archived { reason: Some("R".repeat(100)) };
+        record::encode(place, Timestamp::from_millis(1).unwrap(), &actor, "key", body).bytes
+    }
+
+    fn frames(count: u32) -> Vec<u8> {
+        (0..count)
+            .flat_map(|number| {
+                let body = [record(2 * number), record(2 * number + 1)].concat();
+                frame_bytes(&body, 2, 0, u64::from(number) + 1).unwrap()
+            })
+            .collect()
+    }
+
+    /// What a walk found: whole frames, entries in ruins, headers in ruins, ruins that are followed and not.
+    fn found(bytes: &[u8]) -> (usize, usize, usize, usize, usize) {
+        let mut found = (0, 0, 0, 0, 0);
+        walk(bytes, 64, &mut |stretch| match stretch {
+            Stretch::Frame(_) => found.0 += 1,
+            Stretch::Ruin(ruin) => {
+                found.1 += ruin.entries.len();
+                found.2 += ruin.headers.len();
+                if ruin.followed { found.3 += 1 } else { found.4 += 1 }
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn one_flipped_bit_costs_one_record() {
+        let whole = frames(3);
+        let frame = whole.len() / 3;
+        assert_eq!(found(&whole), (3, 0, 0, 0, 0));
+        for (at, expected) in [
+            (frame + 4, (2, 2, 0, 1, 0)),                 // the frame's header: both records are found
+            (frame + FRAME_HEADER + 80, (2, 1, 1, 1, 0)), // a payload: the other is found, this one named
+            (frame + FRAME_HEADER + 20, (2, 1, 0, 1, 0)), // a record's header: the other is found
+            (2 * frame + FRAME_HEADER + 80, (2, 1, 1, 0, 1)), // in the last frame nothing follows
+        ] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            assert_eq!(found(&bytes), expected, "at {at}");
+        }
+    }
+
+    #[test]
+    fn zeros_end_a_segment_only_where_nothing_follows() {
+        let mut bytes = frames(3);
+        let frame = bytes.len() / 3;
+        bytes.resize(bytes.len() + 10_000, 0);
+        assert_eq!(found(&bytes), (3, 0, 0, 0, 0));
+        bytes[frame..2 * frame].fill(0);
+        assert_eq!(found(&bytes), (2, 0, 0, 1, 0));
+        bytes[2 * frame..].fill(0);
+        assert_eq!(found(&bytes), (1, 0, 0, 0, 0));
+    }
+
+    #[test]
+    fn lengths_that_lie_are_survived() {
+        for length in [0, 1, 1000, u32::MAX / 2, u32::MAX] {
+            let mut bytes = frames(2);
+            bytes[8..12].copy_from_slice(&length.to_le_bytes());
+            let crc = crc32fast::hash(&bytes[..28]);
+            bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+            let (frames, entries, ..) = found(&bytes);
+            assert_eq!((frames, entries), (1, 2), "length {length}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the store's tests share: batches to append, a fixed clock, and a readable state to compare.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part, and a test may stop anywhere"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use retake::disk::Disk;
+use retake::model::{
+    Actor, AnnotationChange, Draft, Event, Head, Iteration, Outcome, Recipe, Session, SessionId, Timestamp,
+};
+use retake::store::{Batch, Clock, Detail, Options, Store, Target};
+
+/// 2025-12-11T10:00:00Z and that many milliseconds.
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_765_447_200_000 + millis).unwrap()
+}
+
+/// A clock that stands still.
+pub(crate) fn still_clock() -> Clock {
+    Arc::new(|| at(0))
+}
+
+/// A clock that moves on by a millisecond at every look, and can be set.
+#[derive(Clone, Default)]
+pub(crate) struct TestClock(Arc<AtomicI64>);
+
+impl TestClock {
+    pub(crate) fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.0);
+        Arc::new(move || at(now.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub(crate) fn set(&self, millis: i64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+}
+
+pub(crate) fn options() -> Options {
+    options_on(Disk::default())
+}
+
+pub(crate) fn options_on(disk: Disk) -> Options {
+    Options { disk, ..Options::new(still_clock()) }
+}
+
+pub(crate) fn open(dir: &Path) -> Store {
+    Store::open(dir, options()).unwrap()
+}
+
+pub(crate) fn actor() -> Actor {
+    Actor { client: "test 1.0".to_owned(), user: "ada".to_owned() }
+}
+
+pub(crate) fn iteration(prompt: &str, millis: i64) -> Iteration {
+    Iteration {
+        created_at: at(millis),
+        recipe: Recipe { prompt: prompt.to_owned(), steps: Some(20), ..Recipe::default() },
+        outcome: Outcome::default(),
+        images: Vec::new(),
+        parent: None,
+    }
+}
+
+/// A batch that starts a session with its first iteration.
+pub(crate) fn start(prompt: &str, millis: i64, key: &str) -> Batch {
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(iteration(prompt, millis)))];
+    batch(Target::New(at(millis).day()), millis, key, drafts)
+}
+
+pub(crate) fn record(id: SessionId, prompt: &str, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Record(Box::new(iteration(prompt, millis)))])
+}
+
+pub(crate) fn rate(id: SessionId, index: u32, rating: u8, millis: i64, key: &str) -> Batch {
+    let change = AnnotationChange { rating: Some(rating), ..AnnotationChange::default() };
+    batch(Target::Existing(id), millis, key, vec![Draft::Annotate { index, change }])
+}
+
+pub(crate) fn archive(id: SessionId, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Archive { reason: Some("done".to_owned()) }])
+}
+
+pub(crate) fn restore(id: SessionId, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Restore { reason: None }])
+}
+
+pub(crate) fn batch(target: Target, millis: i64, key: &str, drafts: Vec<Draft>) -> Batch {
+    Batch { target, expected_iterations: None, at: at(millis), actor: actor(), key: key.to_owned(), drafts }
+}
+
+/// Every session with all its events, and the listing: what must be the same whatever happened to the files.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Contents {
+    pub(crate) sessions: Vec<(Head, Vec<Event>)>,
+    pub(crate) listing: Vec<String>,
+    pub(crate) totals: retake::store::Totals,
+}
+
+pub(crate) fn contents(store: &Store) -> Contents {
+    use retake::store::{Order, Status};
+    let mut sessions = Vec::new();
+    let mut after = None;
+    loop {
+        let ids = store.ids(after, 100).unwrap();
+        let Some(last) = ids.last() else { break };
+        after = Some(*last);
+        for id in ids {
+            let events = store.events(id, Detail::Full).unwrap();
+            let head = store.head(id).unwrap().unwrap();
+            assert_eq!(
+                Session::fold(events.clone()).unwrap().head,
+                head,
+                "the head of {id} is not what its events say"
+            );
+            sessions.push((head, events));
+        }
+    }
+    let rows = store.page(Status::All, Order::Recent, None, 100_000).unwrap();
+    for row in &rows {
+        assert_eq!(row.current_iteration_index() + 1, row.iteration_count());
+    }
+    let listing = rows.iter().map(|row| format!("{} {} {}", row.id, row.iteration_count(), row.last_modified_at));
+    Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
+}
