@@ -57,7 +57,7 @@ impl Tracker {
             written: HashSet::new(),
             report: ExportReport::default(),
         };
-        export.line(&Line::Header { version: VERSION, created_at: self.now(), program: PROGRAM })?;
+        export.line(&HeaderLine { version: VERSION, created_at: self.now(), program: PROGRAM })?;
         let mut each = |id| {
             export.session(id)?;
             self.report("exporting", export.report.sessions, total.max(export.report.sessions));
@@ -78,50 +78,35 @@ pub(super) const VERSION: u32 = 1;
 
 const PROGRAM: &str = concat!("retake ", env!("CARGO_PKG_VERSION"));
 
-/// A line of an export, but for images, which are not put together in memory. Everything that `import` needs of an event is in `record`; the rest is for people.
 #[derive(Serialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum Line<'a> {
-    /// The first line.
-    #[serde(rename = "retake-export")]
-    Header {
-        /// The version of the lines.
-        version: u32,
-        /// When it was written.
-        created_at: Timestamp,
-        /// What wrote it.
-        program: &'a str,
-    },
-    /// A long text that events name by hash.
-    Text {
-        /// Its hash.
-        hash: Hash,
-        /// The text.
-        text: &'a str,
-    },
-    /// An event.
-    Event {
-        /// The session it happened to.
-        session: SessionId,
-        /// Its place in the session's chain.
-        seq: u32,
-        /// What happened.
-        kind: &'a str,
-        /// When it was recorded.
-        at: Timestamp,
-        /// Who did it.
-        actor: Actor,
-        /// The idempotency key of the request it came from.
-        key: String,
-        /// What happened, in full.
-        data: Value,
-        /// The hash of the event before it.
-        prev: Hash,
-        /// Its own hash.
-        hash: Hash,
-        /// Its exact bytes on disk, as base64.
-        record: &'a str,
-    },
+#[serde(tag = "type", rename = "retake-export", rename_all = "camelCase")]
+struct HeaderLine {
+    version: u32,
+    created_at: Timestamp,
+    program: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "text")]
+struct TextLine<'a> {
+    hash: Hash,
+    text: &'a str,
+}
+
+/// Everything that `import` needs is in `record`, the exact bytes on disk; the rest is for people and other programs.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "event")]
+struct EventLine<'a> {
+    session: SessionId,
+    seq: u32,
+    kind: &'a str,
+    at: Timestamp,
+    actor: &'a Actor,
+    key: &'a str,
+    data: Value,
+    prev: Hash,
+    hash: Hash,
+    record: String,
 }
 
 struct Export<'a> {
@@ -158,8 +143,8 @@ impl Export<'_> {
                 }
             }
         }
-        for (event, record) in events.into_iter().zip(records) {
-            self.event(event, &record)?;
+        for (event, record) in events.iter().zip(&records) {
+            self.event(event, record)?;
         }
         self.report.sessions += 1;
         Ok(())
@@ -170,7 +155,7 @@ impl Export<'_> {
             return Ok(());
         }
         match self.tracker.store.text(hash) {
-            Some(text) => self.line(&Line::Text { hash, text: &text }),
+            Some(text) => self.line(&TextLine { hash, text: &text }),
             None => {
                 self.report.problems.push(format!("{id}: text {hash} is missing or damaged"));
                 Ok(())
@@ -205,24 +190,24 @@ impl Export<'_> {
         Ok(())
     }
 
-    fn event(&mut self, event: Event, record: &[u8]) -> Result<(), Error> {
-        self.line(&Line::Event {
+    fn event(&mut self, event: &Event, record: &[u8]) -> Result<(), Error> {
+        self.line(&EventLine {
             session: event.session,
             seq: event.seq,
             kind: event.body.kind(),
             at: event.at,
+            actor: &event.actor,
+            key: &event.key,
             data: readable(&event.body),
-            actor: event.actor,
-            key: event.key,
             prev: event.prev,
             hash: event.hash,
-            record: &STANDARD.encode(record),
+            record: STANDARD.encode(record),
         })?;
         self.report.events += 1;
         Ok(())
     }
 
-    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
+    fn line(&mut self, line: &impl Serialize) -> Result<(), Error> {
         let written = serde_json::to_writer(&mut *self.out, line).map_err(io::Error::from);
         written.and_then(|()| self.out.write_all(b"\n")).map_err(|error| unwritten(&error))
     }

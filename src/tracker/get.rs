@@ -221,7 +221,7 @@ mod tests {
         let mut view = plain();
         view.recipe.recipe.parameters.insert("workflow".to_owned(), "x".repeat(1_000_000).into());
         view.fit();
-        assert_eq!(view.recipe.parameters_omitted_bytes, Some(1_000_030));
+        assert_eq!(view.recipe.parameters_omitted_bytes, Some(1_000_028));
         assert!(view.recipe.recipe.parameters.is_empty());
         assert_eq!(view.truncated, Vec::<String>::new());
     }
@@ -257,7 +257,7 @@ mod tests {
         recipe.parameters.insert("a".to_owned(), "\"".repeat(19_000 / 2).into());
         view.outcome.message = Some("\t".repeat(MAX_NOTE_BYTES));
         view.annotations.note = Some("\"".repeat(MAX_NOTE_BYTES));
-        view.annotations.tags = vec![name.clone(); 64];
+        view.annotations.tags = vec![name; 64];
         view.children = vec![view.reference; 5000];
         view.images = (0..64)
             .map(|n| ImageView {
