@@ -1,5 +1,14 @@
 //! Damaged bytes: whatever is done to the files of a workspace, it opens; with one copy hit nothing is lost, with both
 //! hit the loss is named.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test may stop anywhere"
+)]
 
 mod support;
 
@@ -94,15 +103,6 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     }
     files.sort();
     files
-}
-
-pub(crate) fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &target) } else { drop(fs::copy(entry.path(), target).unwrap()) }
-    }
 }
 
 /// Opening again changes nothing more, nothing is wrong any more, and new work goes on with ids of its own.

@@ -327,6 +327,11 @@ impl Store {
         self.log.ask(|| self.log.events(id, detail))
     }
 
+    /// One event of a session, by its place; none when there is none.
+    pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
+        self.log.ask(|| self.log.event(id, seq, detail))
+    }
+
     /// The next `limit` sessions after that place in that order.
     pub fn page(
         &self,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::iteration::{MAX_NOTE_BYTES, check_count, check_name, check_text};
 use crate::model::{Actor, Annotation, AnnotationChange, Draft, EventBody, IterationId};
-use crate::store::{Detail, Target};
+use crate::store::Target;
 
 use super::fit::{self, Cuts, Cutting, MAX_ANSWER_BYTES};
 use super::{Error, Tracker, lookup};
@@ -64,7 +64,7 @@ impl Tracker {
     pub fn annotate(&self, actor: &Actor, request: &AnnotateRequest) -> Result<AnnotationsView, Error> {
         let change = change(request)?;
         let id = self.resolve(&request.reference)?;
-        lookup::iteration_of(&mut self.folded(id.session, Detail::Brief)?, id)?;
+        lookup::iteration_of(Some(self.folded(id.session)?), id)?;
 
         let draft = Draft::Annotate { index: id.index, change: change.clone() };
         let key = request.idempotency_key.as_deref();
@@ -76,7 +76,7 @@ impl Tracker {
             self.check_repeated(&ack, &key, Some(id.session), |events| events.iter().any(|it| it.body == wanted))?;
         }
 
-        let state = lookup::iteration_of(&mut self.folded(id.session, Detail::Brief)?, id)?;
+        let state = lookup::iteration_of(Some(self.folded(id.session)?), id)?;
         let mut view = AnnotationsView { reference: id, annotations: state.annotation.into(), truncated: Vec::new() };
         for cuts in &Cuts::STEPS {
             if fit::json_bytes(&view) <= MAX_ANSWER_BYTES {

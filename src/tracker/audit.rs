@@ -21,6 +21,7 @@ pub struct AuditRequest {
     pub session_id: String,
     /// At most this many events (default 200, at most 1000). A page may hold fewer; `nextCursor` says whether there are more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,8 +277,8 @@ fn chain(faults: &[Fault]) -> ChainView {
         let what = match fault.kind {
             FaultKind::Missing => "the event is gone from both copies",
             FaultKind::Unlinked => "the event names another predecessor than the one there is",
-            FaultKind::DatabaseCopy => "the database's copy is missing or damaged; the journal's is whole",
-            FaultKind::JournalCopy => "the journal's copy is missing or damaged; the database's is whole",
+            FaultKind::DatabaseCopy => "the database's copy is missing or damaged",
+            FaultKind::JournalCopy => "the journal's copy is missing or damaged",
             FaultKind::Text => "a long text of the event is missing or damaged",
         };
         ChainFault { seq: fault.seq, what: what.to_owned() }

@@ -50,7 +50,7 @@ pub struct ErrorView {
     pub error: ErrorBody,
 }
 
-/// What an [`ErrorView`] says.
+/// What went wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     /// The sort of failure.
@@ -117,6 +117,11 @@ impl From<store::Error> for Error {
                 "run `retake verify`: everything acknowledged is in the journal, from which `retake repair` rebuilds it",
             )
             .caused_by(cause),
+            store::Error::Import { .. } => Error::new(
+                ErrorKind::Conflict,
+                error.to_string(),
+                "what is here is left as it is: import into another workspace, or compare the two sessions",
+            ),
             store::Error::Misuse(cause) => Error::new(
                 ErrorKind::Internal,
                 "Retake asked its own store for something impossible",

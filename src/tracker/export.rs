@@ -121,20 +121,21 @@ struct Export<'a> {
 impl Export<'_> {
     fn session(&mut self, id: SessionId) -> Result<(), Error> {
         let store = &self.tracker.store;
-        let (events, records) = (store.events(id, Detail::Full)?, store.records(id)?);
-        if events.len() != records.len() {
-            self.report.problems.push(format!(
-                "{id}: {} of {} events cannot be read, and are left out",
-                records.len().abs_diff(events.len()),
-                records.len().max(events.len())
-            ));
-        }
+        // Records first: whatever is appended in between is then left out of both.
+        let read = store.records(id).and_then(|records| Ok((store.events(id, Detail::Brief)?, records)));
+        let (events, records) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                self.report.problems.push(format!("{id} is left out: {error}"));
+                return Ok(());
+            }
+        };
         for record in &records {
             for hash in store.texts_of(record) {
                 self.text(id, hash)?;
             }
         }
-        for event in &events {
+        for event in events.iter().take(records.len()) {
             if let EventBody::Recorded { index, iteration } = &event.body
                 && !self.omit_images
             {
@@ -143,8 +144,10 @@ impl Export<'_> {
                 }
             }
         }
-        for (event, record) in events.iter().zip(&records) {
-            self.event(event, record)?;
+        for (event, record) in events.into_iter().zip(&records) {
+            // A large workflow is read when its line is written, so that only one is in memory.
+            let whole = store.event(id, event.seq, Detail::Full)?;
+            self.event(&whole.unwrap_or(event), record)?;
         }
         self.report.sessions += 1;
         Ok(())

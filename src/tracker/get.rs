@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Actor, Cost, IterationId, IterationState, Outcome, OutcomeStatus, Recipe, SessionId, Timestamp};
+use crate::model::{
+    Actor, Cost, Event, EventBody, IterationId, IterationState, Outcome, OutcomeStatus, Recipe, Session, SessionId,
+    Timestamp,
+};
 use crate::store::Detail;
 
 use super::fit::{self, Cuts, Cutting, MAX_ANSWER_BYTES};
@@ -117,7 +120,16 @@ impl Tracker {
     /// One iteration whole, however large its recipe is.
     pub fn whole(&self, reference: &str) -> Result<(IterationId, IterationState), Error> {
         let id = self.resolve(reference)?;
-        Ok((id, lookup::iteration_of(&mut self.folded(id.session, Detail::Full)?, id)?))
+        // Only this iteration's parameters are read: those of a long session together can be larger than memory.
+        let events = self.store.events(id.session, Detail::Brief)?;
+        let recorded = |event: &&Event| matches!(event.body, EventBody::Recorded { index, .. } if index == id.index);
+        let place = events.iter().find(recorded).map(|event| event.seq);
+        let mut state = lookup::iteration_of(Session::fold(events), id)?;
+        let whole = place.map(|seq| self.store.event(id.session, seq, Detail::Full)).transpose()?.flatten();
+        if let Some(Event { body: EventBody::Recorded { iteration, .. }, .. }) = whole {
+            state.iteration = *iteration;
+        }
+        Ok((id, state))
     }
 }
 

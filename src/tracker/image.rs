@@ -10,7 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::iteration::MAX_LIST;
 use crate::model::{Hash, ImageRef, IterationId};
-use crate::store::Detail;
 
 use super::error::disk_error;
 use super::{Error, ErrorKind, Tracker, fit, lookup};
@@ -70,7 +69,7 @@ impl Tracker {
     /// One picture of an iteration, byte for byte.
     pub fn image(&self, request: &ImageRequest) -> Result<ImageBytes, Error> {
         let id = self.resolve(&request.reference)?;
-        let state = lookup::iteration_of(&mut self.folded(id.session, Detail::Brief)?, id)?;
+        let state = lookup::iteration_of(Some(self.folded(id.session)?), id)?;
         let images = &state.iteration.images;
         let number = request.image.unwrap_or(0);
         let found = usize::try_from(number).ok().and_then(|number| images.get(number)).ok_or_else(|| {

@@ -80,7 +80,8 @@ impl Tracker {
 
 /// The longest line there can be: the largest image as base64, and a little around it.
 const MAX_LINE_BYTES: u64 = MAX_IMAGE_BYTES / 3 * 4 + 64 * 1024;
-/// How many bytes of records are collected before they are appended.
+/// How many records, and how many bytes of them, are collected before they are appended.
+const FLUSH_RECORDS: usize = 1000;
 const FLUSH_BYTES: usize = 16 * 1024 * 1024;
 /// How many lines without sense it takes to see that a file is no export.
 const GIVE_UP_AFTER: u64 = 100;
@@ -126,6 +127,12 @@ struct Collected {
     /// The line of each record.
     lines: Vec<u64>,
     bytes: usize,
+}
+
+impl Collected {
+    fn is_full(&self) -> bool {
+        self.records.len() >= FLUSH_RECORDS || self.bytes >= FLUSH_BYTES
+    }
 }
 
 impl Import<'_> {
@@ -183,7 +190,7 @@ impl Import<'_> {
                 return Ok(());
             }
         };
-        if self.session.as_ref().is_some_and(|session| session.id != id || session.bytes >= FLUSH_BYTES) {
+        if self.session.as_ref().is_some_and(|session| session.id != id || session.is_full()) {
             self.flush()?;
         }
         let session =
@@ -232,6 +239,7 @@ impl Import<'_> {
             Err(error @ (store::Error::Io { .. } | store::Error::Database(_) | store::Error::InUse(_))) => {
                 Err(error.into())
             }
+            Err(store::Error::Import { problem, .. }) => Ok(Some(problem.to_owned())),
             Err(refused) => Ok(Some(refused.to_string())),
         }
     }

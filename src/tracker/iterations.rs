@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Cost, Iteration, IterationId, IterationState, OutcomeStatus, Seed, SessionId, Timestamp};
-use crate::store::Detail;
 
 use super::fit::{self, Page};
 use super::{Error, ImageView, Tracker, cursor, lookup};
@@ -18,6 +17,7 @@ pub struct IterationsRequest {
     /// At most this many, the newest ones (default 200, at most 1000). A page may hold fewer; `nextCursor` says whether
     /// there are older ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before: leads to older iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ impl Tracker {
             request.cursor.as_deref().map(|at| cursor::decode(&scope, at, |index| index.parse().ok())).transpose()?;
 
         let total = self.summary(id)?.iteration_count();
-        let session = self.folded(id, Detail::Brief)?;
+        let session = self.folded(id)?;
         let upper = before.unwrap_or(total).min(total);
         let lost = |lower: u32| -> Vec<u32> {
             (lower..upper).filter(|index| !session.iterations.contains_key(index)).take(MAX_LOST).collect()

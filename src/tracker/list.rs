@@ -18,6 +18,7 @@ pub struct ListRequest {
     pub status: Option<StatusFilter>,
     /// At most this many rows (default 200, at most 1000). A page may hold fewer; `nextCursor` says whether there are more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
     /// `nextCursor` of the page before, with all other arguments unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,7 @@
 //! From what callers write to what it means: session ids, references, and the sessions behind them.
 
-use crate::model::session::Session;
 use crate::model::{
-    Head, IterationId, IterationState, Position, Reference, Refusal, SessionChoice, SessionId, Summary,
+    Head, IterationId, IterationState, Position, Reference, Refusal, Session, SessionChoice, SessionId, Summary,
 };
 use crate::store::{Detail, Order, Status};
 
@@ -48,9 +47,9 @@ impl Tracker {
         self.head(id)?.summary().ok_or_else(|| Refusal::Gone(id).into())
     }
 
-    /// A session with its iterations.
-    pub(super) fn folded(&self, id: SessionId, detail: Detail) -> Result<Session, Error> {
-        Session::fold(self.store.events(id, detail)?).ok_or_else(|| Refusal::NoSession(id).into())
+    /// A session with its iterations, without their large parameters.
+    pub(super) fn folded(&self, id: SessionId) -> Result<Session, Error> {
+        Session::fold(self.store.events(id, Detail::Brief)?).ok_or_else(|| Refusal::NoSession(id).into())
     }
 
     fn most_recent(&self) -> Result<Summary, Error> {
@@ -77,15 +76,12 @@ pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
 }
 
 /// One iteration of a session, which damage may have taken.
-pub(super) fn iteration_of(session: &mut Session, id: IterationId) -> Result<IterationState, Error> {
-    session.iterations.remove(&id.index).ok_or_else(|| {
-        let near = session.iterations.range(..id.index).next_back().or_else(|| session.iterations.iter().next());
-        let hint = near.map_or_else(
-            || format!("audit {} to see what is known of it", id.session),
-            |(index, _)| {
-                format!("the nearest that is left is {}; audit {} for more", id.session.iteration(*index), id.session)
-            },
-        );
+pub(super) fn iteration_of(session: Option<Session>, id: IterationId) -> Result<IterationState, Error> {
+    let mut iterations = session.map(|session| session.iterations).unwrap_or_default();
+    iterations.remove(&id.index).ok_or_else(|| {
+        let near = iterations.range(..id.index).next_back().or_else(|| iterations.iter().next());
+        let near = near.map(|(index, _)| format!("the nearest that is left is {}; ", id.session.iteration(*index)));
+        let hint = format!("{}audit {} to see what is known of it", near.unwrap_or_default(), id.session);
         Error::new(ErrorKind::Damaged, format!("{id} was lost to damage"), hint)
     })
 }

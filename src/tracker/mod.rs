@@ -43,6 +43,8 @@ pub use row::SessionRow;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::store::{Clock, Progress};
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -50,10 +52,7 @@ use std::sync::mpsc::Receiver;
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::{Event, Timestamp};
-use crate::store::{self, Progress, Store};
-
-/// Tells the time. Comes from outside, so that answers can be compared to the letter.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+use crate::store::{self, Store};
 
 /// How to open a workspace.
 #[derive(Clone)]
@@ -85,10 +84,10 @@ pub struct Tracker {
 impl Tracker {
     /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
-        let now = (options.clock)();
         let Options { clock, progress, disk } = options;
         let images = Images::new(disk.clone(), dir);
-        let store = Store::open(dir, store::Options { now, progress: progress.clone(), disk })?;
+        let usual = store::Options::new(clock.clone());
+        let store = Store::open(dir, store::Options { progress: progress.clone(), disk, ..usual })?;
         Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
     }
 
@@ -115,5 +114,17 @@ impl Tracker {
         if let Some(progress) = &self.progress {
             progress(what, done, total);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_may_come_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Tracker>();
+        shared::<Error>();
     }
 }

@@ -1,4 +1,5 @@
-//! A session as every answer shows it: one row, in which the index rule was checked.
+//! A session as every answer shows it: one row, in which the index rule was checked. A row is only made from a
+//! [`Summary`], or read back from its own JSON, so one that breaks the rule cannot exist.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -8,8 +9,7 @@ use crate::model::{SessionId, Summary, Timestamp};
 
 use super::{Error, ErrorKind, fit};
 
-/// A session's row. Made only from a [`Summary`], or read back from its own JSON, and only when
-/// `currentIterationIndex` is `iterationCount - 1`.
+/// A session in brief.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRow {

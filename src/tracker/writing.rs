@@ -41,8 +41,10 @@ impl Tracker {
         same: impl FnOnce(&[Event]) -> bool,
     ) -> Result<(), Error> {
         let id = ack.head.id;
-        let mut events = self.store.events(id, Detail::Full)?;
-        events.retain(|event| event.key == key);
+        let mut events = Vec::new();
+        for event in self.store.events(id, Detail::Brief)?.iter().filter(|event| event.key == key) {
+            events.extend(self.store.event(id, event.seq, Detail::Full)?);
+        }
         if session.is_none_or(|session| session == id) && same(&events) {
             return Ok(());
         }

@@ -128,3 +128,17 @@ pub(crate) fn contents(store: &Store) -> Contents {
     let listing = rows.iter().map(|row| format!("{} {} {}", row.id, row.iteration_count(), row.last_modified_at));
     Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
 }
+
+/// Copies a directory as it is at this moment.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -54,7 +54,7 @@ fn archiving_twice_is_archiving_once() {
     let id = ws.session(1);
     let before = ws.tracker.session(&id).unwrap();
     ws.wait(60_000);
-    let request = ArchiveRequest { session_id: id.clone(), reason: Some("done".into()), ..ArchiveRequest::default() };
+    let request = ArchiveRequest { session_id: id, reason: Some("done".into()), ..ArchiveRequest::default() };
     let archived = checked(ws.tracker.archive(&actor(), &request)).unwrap();
     assert!(archived.archived());
     assert_eq!(archived.last_modified_at(), before.last_modified_at(), "archiving is no work");

@@ -71,7 +71,7 @@ fn a_recording_that_is_wrong_writes_nothing() {
         (RecordRequest { parent: Some(format!("{id}#2")), ..base() }, NotFound, "has no iteration 2: its last is 1"),
         (RecordRequest { expected_iteration_count: Some(1), ..base() }, Invalid, "without sessionId"),
         (
-            RecordRequest { session_id: Some(id.clone()), expected_iteration_count: Some(1), ..base() },
+            RecordRequest { session_id: Some(id), expected_iteration_count: Some(1), ..base() },
             Conflict,
             "session-2025-12-11-001 has 2 iterations, not 1",
         ),

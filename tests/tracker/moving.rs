@@ -141,27 +141,17 @@ fn one_bad_line_costs_only_what_follows_it_in_its_session() {
     let text = export(&ws, &ExportRequest::default());
     let lines: Vec<&str> = text.lines().collect();
     for number in 0..lines.len() {
-        for bad in
-            ["", "{", "not json", r#"{"type":"poem"}"#, &lines[number].replace(r#""record":""#, r#""record":"AAAA"#)]
-        {
-            let mut damaged = lines.clone();
-            damaged[number] = bad;
-            let other = Workspace::new();
-            let report = import(&other, &damaged.join("\n"));
-            assert!(report.sessions >= 2, "line {number} as {bad:?}: {report:?}");
-            assert!(
-                other
-                    .tracker
-                    .list(&ListRequest::default())
-                    .unwrap()
-                    .sessions
-                    .iter()
-                    .all(|row| row.iteration_count() > 0)
-            );
-            let rest = import(&other, &text);
-            assert_eq!(rest.problems, [], "line {number} as {bad:?}");
-            assert_eq!(seen(&other), seen(&ws), "line {number} as {bad:?}");
-        }
+        let altered = lines[number].replace(r#""record":""#, r#""record":"AAAA"#);
+        let bad = ["", "{", "not json", r#"{"type":"poem"}"#, &altered][number % 5];
+        let mut damaged = lines.clone();
+        damaged[number] = bad;
+        let other = Workspace::new();
+        let report = import(&other, &damaged.join("\n"));
+        assert!(report.sessions >= 2, "line {number} as {bad:?}: {report:?}");
+        assert!(other.list(&ListRequest::default()).sessions.iter().all(|row| row.iteration_count() > 0));
+        let rest = import(&other, &text);
+        assert_eq!(rest.problems, [], "line {number} as {bad:?}");
+        assert_eq!(seen(&other), seen(&ws), "line {number} as {bad:?}");
     }
 }
 

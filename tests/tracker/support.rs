@@ -47,8 +47,14 @@ impl Workspace {
 
     /// Opens the same directory again.
     pub(crate) fn reopen(self) -> Workspace {
+        self.reopen_after(|_| {})
+    }
+
+    /// Opens it again after something happened to its files.
+    pub(crate) fn reopen_after(self, happens: impl FnOnce(&Path)) -> Workspace {
         let Workspace { tracker, dir, now } = self;
         tracker.close().unwrap();
+        happens(&dir.path().join("ws"));
         let tracker = Tracker::open(&dir.path().join("ws"), options(&now, Disk::default())).unwrap();
         Workspace { tracker, dir, now }
     }
