@@ -116,7 +116,7 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Li
 
 async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<ClientJsonRpcMessage>, outbox: Outbox) {
     loop {
-        let line = match next_line(&mut reader).await {
+        let line = match next_line(&mut reader, MAX_LINE_BYTES).await {
             Ok(Some(line)) => line,
             Ok(None) => return,
             Err(error) => return tracing::warn!(%error, "cannot read from the client"),
@@ -143,19 +143,19 @@ async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<Clie
 }
 
 /// The next line: none at the end of the stream, and `Some(None)` for one that was too long to keep.
-async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Option<Vec<u8>>>> {
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();
     // One byte more than may be kept tells a line that just fits from one that does not.
-    let most = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    if (&mut *reader).take(most).read_until(b'\n', &mut line).await? == 0 {
+    let piece = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);
     }
-    if line.ends_with(b"\n") || line.len() <= MAX_LINE_BYTES {
+    if line.ends_with(b"\n") || line.len() <= most {
         return Ok(Some(Some(line)));
     }
     loop {
         line.clear();
-        if (&mut *reader).take(most).read_until(b'\n', &mut line).await? == 0 || line.ends_with(b"\n") {
+        if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 || line.ends_with(b"\n") {
             return Ok(Some(None));
         }
     }
@@ -182,5 +182,41 @@ fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
             let id = id.and_then(|id| serde_json::from_value(id.clone()).ok());
             refused("not a JSON-RPC 2.0 request with jsonrpc, id and method", id)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_too_long_costs_only_itself() {
+        let mut reader = &b"12345\n1234567\n12345678901234567890\n\n123456\nlast"[..];
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut reader, 6).await.unwrap() {
+            lines.push(line.map(|line| String::from_utf8(line).unwrap()));
+        }
+        let expected = [Some("12345\n"), None, None, Some("\n"), Some("123456\n"), Some("last")];
+        assert_eq!(lines.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_id() {
+        let refused = |line: &str| parse(line.as_bytes()).unwrap_err();
+        assert_eq!(refused("{").0, ErrorCode::PARSE_ERROR);
+        assert_eq!(refused("\u{0}").0, ErrorCode::PARSE_ERROR);
+        assert_eq!(parse(b"\"\xff\"").unwrap_err().0, ErrorCode::PARSE_ERROR);
+        for line in ["[]", "7", "null", "{}", r#"{"jsonrpc":"2.0","id":{}}"#] {
+            let (code, _, id) = refused(line);
+            assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, None), "{line}");
+        }
+        let (code, _, id) = refused(r#"{"id":"seven","method":"tools/list"}"#);
+        assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, Some(RequestId::String("seven".into()))));
+    }
+
+    #[test]
+    fn a_mark_and_foreign_notifications_do_no_harm() {
+        assert!(parse(b"\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}").unwrap().is_some());
+        assert!(parse(br#"{"method":"$/setTrace","params":{}}"#).unwrap().is_none());
     }
 }

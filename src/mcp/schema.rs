@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use rmcp::model::JsonObject;
-use schemars::generate::SchemaSettings;
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::tracker::ErrorView;
@@ -73,6 +73,12 @@ fn simplify(schema: &mut Value, side: Side) {
         node.remove("format");
     }
     split_types(node, side);
+    if side == Side::Output {
+        // The bounds of a Rust type and its default say nothing about an answer.
+        for noise in ["minimum", "maximum", "default"] {
+            node.remove(noise);
+        }
+    }
     for choice in ["anyOf", "oneOf"] {
         drop_null(node, choice);
     }
@@ -105,9 +111,6 @@ fn split_types(node: &mut Map<String, Value>, side: Side) {
     }
     if let [one] = types.as_slice() {
         node.insert("type".to_owned(), one.clone());
-        if one == "string" {
-            node.remove("minimum");
-        }
         return;
     }
     node.remove("type");

@@ -23,7 +23,7 @@ first picture comes along unless it is large. What was cut to keep the answer be
 
     fn call(tracker: &Tracker, _: &Actor, request: GetRequest) -> Result<Reply<IterationView>, Error> {
         let view = tracker.get(&request)?;
-        let also = if request.include_image { picture(tracker, &view)?.into_iter().collect() } else { Vec::new() };
+        let also = if request.include_image { picture(tracker, &view).into_iter().collect() } else { Vec::new() };
         Ok(Reply { view, also })
     }
 }
@@ -31,9 +31,10 @@ first picture comes along unless it is large. What was cut to keep the answer be
 /// The largest picture sent: below 700 kB as base64, which clients with small limits still take.
 const MAX_PICTURE_BYTES: u64 = 520_000;
 
-/// The iteration's first picture, or why it does not come along; none when it has none.
-fn picture(tracker: &Tracker, view: &IterationView) -> Result<Option<ContentBlock>, Error> {
-    let Some(image) = view.images.first() else { return Ok(None) };
+/// The iteration's first picture, or why it does not come along: a picture that is lost costs no recipe. None when it has
+/// none.
+fn picture(tracker: &Tracker, view: &IterationView) -> Option<ContentBlock> {
+    let image = view.images.first()?;
     let left_out = if image.missing {
         "its file is gone".to_owned()
     } else if !image.mime_type.starts_with("image/") {
@@ -42,8 +43,10 @@ fn picture(tracker: &Tracker, view: &IterationView) -> Result<Option<ContentBloc
         format!("it takes {} bytes, and at most {MAX_PICTURE_BYTES} are sent", image.bytes)
     } else {
         let request = ImageRequest { reference: view.reference.to_string(), image: None };
-        let data = STANDARD.encode(tracker.image(&request)?.data);
-        return Ok(Some(ContentBlock::image(data, image.mime_type.clone())));
+        match tracker.image(&request) {
+            Ok(read) => return Some(ContentBlock::image(STANDARD.encode(read.data), image.mime_type.clone())),
+            Err(error) => error.message,
+        }
     };
-    Ok(Some(ContentBlock::text(format!("The picture is not sent: {left_out}."))))
+    Some(ContentBlock::text(format!("The picture is not sent: {left_out}.")))
 }
