@@ -7,9 +7,12 @@
 //!
 //! Never known here: pictures, people's words for errors, sockets, async.
 
+mod applier;
 mod audit;
 mod catalog;
 mod database;
+mod fold;
+mod import;
 mod journal;
 mod keys;
 mod log;
@@ -19,9 +22,12 @@ mod open;
 mod overlay;
 mod payload;
 mod quarantine;
+mod queued;
 mod rebuild;
 mod record;
+mod salvage;
 mod scan;
+mod segment;
 mod window;
 
 use std::fs::File;
