@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
-    ErrorData, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    ErrorData, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -80,10 +80,6 @@ impl ServerHandler for Server {
         }
         let tools = tools::all().iter().map(|entry| entry.definition.clone()).collect();
         Ok(ListToolsResult::with_all_items(tools).with_ttl_ms(FRESH_FOR_MS).with_cache_scope(CacheScope::Public))
-    }
-
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).map(|entry| entry.definition.clone())
     }
 
     async fn call_tool(

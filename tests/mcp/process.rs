@@ -12,7 +12,12 @@ use crate::client::{Client, Era};
 
 fn command(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
-    command.args(["mcp", "--workspace"]).arg(workspace).env_remove("RUST_LOG").kill_on_drop(true);
+    command
+        .args(["mcp", "--workspace"])
+        .arg(workspace)
+        .env_remove("RUST_LOG")
+        .env_remove("RETAKE_LOG")
+        .kill_on_drop(true);
     command
 }
 
