@@ -121,7 +121,7 @@ pub struct AnnotationChange {
 }
 
 /// What someone wants to happen, before the session it happens to has given it an index and a place in the chain.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Draft {
     /// Begin a session; must be followed by `Record` in the same batch.
     Start {

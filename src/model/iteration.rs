@@ -11,7 +11,7 @@ use super::id::IterationId;
 use super::time::Timestamp;
 
 /// One immutable attempt.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
     /// When the picture was made, which for work brought in is not when it was recorded.
     pub created_at: Timestamp,
@@ -92,7 +92,7 @@ pub struct Lora {
 pub struct Seed(pub u64);
 
 /// What came of an attempt.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether it worked.
     pub status: OutcomeStatus,

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::event::{AnnotationChange, Draft, Event, EventBody};
 use super::hash::Hash;
 use super::id::SessionId;
@@ -12,7 +14,7 @@ use super::iteration::Iteration;
 use super::time::Timestamp;
 
 /// What the next event of a session builds on, and all a listing needs. Folded one event at a time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The session.
     pub id: SessionId,
@@ -33,7 +35,7 @@ pub struct Head {
 }
 
 /// From when to when a session's work lasted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     /// When its first iteration was made.
     pub created_at: Timestamp,
@@ -42,7 +44,7 @@ pub struct Span {
 }
 
 /// A row of the listing. Only made by [`Head::summary`], so it always has at least one iteration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The session.
     pub id: SessionId,
@@ -60,7 +62,7 @@ pub struct Summary {
 }
 
 /// Why a session does not take a draft.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// There is no such session.
     #[error("there is no session {0}")]

@@ -1,8 +1,11 @@
 //! Reading: a session's events, and pages of the listing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Event, Hash, Head, SessionId, Summary};
+use sled::IVec;
+
+use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
 
 use super::database::{Database, Trouble};
 use super::log::{Log, State};
@@ -11,45 +14,51 @@ use super::window::{Glimpse, WINDOW, Window, place_of};
 use super::{Detail, Order, Place, Status, keys};
 
 impl Log {
-    /// All events of a session. A place that is missing and not on record as lost is trouble.
+    /// All events of a session.
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Trouble> {
-        self.settle(Some(id));
-        let values = self.read()?.events_of(id)?;
         let texts = |hash: Hash| self.text(hash);
-        let mut events = Vec::with_capacity(values.len());
-        for (seq, value) in &values {
-            let wrong = || Trouble::Wrong(format!("event {seq} of {id} cannot be read"));
-            let record = Record::read_unchecked(value).ok_or_else(wrong)?;
-            events.push(record.event_in(detail, &texts).ok_or_else(wrong)?.0);
-        }
-        let last = values.last().map_or(0, |(seq, _)| seq.saturating_add(1));
-        let head = self.read()?.head(id)?;
-        if head.is_some_and(|head| head.next_seq > last) {
-            return Err(Trouble::Wrong(format!("the last events of {id} are missing")));
-        }
-        check_gaps(id, &events)?;
-        Ok(events)
+        let values = self.values(id)?;
+        values
+            .iter()
+            .map(|(seq, value)| Ok(read(id, *seq, value)?.event_in(detail, &texts).ok_or_else(unread(id, *seq))?.0))
+            .collect()
     }
 
     /// One event of a session.
     pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Trouble> {
-        self.settle(Some(id));
-        let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
-        let wrong = || Trouble::Wrong(format!("event {seq} of {id} cannot be read"));
-        let record = Record::read_unchecked(&value).ok_or_else(wrong)?;
-        Ok(Some(record.event_in(detail, &|hash| self.text(hash)).ok_or_else(wrong)?.0))
+        let Some(bytes) = self.record(id, seq)? else { return Ok(None) };
+        let texts = |hash: Hash| self.text(hash);
+        Ok(Some(read(id, seq, &bytes)?.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
     }
 
-    /// The exact bytes of a session's records.
-    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Trouble> {
+    /// The exact bytes of one record of a session.
+    pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Trouble> {
         self.settle(Some(id));
-        let values = self.read()?.events_of(id)?;
-        let bytes = values.iter().map(|(seq, value)| {
-            let record =
-                Record::read(value).ok_or_else(|| Trouble::Wrong(format!("event {seq} of {id} was altered")))?;
-            Ok(record.bytes.to_vec())
-        });
-        bytes.collect()
+        let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
+        Ok(Some(read(id, seq, &value)?.bytes.to_vec()))
+    }
+
+    /// The exact bytes of a session's records, each checked.
+    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Trouble> {
+        let values = self.values(id)?;
+        values.iter().map(|(seq, value)| Ok(Record::read(value).ok_or_else(unread(id, *seq))?.bytes.to_vec())).collect()
+    }
+
+    /// A session's records as sled has them. A place that is missing and not on record as lost is trouble.
+    fn values(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, Trouble> {
+        self.settle(Some(id));
+        let (values, head) = {
+            let database = self.read()?;
+            (database.events_of(id)?, database.head(id)?)
+        };
+        let last = values.last().map_or(0, |(seq, _)| seq.saturating_add(1));
+        if head.is_some_and(|head| head.next_seq > last) {
+            return Err(Trouble::Wrong(format!("the last events of {id} are missing")));
+        }
+        if !values.iter().zip(0u32..).all(|((seq, _), dense)| *seq == dense) {
+            check_gaps(id, &values)?;
+        }
+        Ok(values)
     }
 
     /// The next sessions after a place: from the window where it reaches, from the tree below.
@@ -138,22 +147,27 @@ fn row(database: &Database, place: Place) -> Result<Summary, Trouble> {
         .ok_or_else(|| Trouble::Wrong(format!("the listing and what is known of {} disagree", place.id)))
 }
 
-fn check_gaps(id: SessionId, events: &[Event]) -> Result<(), Trouble> {
-    use crate::model::EventBody;
-    let dense = events.iter().zip(0u32..).all(|(event, seq)| event.seq == seq);
-    if dense {
-        return Ok(());
+fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), Trouble> {
+    let mut there = BTreeSet::new();
+    let mut lost = BTreeSet::new();
+    for (seq, value) in values {
+        there.insert(*seq);
+        let (event, _) = read(id, *seq, value)?.event(&|_| None).ok_or_else(unread(id, *seq))?;
+        if let EventBody::Lost(loss) = event.body {
+            lost.extend(loss.seqs);
+        }
     }
-    let lost: std::collections::BTreeSet<u32> = events
-        .iter()
-        .filter_map(|event| if let EventBody::Lost(loss) = &event.body { Some(&loss.seqs) } else { None })
-        .flatten()
-        .copied()
-        .collect();
-    let there: std::collections::BTreeSet<u32> = events.iter().map(|event| event.seq).collect();
     let last = there.last().copied().unwrap_or(0);
     match (0..last).find(|seq| !there.contains(seq) && !lost.contains(seq)) {
         Some(seq) => Err(Trouble::Wrong(format!("event {seq} of {id} is missing"))),
         None => Ok(()),
     }
+}
+
+fn read(id: SessionId, seq: u32, value: &[u8]) -> Result<Record<'_>, Trouble> {
+    Record::read_unchecked(value).ok_or_else(unread(id, seq))
+}
+
+fn unread(id: SessionId, seq: u32) -> impl Fn() -> Trouble {
+    move || Trouble::Wrong(format!("event {seq} of {id} cannot be read"))
 }

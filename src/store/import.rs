@@ -32,7 +32,9 @@ impl Log {
     }
 
     fn try_import(&self, records: &[Vec<u8>]) -> Result<u64, Failure> {
-        let misfit = |session, seq, problem| Failure::Error(Error::Import { session, seq, problem });
+        let misfit = |session, seq, problem: &'static str| {
+            Failure::Error(Error::Import { session, seq, problem: problem.into() })
+        };
         let mut state = self.ready(self.lock())?;
         let first = records.first().and_then(|bytes| Record::read(bytes));
         let id = first.ok_or(misfit(None, 0, "it is no record, or its bytes do not match its hash"))?.header.session;

@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::disk::{ContentDir, Disk};
@@ -56,6 +55,9 @@ pub(super) struct Log {
     pub(super) generation: AtomicU64,
 }
 
+/// Someone who is told of every acknowledged event, until it says no.
+pub(super) type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
+
 pub(super) struct State {
     pub(super) queue: Vec<Queued>,
     leading: bool,
@@ -80,7 +82,7 @@ pub(super) struct State {
     pub(super) since_open: usize,
     /// Whether something was applied since the last checkpoint.
     pub(super) dirty: bool,
-    followers: Vec<Sender<Arc<Event>>>,
+    pub(super) followers: Vec<Follower>,
     pub(super) stopping: bool,
     /// Why there is no database now: mending it failed, as on a full disk. The next request tries again.
     pub(super) broken: Option<String>,
@@ -148,7 +150,7 @@ impl Log {
     /// Appends a batch; on the disk when it returns.
     pub(super) fn append(&self, batch: Batch) -> Result<Ack, Error> {
         if batch.drafts.is_empty() {
-            return Err(Error::Misuse("a batch must have a draft"));
+            return Err(Error::Misuse("a batch must have a draft".into()));
         }
         let texts = self.keep_texts(&batch)?;
         for _ in 0..TRIES {
@@ -194,10 +196,6 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn follow(&self, sender: Sender<Arc<Event>>) {
-        self.lock().followers.push(sender);
-    }
-
     /// A long text: from its file, else from the journal, putting the file back.
     pub(super) fn text(&self, hash: Hash) -> Option<String> {
         if let Ok(bytes) = self.texts.get(hash.0) {
@@ -226,7 +224,7 @@ impl Log {
 
     pub(super) fn keep_text(&self, text: &str) -> Result<Hash, Error> {
         let stored = self.texts.put(text.as_bytes()).map_err(|source| Error::Io {
-            action: "keep a long text",
+            action: "keep a long text".into(),
             path: self.texts.root().to_owned(),
             source,
         })?;
@@ -277,7 +275,7 @@ impl Log {
         let mut state = self.await_ticket(state, ticket);
         match state.refusal(ticket) {
             Some(error) => Err(Failure::Error(Error::Io {
-                action: "write the journal",
+                action: "write the journal".into(),
                 path: self.dir.join("journal"),
                 source: io::Error::new(error.kind(), error.to_string()),
             })),
@@ -306,9 +304,9 @@ impl Log {
                     None => self.read()?.last_of_day(number)?,
                 };
                 let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
-                let id = id.ok_or(Failure::Error(Error::Misuse("that day cannot have another session")))?;
+                let id = id.ok_or(Failure::Error(Error::Misuse("that day cannot have another session".into())))?;
                 if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_), ..]) {
-                    return Err(Failure::Error(Error::Misuse("a session begins with its first iteration")));
+                    return Err(Failure::Error(Error::Misuse("a session begins with its first iteration".into())));
                 }
                 Ok((None, Head::new(id)))
             }
@@ -449,7 +447,7 @@ impl State {
         if !self.followers.is_empty() {
             for event in queued.events {
                 let event = Arc::new(event);
-                self.followers.retain(|follower| follower.send(Arc::clone(&event)).is_ok());
+                self.followers.retain_mut(|follower| follower(&event));
             }
         }
     }

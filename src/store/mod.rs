@@ -15,6 +15,7 @@ mod fold;
 mod import;
 mod journal;
 mod keys;
+mod lock;
 mod log;
 mod mark;
 mod mend;
@@ -30,6 +31,7 @@ mod scan;
 mod segment;
 mod window;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,15 +41,15 @@ use std::thread::{self, JoinHandle};
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::Disk;
+use crate::disk::{ContentDir, Disk};
 use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 
 use self::database::Trouble;
 use self::log::Log;
-use self::open::Opened;
+use self::record::Record;
 
 /// What to append, all or nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
     /// The session it goes to.
     pub target: Target,
@@ -64,7 +66,7 @@ pub struct Batch {
 }
 
 /// The session a batch goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// A new session of that day; its number is given out in the same write.
     New(NaiveDate),
@@ -73,7 +75,7 @@ pub enum Target {
 }
 
 /// What an append came to. By the time it is returned it is on the disk.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ack {
     /// The session as it stands (for a repeated key: as it stands now).
     pub head: Head,
@@ -84,7 +86,7 @@ pub struct Ack {
 }
 
 /// Which sessions a page shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// All of them.
     #[default]
@@ -96,7 +98,7 @@ pub enum Status {
 }
 
 /// The order of a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Last modified first.
     #[default]
@@ -106,7 +108,7 @@ pub enum Order {
 }
 
 /// A place in the recency order: last modification, then id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// When the session was last modified.
     pub modified: Timestamp,
@@ -115,7 +117,7 @@ pub struct Place {
 }
 
 /// How many sessions there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// All sessions that have an iteration.
     pub sessions: u64,
@@ -134,6 +136,9 @@ pub enum Error {
     /// Another process has the workspace open.
     #[error("the workspace is in use by another process: {0}")]
     InUse(PathBuf),
+    /// The process that owns the workspace cannot be understood.
+    #[error("{0}")]
+    Incompatible(String),
     /// The workspace was written by a newer version.
     #[error("the workspace has format {found}, and this version reads up to {known}: {path}")]
     NewerFormat {
@@ -148,7 +153,7 @@ pub enum Error {
     #[error("cannot {action}: {path}")]
     Io {
         /// What was tried.
-        action: &'static str,
+        action: Cow<'static, str>,
         /// On what.
         path: PathBuf,
         /// What the system answered.
@@ -165,15 +170,15 @@ pub enum Error {
         /// The place in its chain.
         seq: u32,
         /// What is wrong with it.
-        problem: &'static str,
+        problem: Cow<'static, str>,
     },
     /// A batch that no caller may build.
     #[error("{0}")]
-    Misuse(&'static str),
+    Misuse(Cow<'static, str>),
 }
 
 /// How much of each event to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
     /// Everything.
     Full,
@@ -191,7 +196,7 @@ pub struct Trail {
 }
 
 /// Something wrong at one place of a session's chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// The place.
     pub seq: u32,
@@ -200,7 +205,7 @@ pub struct Fault {
 }
 
 /// What can be wrong at one place of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultKind {
     /// The event is gone from both copies.
     Missing,
@@ -301,20 +306,32 @@ pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 pub struct Store {
     log: Arc<Log>,
     applier: Option<JoinHandle<()>>,
-    /// Held for as long as the store is open: the kernel lets go of it however the process ends.
-    _lock: File,
+    _lock: Lock,
+}
+
+/// The right to open a workspace. One process has it at a time; the kernel takes it back however that process ends.
+pub struct Lock {
+    dir: PathBuf,
+    _file: File,
 }
 
 impl Store {
-    /// Opens the store of the workspace in `dir`, making it when there is none, and recovering what is damaged.
+    /// Opens the store of the workspace in `dir`, making it when there is none, and recovering what is damaged. Waits a
+    /// little when another process has it.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
-        let Opened { parts, lock } = open::open(dir, &options)?;
+        Store::open_locked(Lock::wait(dir, &options.disk)?, options)
+    }
+
+    /// Opens the store of the workspace that this process has the lock of.
+    pub fn open_locked(lock: Lock, options: Options) -> Result<Store, Error> {
+        let dir = lock.dir.clone();
+        let parts = open::open(&dir, &options)?;
         let log = Arc::new(Log::new(parts));
         let applying = Arc::clone(&log);
         let applier = thread::Builder::new()
             .name("retake-applier".to_owned())
             .spawn(move || applying.apply_until_stopped())
-            .map_err(|source| Error::Io { action: "start a thread for", path: dir.to_owned(), source })?;
+            .map_err(|source| Error::Io { action: "start a thread for".into(), path: dir, source })?;
         Ok(Store { log, applier: Some(applier), _lock: lock })
     }
 
@@ -374,8 +391,14 @@ impl Store {
     /// New events from now on, in the order they were acknowledged.
     pub fn follow(&self) -> Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel();
-        self.log.follow(sender);
+        self.tell(move |event| sender.send(Arc::clone(event)).is_ok());
         receiver
+    }
+
+    /// Tells `follower` of new events, in the order they are acknowledged, until it says no or the store is closed. It is
+    /// called with the log's state locked: it must only pass on.
+    pub fn tell(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
+        self.log.lock().followers.push(Box::new(follower));
     }
 
     /// A session's events checked in both copies.
@@ -388,9 +411,9 @@ impl Store {
         self.log.ask(|| self.log.records(id))
     }
 
-    /// The long texts a record names, by hash.
-    pub fn texts_of(&self, record: &[u8]) -> Vec<Hash> {
-        record::Record::read(record).map(|record| record.texts()).unwrap_or_default()
+    /// The exact bytes of one record of a session; none when it is not there.
+    pub fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error> {
+        self.log.ask(|| self.log.record(id, seq))
     }
 
     /// A long text; none when it is missing or damaged in both copies.
@@ -445,8 +468,49 @@ impl Store {
         let Some(applier) = self.applier.take() else { return Ok(()) };
         self.log.stop();
         let _ = applier.join();
+        self.log.lock().followers.clear();
         self.log.last_checkpoint()
     }
+}
+
+/// The event of a record, with its long texts from `texts`; none when it is no record, or altered.
+pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
+    Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
+}
+
+/// The long texts a record names, by hash.
+pub fn texts_of(record: &[u8]) -> Vec<Hash> {
+    Record::read(record).map(|record| record.texts()).unwrap_or_default()
+}
+
+/// A record's place in its session's chain.
+pub fn place(record: &[u8]) -> Option<u32> {
+    Some(Record::read_unchecked(record)?.header.seq)
+}
+
+/// Takes apart records that lie one behind the other, up to the first that is none.
+pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut records = Vec::new();
+    while let Some(record) = Record::read_unchecked(bytes) {
+        records.push(record.bytes);
+        bytes = bytes.get(record.bytes.len()..).unwrap_or_default();
+    }
+    records
+}
+
+/// The directory of long texts of a workspace, which any process may read and add to.
+pub fn texts_dir(dir: &Path, disk: Disk) -> ContentDir {
+    ContentDir::new(disk, dir.join("texts"))
+}
+
+/// Every recovery a workspace has been through, oldest first, and whether its report was read.
+pub fn recoveries(dir: &Path) -> Vec<(Recovery, bool)> {
+    quarantine::reports(dir)
+}
+
+/// Marks all recoveries of a workspace as read.
+pub fn mark_recoveries_read(dir: &Path, disk: &Disk) -> Result<(), Error> {
+    quarantine::mark_read(disk, dir)
 }
 
 impl Drop for Store {

@@ -3,11 +3,9 @@
 //! [`rebuild`](super::rebuild).
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,16 +23,8 @@ use super::record::Record;
 use super::scan::{Entry, Frame, Stretch, read_segment, walk};
 use super::{Error, Options, Totals, keys, quarantine};
 
-/// How long to wait for another process to let go of the workspace.
-const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 /// A workspace with no more events than this is compared in full when sled has written since its last snapshot.
 const SMALL: u64 = 4096;
-
-/// An open workspace.
-pub(super) struct Opened {
-    pub(super) parts: Parts,
-    pub(super) lock: File,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Identity {
@@ -48,14 +38,12 @@ pub(super) struct Outline {
     pub(super) causes: Vec<String>,
 }
 
-pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, Error> {
+pub(super) fn open(dir: &Path, options: &Options) -> Result<Parts, Error> {
     let disk = &options.disk;
-    let io_error = |action, path: &Path| {
+    let io_error = |action: &'static str, path: &Path| {
         let path = path.to_owned();
-        move |source| Error::Io { action, path, source }
+        move |source| Error::Io { action: action.into(), path, source }
     };
-    disk.create_dir_all(dir).map_err(io_error("make the workspace", dir))?;
-    let lock = lock(dir)?;
     let workspace = identity(disk, dir)?;
     let journal_dir = dir.join("journal");
     let texts = ContentDir::new(disk.clone(), dir.join("texts"));
@@ -90,14 +78,14 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, Error> {
         mark,
         since_open,
     };
-    Ok(Opened { parts, lock })
+    Ok(parts)
 }
 
 /// Opens sled and the journal's end when they agree; rebuilds what does not.
 pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error> {
     let (journal_dir, database_dir) = (site.dir.join("journal"), site.dir.join("db"));
     let outline = outline(&journal_dir).map_err(|source| Error::Io {
-        action: "read the journal",
+        action: "read the journal".into(),
         path: journal_dir.clone(),
         source,
     })?;
@@ -116,12 +104,12 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
         Ok(database) if causes.is_empty() => match catch_up(site, &journal_dir, &outline, mark, &database) {
             Ok(caught_up) => return healthy(site, &journal_dir, mark, database, caught_up),
             Err(Behind::Damage(cause)) => causes.push(cause),
-            Err(Behind::Io(path, source)) => return Err(Error::Io { action: "read the journal", path, source }),
+            Err(Behind::Io(path, source)) => return Err(Error::Io { action: "read the journal".into(), path, source }),
         },
         Ok(_) => {}
         Err(trouble) if trouble.is_io() => {
             let Trouble::Sled(sled::Error::Io(source)) = trouble else { return Err(trouble.into()) };
-            return Err(Error::Io { action: "open the database", path: database_dir, source });
+            return Err(Error::Io { action: "open the database".into(), path: database_dir, source });
         }
         Err(trouble) => causes.push(format!("the database does not open: {trouble}")),
     }
@@ -289,7 +277,7 @@ fn healthy(
 ) -> Result<Loaded, Error> {
     let CaughtUp { end, next_frame, spoilt, totals, snapshot, applied } = caught_up;
     let journal = Journal::resume(site, end, next_frame, spoilt).map_err(|source| Error::Io {
-        action: "open the journal",
+        action: "open the journal".into(),
         path: segment_path(journal_dir, end.segment),
         source,
     })?;
@@ -298,7 +286,7 @@ fn healthy(
     if mark != old {
         mark.count += 1;
         mark.write(site.disk, journal_dir).map_err(|source| Error::Io {
-            action: "write the mark",
+            action: "write the mark".into(),
             path: journal_dir.join("mark"),
             source,
         })?;
@@ -467,30 +455,13 @@ pub(super) fn check_session(database: &Database, id: SessionId) -> Result<(), Tr
     Ok(())
 }
 
-fn lock(dir: &Path) -> Result<File, Error> {
-    let path = dir.join("owner.lock");
-    let io_error = |source| Error::Io { action: "lock the workspace", path: path.clone(), source };
-    let file = File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io_error)?;
-    let begun = Instant::now();
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => {
-                thread::sleep(Duration::from_millis(10));
-            }
-            Err(TryLockError::WouldBlock) => return Err(Error::InUse(dir.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(io_error(source)),
-        }
-    }
-}
-
 /// The workspace's id, from `retake.toml`, else from the journal, else made up.
 fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
     let path = dir.join("retake.toml");
     let text = match fs::read(&path) {
         Ok(bytes) => Some(bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(Error::Io { action: "read the workspace's identity", path, source }),
+        Err(source) => return Err(Error::Io { action: "read the workspace's identity".into(), path, source }),
     };
     let said = text.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     if let Some(identity) = said.and_then(|text| toml::from_str::<Identity>(text).ok()) {
@@ -508,7 +479,7 @@ fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
     let identity = Identity { format: FORMAT, id: format!("{:032x}", u128::from_be_bytes(id)) };
     let text = toml::to_string(&identity).unwrap_or_default();
     disk.replace(&path, text.as_bytes()).map_err(|source| Error::Io {
-        action: "write the workspace's identity",
+        action: "write the workspace's identity".into(),
         path,
         source,
     })?;

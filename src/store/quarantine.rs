@@ -53,7 +53,11 @@ pub(super) fn mark_read(disk: &Disk, dir: &Path) -> Result<(), Error> {
     for (recovery, read) in reports(dir) {
         if !read {
             let path = dir.join("quarantine").join(&recovery.name).join(READ);
-            disk.replace(&path, b"").map_err(|source| Error::Io { action: "mark a report as read", path, source })?;
+            disk.replace(&path, b"").map_err(|source| Error::Io {
+                action: "mark a report as read".into(),
+                path,
+                source,
+            })?;
         }
     }
     Ok(())

@@ -65,7 +65,8 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
     for cause in &causes {
         tracing::warn!(cause, "recovering");
     }
-    let io_error = |action, path: PathBuf| move |source| Error::Io { action, path, source };
+    let io_error =
+        |action: &'static str, path: PathBuf| move |source| Error::Io { action: action.into(), path, source };
     let fresh = site.dir.join("db.new");
     match fs::remove_dir_all(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -116,7 +117,7 @@ impl<'a> Work<'a> {
     fn begin(site: &'a Site<'a>, database: Database, mark: Option<Mark>) -> Result<Work<'a>, Error> {
         let journal_dir = site.journal_dir();
         let outline = outline(&journal_dir).map_err(|source| Error::Io {
-            action: "read the journal",
+            action: "read the journal".into(),
             path: journal_dir,
             source,
         })?;
@@ -264,7 +265,7 @@ impl<'a> Work<'a> {
     fn journal(&mut self) -> Result<&mut Journal, Error> {
         if self.journal.is_none() {
             let dir = self.site.journal_dir();
-            let io_error = |source| Error::Io { action: "open the journal", path: dir.clone(), source };
+            let io_error = |source| Error::Io { action: "open the journal".into(), path: dir.clone(), source };
             let whole = self.journal_is_whole();
             if self.segments.is_empty() {
                 let (format, workspace) = (FORMAT, self.site.workspace);
@@ -280,7 +281,7 @@ impl<'a> Work<'a> {
             let journal = Journal::resume(self.site, end, self.highest_frame + 1, spoilt).map_err(io_error)?;
             self.journal = Some(journal);
         }
-        self.journal.as_mut().ok_or(Error::Misuse("the journal was just opened"))
+        self.journal.as_mut().ok_or(Error::Misuse("the journal was just opened".into()))
     }
 
     /// Appends to the journal what only other places had.
@@ -300,7 +301,7 @@ impl<'a> Work<'a> {
         let path = self.site.journal_dir();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let written = self.journal()?.commit(body, count, PUT_BACK);
-        let written = written.map_err(|source| Error::Io { action: "write the journal", path, source })?;
+        let written = written.map_err(|source| Error::Io { action: "write the journal".into(), path, source })?;
         for (offset, entry) in carve(body, 0).0 {
             if entries.iter().any(|(start, _)| *start == offset) {
                 let position = Position { segment: written.body.segment, offset: written.body.offset + offset };
@@ -447,12 +448,12 @@ impl<'a> Work<'a> {
         if old.exists() {
             let target = place.join("db");
             let moved = site.disk.create_dir_all(&place).and_then(|()| site.disk.rename(&old, &target));
-            moved.map_err(|source| Error::Io { action: "set the old database aside", path: target, source })?;
+            moved.map_err(|source| Error::Io { action: "set the old database aside".into(), path: target, source })?;
             quarantined.push(format!("quarantine/{name}/db"));
         }
         let renamed = site.disk.rename(fresh, &old);
         renamed.map_err(|source| Error::Io {
-            action: "put the new database in its place",
+            action: "put the new database in its place".into(),
             path: old.clone(),
             source,
         })?;
@@ -466,7 +467,7 @@ impl<'a> Work<'a> {
         };
         let journal_dir = site.journal_dir();
         mark.write(site.disk, &journal_dir).map_err(|source| Error::Io {
-            action: "write the mark",
+            action: "write the mark".into(),
             path: journal_dir.join("mark"),
             source,
         })?;
@@ -493,7 +494,7 @@ impl<'a> Work<'a> {
             recovery = Some(report);
         }
         let database = Database::open(&old)?;
-        let journal = journal.ok_or(Error::Misuse("the journal was opened above"))?;
+        let journal = journal.ok_or(Error::Misuse("the journal was opened above".into()))?;
         Ok(Loaded { database, journal, totals, mark, since_open: 0, recovery })
     }
 }
@@ -501,7 +502,7 @@ impl<'a> Work<'a> {
 fn write_report(site: &Site<'_>, report: &Recovery) -> Result<(), Error> {
     let path = site.dir.join("quarantine").join(&report.name);
     quarantine::write_report(site.disk, site.dir, report).map_err(|source| Error::Io {
-        action: "write the report of a recovery",
+        action: "write the report of a recovery".into(),
         path,
         source,
     })

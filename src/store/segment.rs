@@ -45,7 +45,7 @@ pub(super) fn mend(site: &Site<'_>, segments: &[Segment], highest_frame: u64, as
                 }
                 site.disk.replace(&path, &new)
             });
-            replaced.map_err(|source| Error::Io { action: "mend a segment of the journal", path, source })?;
+            replaced.map_err(|source| Error::Io { action: "mend a segment of the journal".into(), path, source })?;
             if !old.is_empty() {
                 mended.push(segment.number);
             }

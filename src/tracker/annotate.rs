@@ -70,7 +70,7 @@ impl Tracker {
         let key = request.idempotency_key.as_deref();
         let batch = self.batch(actor, key, Target::Existing(id.session), vec![draft])?;
         let key = batch.key.clone();
-        let ack = self.store.append(batch)?;
+        let ack = self.log.append(batch)?;
         if ack.repeated {
             let wanted = EventBody::Annotated { index: id.index, change };
             self.check_repeated(&ack, &key, Some(id.session), |events| events.iter().any(|it| it.body == wanted))?;

@@ -49,7 +49,7 @@ impl Tracker {
         }
 
         let key = batch.key.clone();
-        let ack = self.store.append(batch)?;
+        let ack = self.log.append(batch)?;
         if ack.repeated {
             self.check_repeated(&ack, &key, Some(id), |events| {
                 events.iter().any(|event| match event.body {

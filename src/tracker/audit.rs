@@ -139,7 +139,7 @@ impl Tracker {
             request.cursor.as_deref().map(|at| cursor::decode(&scope, at, |seq| seq.parse().ok())).transpose()?;
 
         self.head(id)?;
-        let Trail { events, faults } = self.store.trail(id)?;
+        let Trail { events, faults, .. } = self.log.trail(id)?;
         let lost: Vec<u32> = lost_places(&events).into_iter().collect();
         let mut view = AuditView {
             session_id: id,

@@ -6,8 +6,9 @@ use std::{fmt, io};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::images;
 use crate::model::{Invalid, Refusal};
-use crate::{images, store};
+use crate::store;
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +103,11 @@ impl From<store::Error> for Error {
                 format!("another process has the workspace open: {}", path.display()),
                 "wait for it to end or stop it, then try again",
             ),
+            store::Error::Incompatible(owner) => Error::new(
+                ErrorKind::Busy,
+                owner,
+                "stop that process, or use the same version of Retake in both: nothing was changed",
+            ),
             store::Error::NewerFormat { found, known, path } => Error::new(
                 ErrorKind::Internal,
                 format!(
@@ -110,7 +116,7 @@ impl From<store::Error> for Error {
                 ),
                 "update Retake: the workspace was written by a newer version, and is left as it is",
             ),
-            store::Error::Io { action, path, source } => disk_error(action, &path, &source),
+            store::Error::Io { action, path, source } => disk_error(&action, &path, &source),
             store::Error::Database(cause) => Error::new(
                 ErrorKind::Internal,
                 "the database failed, and rebuilding it did not help",
@@ -201,7 +207,7 @@ mod tests {
 
     fn io(kind: io::ErrorKind) -> Error {
         let path = "ws/journal/00000001.log".into();
-        store::Error::Io { action: "append to the journal", path, source: kind.into() }.into()
+        store::Error::Io { action: "append to the journal".into(), path, source: kind.into() }.into()
     }
 
     #[test]

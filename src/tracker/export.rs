@@ -49,7 +49,7 @@ impl Tracker {
         for id in &chosen {
             self.head(*id)?;
         }
-        let total = if chosen.is_empty() { self.store.totals()?.sessions } else { chosen.len() as u64 };
+        let total = if chosen.is_empty() { self.log.totals()?.sessions } else { chosen.len() as u64 };
         let mut export = Export {
             tracker: self,
             out,
@@ -120,7 +120,7 @@ struct Export<'a> {
 
 impl Export<'_> {
     fn session(&mut self, id: SessionId) -> Result<(), Error> {
-        let store = &self.tracker.store;
+        let store = &self.tracker.log;
         // Records first: whatever is appended in between is then left out of both.
         let read = store.records(id).and_then(|records| Ok((store.events(id, Detail::Brief)?, records)));
         let (events, records) = match read {
@@ -131,7 +131,7 @@ impl Export<'_> {
             }
         };
         for record in &records {
-            for hash in store.texts_of(record) {
+            for hash in crate::store::texts_of(record) {
                 self.text(id, hash)?;
             }
         }
@@ -157,7 +157,7 @@ impl Export<'_> {
         if !self.written.insert(hash) {
             return Ok(());
         }
-        match self.tracker.store.text(hash) {
+        match self.tracker.log.text(hash) {
             Some(text) => self.line(&TextLine { hash, text: &text }),
             None => {
                 self.report.problems.push(format!("{id}: text {hash} is missing or damaged"));

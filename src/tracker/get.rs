@@ -104,7 +104,7 @@ impl Tracker {
             outcome: iteration.outcome.into(),
             recipe: RecipeView { recipe: iteration.recipe, parameters_omitted_bytes: None },
             parent: iteration.parent,
-            children: self.store.children(id)?,
+            children: self.log.children(id)?,
             annotations: annotation.into(),
             images: self.image_views(id, &iteration.images),
             session: SessionRow::new(&self.summary(id.session)?)?,
@@ -121,11 +121,11 @@ impl Tracker {
     pub fn whole(&self, reference: &str) -> Result<(IterationId, IterationState), Error> {
         let id = self.resolve(reference)?;
         // Only this iteration's parameters are read: those of a long session together can be larger than memory.
-        let events = self.store.events(id.session, Detail::Brief)?;
+        let events = self.log.events(id.session, Detail::Brief)?;
         let recorded = |event: &&Event| matches!(event.body, EventBody::Recorded { index, .. } if index == id.index);
         let place = events.iter().find(recorded).map(|event| event.seq);
         let mut state = lookup::iteration_of(Session::fold(events), id)?;
-        let whole = place.map(|seq| self.store.event(id.session, seq, Detail::Full)).transpose()?.flatten();
+        let whole = place.map(|seq| self.log.event(id.session, seq, Detail::Full)).transpose()?.flatten();
         if let Some(Event { body: EventBody::Recorded { iteration, .. }, .. }) = whole {
             state.iteration = *iteration;
         }

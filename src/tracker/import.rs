@@ -159,7 +159,7 @@ impl Import<'_> {
 
     fn text(&mut self, number: u64, hash: Hash, text: &str) -> Result<(), Error> {
         if Hash::of(text.as_bytes()) == hash {
-            self.tracker.store.put_text(text)?;
+            self.tracker.log.put_text(text)?;
         } else {
             self.problem(number, format!("the text is not the one of hash {hash}"));
         }
@@ -209,7 +209,7 @@ impl Import<'_> {
             return Ok(());
         }
         // A session begins with two events at once, so that it is never without an iteration.
-        let first = if self.tracker.store.head(*id)?.is_some() { 1 } else { 2 };
+        let first = if self.tracker.log.head(*id)?.is_some() { 1 } else { 2 };
         let (start, rest) = records.split_at(first.min(records.len()));
         let parts = std::iter::once(start).chain(rest.chunks(1));
         let mut done = 0;
@@ -227,7 +227,7 @@ impl Import<'_> {
 
     /// Why the store refuses these records; none when it takes them, and an error when it cannot go on at all.
     fn append(&mut self, id: SessionId, records: &[Vec<u8>]) -> Result<Option<String>, Error> {
-        match self.tracker.store.import(records) {
+        match self.tracker.log.import(records) {
             Ok(new) => {
                 self.report.events += new;
                 self.report.skipped += (records.len() as u64).saturating_sub(new);
@@ -239,7 +239,7 @@ impl Import<'_> {
             Err(error @ (store::Error::Io { .. } | store::Error::Database(_) | store::Error::InUse(_))) => {
                 Err(error.into())
             }
-            Err(store::Error::Import { problem, .. }) => Ok(Some(problem.to_owned())),
+            Err(store::Error::Import { problem, .. }) => Ok(Some(problem.into_owned())),
             Err(refused) => Ok(Some(refused.to_string())),
         }
     }

@@ -131,7 +131,7 @@ impl Tracker {
     ) -> Result<(), Error> {
         let chunk = if listing.picks() { WALK_CHUNK } else { likely.saturating_add(1) };
         loop {
-            let summaries = self.store.page(listing.status.into(), listing.sort.into(), after, chunk)?;
+            let summaries = self.log.page(listing.status.into(), listing.sort.into(), after, chunk)?;
             for summary in &summaries {
                 if listing.matches(summary) && !each(summary)? {
                     return Ok(());
@@ -155,7 +155,7 @@ impl Tracker {
             })?;
             return Ok(matching);
         }
-        let totals = self.store.totals()?;
+        let totals = self.log.totals()?;
         Ok(match listing.status {
             StatusFilter::All => totals.sessions,
             StatusFilter::Active => totals.sessions.saturating_sub(totals.archived),
@@ -164,7 +164,7 @@ impl Tracker {
     }
 
     fn recovery_notice(&self) -> Result<Option<RecoveryNotice>, Error> {
-        Ok(notice(&self.store.unread_recoveries()?))
+        Ok(notice(&self.log.unread_recoveries()?))
     }
 }
 

@@ -39,7 +39,7 @@ impl Tracker {
 
     /// Where a session stands, which must have been started.
     pub(super) fn head(&self, id: SessionId) -> Result<Head, Error> {
-        self.store.head(id)?.ok_or_else(|| Refusal::NoSession(id).into())
+        self.log.head(id)?.ok_or_else(|| Refusal::NoSession(id).into())
     }
 
     /// A session's summary, of which damage must have left something.
@@ -49,11 +49,11 @@ impl Tracker {
 
     /// A session with its iterations, without their large parameters.
     pub(super) fn folded(&self, id: SessionId) -> Result<Session, Error> {
-        Session::fold(self.store.events(id, Detail::Brief)?).ok_or_else(|| Refusal::NoSession(id).into())
+        Session::fold(self.log.events(id, Detail::Brief)?).ok_or_else(|| Refusal::NoSession(id).into())
     }
 
     fn most_recent(&self) -> Result<Summary, Error> {
-        let newest = self.store.page(Status::All, Order::Recent, None, 1)?;
+        let newest = self.log.page(Status::All, Order::Recent, None, 1)?;
         newest.first().map(|summary| (**summary).clone()).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,

@@ -43,6 +43,7 @@ pub use row::SessionRow;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress};
 
 use std::path::{Path, PathBuf};
@@ -51,8 +52,9 @@ use std::sync::mpsc::Receiver;
 
 use crate::disk::Disk;
 use crate::images::Images;
-use crate::model::{Event, Timestamp};
-use crate::store::{self, Store};
+use crate::model::Timestamp;
+use crate::sharing::Workspace;
+use crate::store;
 
 /// How to open a workspace.
 #[derive(Clone)]
@@ -63,18 +65,25 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
+    /// For how long this process takes part in the workspace.
+    pub stay: Stay,
 }
 
 impl Default for Options {
-    /// The system's clock and disk, and nobody told of progress.
+    /// The system's clock and disk, nobody told of progress, and gone after a request.
     fn default() -> Options {
-        Options { clock: Arc::new(|| Timestamp::from(chrono::Utc::now())), progress: None, disk: Disk::default() }
+        Options {
+            clock: Arc::new(|| Timestamp::from(chrono::Utc::now())),
+            progress: None,
+            disk: Disk::default(),
+            stay: Stay::Short,
+        }
     }
 }
 
 /// An open workspace. Every call may come from any thread; what a writing verb acknowledged is on the disk.
 pub struct Tracker {
-    store: Store,
+    log: Workspace,
     images: Images,
     workspace: PathBuf,
     clock: Clock,
@@ -82,13 +91,14 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
+    /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged. When another process has
+    /// it open, that one carries out what is asked of the log.
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
-        let Options { clock, progress, disk } = options;
+        let Options { clock, progress, disk, stay } = options;
         let images = Images::new(disk.clone(), dir);
         let usual = store::Options::new(clock.clone());
-        let store = Store::open(dir, store::Options { progress: progress.clone(), disk, ..usual })?;
-        Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
+        let log = Workspace::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, stay)?;
+        Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }
 
     /// The directory it is in.
@@ -96,14 +106,19 @@ impl Tracker {
         &self.workspace
     }
 
-    /// New events from now on, in the order they were acknowledged.
-    pub fn follow(&self) -> Receiver<Arc<Event>> {
-        self.store.follow()
+    /// What happens from now on, whoever does it. Only heard by those who [stay](Stay::Long).
+    pub fn follow(&self) -> Receiver<News> {
+        self.log.follow()
+    }
+
+    /// The process that owns the workspace now.
+    pub fn owner(&self) -> Result<OwnerInfo, Error> {
+        Ok(self.log.owner()?)
     }
 
     /// Ends cleanly. Dropping does the same, silently.
     pub fn close(self) -> Result<(), Error> {
-        Ok(self.store.close()?)
+        Ok(self.log.close()?)
     }
 
     fn now(&self) -> Timestamp {

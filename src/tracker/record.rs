@@ -137,7 +137,7 @@ impl Tracker {
         let mut batch = plan.batch;
         batch.drafts.push(Draft::Record(Box::new(plan.iteration.clone())));
         let key = batch.key.clone();
-        let ack = self.store.append(batch)?;
+        let ack = self.log.append(batch)?;
         if ack.repeated {
             let session = plan.head.as_ref().map(|head| head.id);
             self.check_repeated(&ack, &key, session, |events| request.is_repeated_by(events, &plan.iteration))?;

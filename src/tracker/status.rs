@@ -53,7 +53,7 @@ pub struct Sizes {
 impl Tracker {
     /// How the workspace is doing.
     pub fn status(&self) -> Result<StatusView, Error> {
-        let totals = self.store.totals()?;
+        let totals = self.log.totals()?;
         let size = |part: &str| bytes_below(&self.workspace.join(part));
         Ok(StatusView {
             workspace: self.workspace.display().to_string(),
@@ -70,14 +70,14 @@ impl Tracker {
                 texts: size("texts"),
                 quarantine: size("quarantine"),
             },
-            recoveries: self.store.recoveries()?.len() as u64,
-            unread_recoveries: self.store.unread_recoveries()?,
+            recoveries: self.log.recoveries()?.len() as u64,
+            unread_recoveries: self.log.unread_recoveries()?,
         })
     }
 
     /// Marks all recoveries as read: the listing no longer mentions them.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
-        Ok(self.store.mark_recoveries_read()?)
+        Ok(self.log.mark_recoveries_read()?)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct RepairView {
 impl Tracker {
     /// Checks every byte: both copies of every event, every long text, every image.
     pub fn verify(&self) -> Result<VerifyView, Error> {
-        let found = self.store.verify(self.progress.clone())?;
+        let found = self.log.verify(self.progress.clone())?;
         let mut view = VerifyView {
             sessions: found.sessions,
             events: found.events,
@@ -59,17 +59,17 @@ impl Tracker {
 
     /// Rebuilds what is wrong with the events, each copy from the other. Images are kept once and cannot be mended.
     pub fn repair(&self) -> Result<RepairView, Error> {
-        let recovery = self.store.repair(self.progress.clone())?;
+        let recovery = self.log.repair(self.progress.clone())?;
         Ok(RepairView { repaired: recovery.is_some(), recovery })
     }
 
     fn verify_images(&self, view: &mut VerifyView) -> Result<(), Error> {
-        let total = self.store.totals()?.sessions;
+        let total = self.log.totals()?.sessions;
         // An image that several iterations share is read once, and named for each of them.
         let mut seen = HashMap::new();
         let mut done = 0;
         self.each_session(|id| {
-            for event in self.store.events(id, Detail::Brief)? {
+            for event in self.log.events(id, Detail::Brief)? {
                 let EventBody::Recorded { index, iteration } = event.body else { continue };
                 for image in iteration.images {
                     let state = seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
@@ -98,7 +98,7 @@ impl Tracker {
     pub(super) fn each_session(&self, mut each: impl FnMut(SessionId) -> Result<(), Error>) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let ids = self.store.ids(after, ID_CHUNK)?;
+            let ids = self.log.ids(after, ID_CHUNK)?;
             for id in &ids {
                 each(*id)?;
             }

@@ -42,8 +42,8 @@ impl Tracker {
     ) -> Result<(), Error> {
         let id = ack.head.id;
         let mut events = Vec::new();
-        for event in self.store.events(id, Detail::Brief)?.iter().filter(|event| event.key == key) {
-            events.extend(self.store.event(id, event.seq, Detail::Full)?);
+        for event in self.log.events(id, Detail::Brief)?.iter().filter(|event| event.key == key) {
+            events.extend(self.log.event(id, event.seq, Detail::Full)?);
         }
         if session.is_none_or(|session| session == id) && same(&events) {
             return Ok(());
@@ -59,7 +59,7 @@ impl Tracker {
     /// Whether a session has an event of that key, so that asking again is a retry.
     pub(super) fn key_seen(&self, id: SessionId, key: Option<&str>) -> Result<bool, Error> {
         let Some(key) = key else { return Ok(false) };
-        Ok(self.store.events(id, Detail::Brief)?.iter().any(|event| event.key == key))
+        Ok(self.log.events(id, Detail::Brief)?.iter().any(|event| event.key == key))
     }
 }
 
