@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::tracker::StatusView;
+use crate::tracker::{OwnerInfo, StatusView};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};
@@ -26,8 +26,10 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     }
     context.read(|tracker, output| {
         let status = tracker.status()?;
-        let health = Health { version: VERSION, chosen_by: chosen.by, status };
-        output.answer(&health, |output, health| layout(&health.status, output));
+        // An owner that is this very process is none: it came to look, and goes again.
+        let owner = Some(tracker.owner()?).filter(|owner| owner.pid != std::process::id());
+        let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
+        output.answer(&health, |output, health| layout(health, output));
         Ok(Exit::Done)
     })
 }
@@ -38,15 +40,24 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
 struct Health {
     version: &'static str,
     chosen_by: By,
+    /// The process that has the workspace open, if one does.
+    owner: Option<OwnerInfo>,
     #[serde(flatten)]
     status: StatusView,
 }
 
-fn layout(status: &StatusView, output: &mut Output) {
+fn layout(health: &Health, output: &mut Output) {
+    let status = &health.status;
     let format =
         status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
     line("format", format, output);
-    line("lock", "free: no other process has it open", output);
+    match &health.owner {
+        Some(OwnerInfo { pid, version, since, clients, .. }) => {
+            let clients = words::count(u64::from(*clients), "connection");
+            line("owner", format_args!("process {pid} (retake {version}) since {since}, {clients}"), output);
+        }
+        None => line("owner", "nobody: no other process has it open", output),
+    }
     let archived = if status.archived > 0 { format!(" ({} archived)", status.archived) } else { String::new() };
     line("sessions", format_args!("{}{archived}", status.sessions), output);
     line("events", status.events, output);

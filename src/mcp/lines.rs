@@ -1,0 +1,222 @@
+//! Messages over a pair of streams: one JSON-RPC message a line, and an answer to every line that is none.
+//!
+//! rmcp has such a transport. It drops what is not JSON, and lines beyond a length, without a word, so that whoever sent
+//! them waits for ever; and it gives up when a notification comes before the first request.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+
+/// The longest line taken in: a picture of some 48 MB as base64.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// The server's side of a pair of streams.
+pub(super) struct Lines {
+    incoming: mpsc::Receiver<ClientJsonRpcMessage>,
+    outgoing: Outbox,
+    opened: Arc<AtomicBool>,
+}
+
+impl Lines {
+    /// Reads from one stream and writes to the other, each in a task of its own, so that neither loses its place in a
+    /// line when someone stops waiting for it.
+    pub(super) fn new<R, W>(reader: R, writer: W) -> Lines
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (to_writer, lines) = mpsc::channel(QUEUE);
+        let (to_server, incoming) = mpsc::channel(QUEUE);
+        let outgoing = Outbox(to_writer);
+        tokio::spawn(write(writer, lines));
+        tokio::spawn(read(BufReader::new(reader), to_server, outgoing.clone()));
+        Lines { incoming, outgoing, opened: Arc::default() }
+    }
+
+    /// To be set once the client has opened the conversation with a request. What else comes before that is left out.
+    pub(super) fn opened(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.opened)
+    }
+}
+
+impl Transport<RoleServer> for Lines {
+    type Error = io::Error;
+
+    fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let outgoing = self.outgoing.clone();
+        async move { outgoing.send(&message).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let message = self.incoming.recv().await?;
+            if self.opened.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_)) {
+                return Some(message);
+            }
+            tracing::debug!("left out a message that came before the first request");
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // Every message was written before its `send` was done, and the tasks end with their streams.
+        self.incoming.close();
+        Ok(())
+    }
+}
+
+/// Messages waiting to be handled or written.
+const QUEUE: usize = 16;
+
+/// The way to the task that writes.
+#[derive(Clone)]
+struct Outbox(mpsc::Sender<Line>);
+
+/// A line to write, and whom to tell what came of it.
+struct Line {
+    bytes: Vec<u8>,
+    written: oneshot::Sender<io::Result<()>>,
+}
+
+impl Outbox {
+    /// Returns when the message has been written.
+    async fn send(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(message)?;
+        bytes.push(b'\n');
+        let (written, done) = oneshot::channel();
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        self.0.send(Line { bytes, written }).await.map_err(|_| gone())?;
+        done.await.map_err(|_| gone())?
+    }
+
+    async fn refuse(&self, code: ErrorCode, why: String, id: Option<RequestId>) {
+        let message = ServerJsonRpcMessage::error(ErrorData::new(code, why, None), id);
+        if let Err(error) = self.send(&message).await {
+            tracing::warn!(%error, "cannot write to the client");
+        }
+    }
+}
+
+async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Line>) {
+    while let Some(Line { bytes, written }) = lines.recv().await {
+        let result = match writer.write_all(&bytes).await {
+            Ok(()) => writer.flush().await,
+            failed => failed,
+        };
+        // Nobody left to tell is nobody left to mind.
+        let _ = written.send(result);
+    }
+}
+
+async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<ClientJsonRpcMessage>, outbox: Outbox) {
+    loop {
+        let line = match next_line(&mut reader, MAX_LINE_BYTES).await {
+            Ok(Some(line)) => line,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, "cannot read from the client"),
+        };
+        match line {
+            Some(line) if line.trim_ascii().is_empty() => (),
+            Some(line) => match parse(&line) {
+                Ok(Some(message)) => {
+                    if messages.send(message).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) => (),
+                Err((code, why, id)) => outbox.refuse(code, why, id).await,
+            },
+            None => {
+                let why = format!(
+                    "a message may take {MAX_LINE_BYTES} bytes; give large images to record-iteration as paths, not as base64"
+                );
+                outbox.refuse(ErrorCode::INVALID_REQUEST, why, None).await;
+            }
+        }
+    }
+}
+
+/// The next line: none at the end of the stream, and `Some(None)` for one that was too long to keep.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<Option<Vec<u8>>>> {
+    let mut line = Vec::new();
+    // One byte more than may be kept tells a line that just fits from one that does not.
+    let piece = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 {
+        return Ok(None);
+    }
+    if line.ends_with(b"\n") || line.len() <= most {
+        return Ok(Some(Some(line)));
+    }
+    loop {
+        line.clear();
+        if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 || line.ends_with(b"\n") {
+            return Ok(Some(None));
+        }
+    }
+}
+
+type Refused = (ErrorCode, String, Option<RequestId>);
+
+/// The message of a line; none when it is a notification of no interest to us.
+fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
+    // RFC 8259 allows a reader to skip the mark some Windows programs put first.
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Ok(Some(message));
+    }
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| (ErrorCode::PARSE_ERROR, format!("not one line of JSON: {error}"), None))?;
+    let refused = |why: &str, id| Err((ErrorCode::INVALID_REQUEST, why.to_owned(), id));
+    let Value::Object(message) = value else {
+        return refused("send one JSON-RPC 2.0 message a line: batches are not served", None);
+    };
+    match message.get("id") {
+        None if message.contains_key("method") => Ok(None),
+        id => {
+            let id = id.and_then(|id| serde_json::from_value(id.clone()).ok());
+            refused("not a JSON-RPC 2.0 request with jsonrpc, id and method", id)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_too_long_costs_only_itself() {
+        let mut reader = &b"12345\n1234567\n12345678901234567890\n\n123456\nlast"[..];
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut reader, 6).await.unwrap() {
+            lines.push(line.map(|line| String::from_utf8(line).unwrap()));
+        }
+        let expected = [Some("12345\n"), None, None, Some("\n"), Some("123456\n"), Some("last")];
+        assert_eq!(lines.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_id() {
+        let refused = |line: &str| parse(line.as_bytes()).unwrap_err();
+        assert_eq!(refused("{").0, ErrorCode::PARSE_ERROR);
+        assert_eq!(refused("\u{0}").0, ErrorCode::PARSE_ERROR);
+        assert_eq!(parse(b"\"\xff\"").unwrap_err().0, ErrorCode::PARSE_ERROR);
+        for line in ["[]", "7", "null", "{}", r#"{"jsonrpc":"2.0","id":{}}"#] {
+            let (code, _, id) = refused(line);
+            assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, None), "{line}");
+        }
+        let (code, _, id) = refused(r#"{"id":"seven","method":"tools/list"}"#);
+        assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, Some(RequestId::String("seven".into()))));
+    }
+
+    #[test]
+    fn a_mark_and_foreign_notifications_do_no_harm() {
+        assert!(parse(b"\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}").unwrap().is_some());
+        assert!(parse(br#"{"method":"$/setTrace","params":{}}"#).unwrap().is_none());
+    }
+}

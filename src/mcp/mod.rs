@@ -1,0 +1,119 @@
+//! The MCP server: the verbs of the tracker as tools for agents, over stdio, in every revision of the protocol from
+//! 2024-11-05 to 2026-07-28.
+//!
+//! A tool is a file in `tools/`: its name, its words, and the one call of the tracker behind it. What all tools share
+//! is in `tool.rs` (arguments in, answers and errors out), `schema.rs` (schemas every client can read) and `server.rs`
+//! (what the protocol asks of us). `lines.rs` carries messages over a pair of streams.
+//!
+//! Never known here: how a workspace is found or stored, what a verb does, who the user is other than what we are told,
+//! and anything of what was recorded when it comes to instructions, names and descriptions: those are fixed texts, so
+//! that nothing recorded can speak to an agent as if it were Retake.
+
+mod lines;
+mod schema;
+mod server;
+mod tool;
+mod tools;
+
+pub use server::Server;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::transport::stdio_pipes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Builder;
+
+use crate::tracker::{Error, ErrorKind, Tracker};
+use lines::Lines;
+
+/// Serves the workspace on stdin and stdout until stdin ends or the process is told to end, on behalf of `user`.
+///
+/// What was asked for before that is answered first, for up to a few seconds. Unless a call took longer still, nothing
+/// holds on to the tracker when this returns.
+pub fn run(tracker: Arc<Tracker>, user: String) -> Result<(), Error> {
+    // One thread is enough: it only moves lines, and every call of the tracker has a thread of its own.
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_CALLS_AT_ONCE)
+        .build()
+        .map_err(|error| broken("cannot start the MCP server", &error))?;
+    let served = runtime.block_on(async {
+        let ended = told_to_end().map_err(|error| broken("cannot listen for signals", &error))?;
+        let (reader, writer) = stdio_pipes();
+        serve(Server::new(tracker, user), reader, writer, ended).await
+    });
+    // A read of stdin that never returns must not keep the process from ending.
+    runtime.shutdown_background();
+    served
+}
+
+/// Serves one client on a pair of streams until `reader` ends or `ended` is done.
+pub async fn serve<R, W>(server: Server, reader: R, writer: W, ended: impl Future<Output = ()>) -> Result<(), Error>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let mut ended = std::pin::pin!(ended);
+    let lines = Lines::new(reader, writer);
+    let opened = lines.opened();
+    let session = tokio::select! {
+        session = server.serve(lines) => match session {
+            Ok(session) => session,
+            // Nobody asked for anything.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(broken("the MCP client could not be served", &error)),
+        },
+        () = &mut ended => return Ok(()),
+    };
+    opened.store(true, Ordering::Relaxed);
+    let end = session.cancellation_token();
+    let mut finished = std::pin::pin!(session.waiting());
+    let finished = tokio::select! {
+        finished = &mut finished => finished,
+        () = &mut ended => {
+            end.cancel();
+            finished.await
+        }
+    };
+    finished.map(drop).map_err(|error| broken("the MCP server broke off", &error))
+}
+
+/// Enough for concurrent recordings to share a sync of the disk.
+const MAX_CALLS_AT_ONCE: usize = 64;
+
+/// Done once when someone asks the process to end: ctrl-c, or what `kill` and service managers send.
+#[cfg(unix)]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => (),
+            _ = terminate.recv() => (),
+        }
+    })
+}
+
+/// Done once when someone asks the process to end.
+#[cfg(not(unix))]
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+fn broken(what: &str, cause: &dyn std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        what,
+        "look at the cause, then start `retake mcp` again: nothing that was acknowledged is lost",
+    )
+    .caused_by(cause)
+}

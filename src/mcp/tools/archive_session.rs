@@ -1,0 +1,23 @@
+//! `archive-session`: put a session away.
+
+use crate::mcp::tool::{Effect, Reply, Tool};
+use crate::model::Actor;
+use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+
+pub(super) struct ArchiveSession;
+
+impl Tool for ArchiveSession {
+    const NAME: &'static str = "archive-session";
+    const TITLE: &'static str = "Archive session";
+    const DESCRIPTION: &'static str = "\
+Archive one session: it takes no more iterations, and stays listed and readable. Use it when a workflow is finished or \
+given up; restore-session undoes it. Deletes nothing, and leaves `lastModifiedAt` as it is. Archiving an archived \
+session changes nothing.";
+    const EFFECT: Effect = Effect::Settles;
+    type Request = ArchiveRequest;
+    type View = SessionRow;
+
+    fn call(tracker: &Tracker, actor: &Actor, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
+        Ok(tracker.archive(actor, &request)?.into())
+    }
+}

@@ -1,0 +1,24 @@
+//! `record-iteration`: remember an attempt.
+
+use crate::mcp::tool::{Effect, Reply, Tool};
+use crate::model::Actor;
+use crate::tracker::{Error, RecordRequest, Recorded, Tracker};
+
+pub(super) struct RecordIteration;
+
+impl Tool for RecordIteration {
+    const NAME: &'static str = "record-iteration";
+    const TITLE: &'static str = "Record iteration";
+    const DESCRIPTION: &'static str = "\
+Record one image-generation attempt (prompt, recipe, outcome, pictures) as the next iteration of a session, or as the \
+first of a new session when `sessionId` is left out. Call it after every generation, failed and refused ones too; to \
+rate or tag an attempt that is recorded use annotate-iteration. Only adds: pictures are copied and nothing is replaced. \
+Without `idempotencyKey` a repeated call records again. An archived session refuses it.";
+    const EFFECT: Effect = Effect::Adds;
+    type Request = RecordRequest;
+    type View = Recorded;
+
+    fn call(tracker: &Tracker, actor: &Actor, request: RecordRequest) -> Result<Reply<Recorded>, Error> {
+        Ok(tracker.record(actor, &request)?.into())
+    }
+}

@@ -1,0 +1,23 @@
+//! `restore-session`: take a session out of the archive.
+
+use crate::mcp::tool::{Effect, Reply, Tool};
+use crate::model::Actor;
+use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+
+pub(super) struct RestoreSession;
+
+impl Tool for RestoreSession {
+    const NAME: &'static str = "restore-session";
+    const TITLE: &'static str = "Restore session";
+    const DESCRIPTION: &'static str = "\
+Restore one archived session, so that it takes iterations again. Use it to go on in that session; to branch off from it \
+instead, leave it archived and call record-iteration without `sessionId` and with one of its iterations as `parent`. \
+Restoring an active session changes nothing.";
+    const EFFECT: Effect = Effect::Settles;
+    type Request = ArchiveRequest;
+    type View = SessionRow;
+
+    fn call(tracker: &Tracker, actor: &Actor, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
+        Ok(tracker.restore(actor, &request)?.into())
+    }
+}

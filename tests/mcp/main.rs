@@ -1,0 +1,18 @@
+//! The MCP server as clients meet it: the wire in both eras of the protocol, the contract's answers to the letter, and
+//! the real binary on stdio. What a verb does is tested with the tracker.
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may stop anywhere"
+)]
+
+mod client;
+mod failing;
+mod listing;
+mod process;
+mod protocol;
+mod recording;
+mod surface;

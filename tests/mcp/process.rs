@@ -1,0 +1,123 @@
+//! The real binary, as clients start it.
+
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+
+use crate::client::{Client, Era};
+
+fn command(workspace: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
+    command
+        .args(["mcp", "--workspace"])
+        .arg(workspace)
+        .env_remove("RUST_LOG")
+        .env_remove("RETAKE_LOG")
+        .kill_on_drop(true);
+    command
+}
+
+async fn start(workspace: &Path, era: Era) -> (Child, Client) {
+    let mut command = command(workspace);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut client = Client::new(era, child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    client.open().await;
+    (child, client)
+}
+
+/// Ends the conversation; the process must end well, promptly, and without a word.
+async fn end(mut child: Child, mut client: Client) {
+    client.hang_up();
+    assert_eq!(client.next().await, None);
+    let status = within_seconds(5, &mut child).await;
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+    assert!(status.success(), "{status}: {said}");
+    assert_eq!(said, "");
+}
+
+async fn within_seconds(seconds: u64, child: &mut Child) -> ExitStatus {
+    tokio::time::timeout(Duration::from_secs(seconds), child.wait()).await.expect("it ends in time").unwrap()
+}
+
+#[tokio::test]
+async fn sessions_outlive_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let workspace = dir.path().join("not made yet");
+    for (writer, reader) in [(Era::Initialize, Era::Stateless), (Era::Stateless, Era::Initialize)] {
+        let (child, mut client) = start(&workspace, writer).await;
+        client.record("2025-12-11T10:15:30.123Z", json!({ "title": "Foxes" })).await;
+        client.record("2025-12-11T14:45:22.456Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        client.get("archive-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        let before = client.get("list-sessions", json!({})).await;
+        end(child, client).await;
+
+        let (child, mut client) = start(&workspace, reader).await;
+        let after = client.get("list-sessions", json!({})).await;
+        let shown = |view: &Value| (view["sessions"].to_string(), view["totalSessions"].clone());
+        assert_eq!(shown(&after), shown(&before));
+        assert_eq!(after.get("recovery"), None, "{after}");
+        client.get("restore-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        end(child, client).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, mut client) = start(dir.path(), Era::Stateless).await;
+    let reference = client.record("2025-12-11T10:15:30.123Z", json!({})).await;
+    child.kill().await.unwrap();
+    let (child, mut client) = start(dir.path(), Era::Stateless).await;
+    assert_eq!(client.get("get-iteration", json!({ "reference": "latest" })).await["reference"], reference);
+    end(child, client).await;
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child =
+        command(dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    assert!(within_seconds(5, &mut child).await.success());
+}
+
+/// Node starts its children on sockets, which cannot be read like pipes, and a read that never returns must not keep the
+/// process from ending.
+#[cfg(unix)]
+#[tokio::test]
+async fn told_to_end_it_ends_at_once_on_pipes_and_sockets() {
+    for sockets in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = command(dir.path());
+        command.stderr(Stdio::piped());
+        let (mut child, mut client);
+        if sockets {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let stdin = Stdio::from(std::os::fd::OwnedFd::from(theirs.try_clone().unwrap()));
+            child = command.stdin(stdin).stdout(Stdio::from(std::os::fd::OwnedFd::from(theirs))).spawn().unwrap();
+            drop(command);
+            ours.set_nonblocking(true).unwrap();
+            let (reader, writer) = tokio::net::UnixStream::from_std(ours).unwrap().into_split();
+            client = Client::new(Era::Initialize, reader, writer);
+        } else {
+            child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            client = Client::new(Era::Initialize, child.stdout.take().unwrap(), child.stdin.take().unwrap());
+        }
+        client.open().await;
+        client.record("2025-12-11T10:15:30.123Z", json!({})).await;
+
+        let begun = Instant::now();
+        let pid = child.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
+        assert!(within_seconds(5, &mut child).await.success(), "sockets: {sockets}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+
+        let (child, mut client) = start(dir.path(), Era::Stateless).await;
+        assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
+        end(child, client).await;
+    }
+}

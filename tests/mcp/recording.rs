@@ -1,0 +1,166 @@
+//! `record-iteration` and what can be read back of it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::client::{Era, Workspace, answer, initialize, meta};
+
+/// One blue pixel.
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPj/HwADBwIAMCbHYQAAAABJRU5ErkJggg==";
+
+#[tokio::test]
+async fn the_contracts_shape() {
+    for era in Era::BOTH {
+        let workspace = Workspace::new();
+        let mut client = workspace.client(era).await;
+        let first = client.call("record-iteration", json!({ "prompt": "a fox" })).await;
+        assert_eq!(
+            first.text,
+            r#"{"reference":"session-2025-12-11-001#0","session":{"id":"session-2025-12-11-001","createdAt":"2025-12-11T10:15:30.123Z","lastModifiedAt":"2025-12-11T10:15:30.123Z","iterationCount":1,"currentIterationIndex":0}}"#
+        );
+        workspace.at("2025-12-11T10:16:00.000Z");
+        let second = client
+            .call(
+                "record-iteration",
+                json!({ "prompt": "a fox", "sessionId": "session-2025-12-11-001", "title": "Foxes" }),
+            )
+            .await;
+        assert_eq!(
+            second.text,
+            r#"{"reference":"session-2025-12-11-001#1","session":{"id":"session-2025-12-11-001","createdAt":"2025-12-11T10:15:30.123Z","lastModifiedAt":"2025-12-11T10:16:00.000Z","iterationCount":2,"currentIterationIndex":1,"title":"Foxes"}}"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_went_in_comes_out() {
+    for era in Era::BOTH {
+        let workspace = Workspace::new();
+        let path = workspace.dir.path().join("fox.png");
+        std::fs::write(&path, STANDARD.decode(PNG).unwrap()).unwrap();
+        let mut client = workspace.client(era).await;
+        client.record("2025-12-11T10:00:00Z", json!({})).await;
+        let parameters = json!({ "zeta": 1, "alpha": { "deep": [1.5, null, true] }, "cfg_rescale": 0.70 });
+        let reference = client
+            .record(
+                "2025-12-11T11:00:00Z",
+                json!({
+                    "sessionId": "session-2025-12-11-001", "parent": "session-2025-12-11-001#0", "seed": u64::MAX,
+                    "steps": 30, "guidanceScale": 7.5, "loras": [{ "name": "fur", "weight": 0.8 }],
+                    "cost": { "amount": 0.04, "currency": "USD" }, "parameters": parameters, "outcome": "refused",
+                    "message": "policy", "images": [path.to_str().unwrap(), { "data": PNG, "mimeType": "image/png" }]
+                }),
+            )
+            .await;
+        assert_eq!(reference, "session-2025-12-11-001#1");
+        let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
+        let recipe = &whole.view["recipe"];
+        assert_eq!(recipe["seed"], "18446744073709551615");
+        assert_eq!(recipe["parameters"].to_string(), parameters.to_string(), "in the order they came");
+        assert_eq!(whole.view["outcome"]["status"], "refused");
+        assert_eq!(whole.view["parent"], "session-2025-12-11-001#0");
+        assert_eq!(whole.also, [json!({ "type": "image", "data": PNG, "mimeType": "image/png" })]);
+        let plain = client.call("get-iteration", json!({ "reference": reference })).await;
+        assert_eq!((plain.view, plain.also), (whole.view.clone(), Vec::new()));
+
+        let list = client.get("list-iterations", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        assert_eq!((&list["totalIterations"], &list["returnedCount"]), (&json!(2), &json!(2)));
+        assert_eq!(list["iterations"][1]["metadata"]["seed"], "18446744073709551615");
+
+        let annotate = json!({ "reference": reference, "rating": 4, "tags": ["keeper"], "note": "the one" });
+        assert_eq!(
+            client.call("annotate-iteration", annotate).await.text,
+            r#"{"reference":"session-2025-12-11-001#1","annotations":{"rating":4,"tags":["keeper"],"note":"the one"}}"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_lost_picture_costs_no_recipe() {
+    let workspace = Workspace::new();
+    let mut client = workspace.client(Era::Stateless).await;
+    let large = vec![0_u8; 600_000];
+    for image in [STANDARD.decode(PNG).unwrap(), large, b"no picture".to_vec()] {
+        client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode(image) }] })).await;
+    }
+    let mut said = Vec::new();
+    for number in ["001", "002", "003"] {
+        let reference = format!("session-2025-12-11-{number}#0");
+        let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
+        said.push(whole.also[0]["type"].as_str().unwrap().to_owned());
+        if number == "001" {
+            let hash = whole.view["images"][0]["hash"].as_str().unwrap();
+            let path = workspace.dir.path().join("ws/images").join(&hash[..2]).join(&hash[2..]);
+            std::fs::remove_file(path).unwrap();
+            let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
+            assert_eq!(whole.also[0]["text"], "The picture is not sent: its file is gone.");
+            assert_eq!(whole.view["recipe"]["prompt"], "a fox");
+        }
+    }
+    assert_eq!(said, ["image", "text", "text"]);
+}
+
+#[tokio::test]
+async fn the_audit_trail_names_the_client_and_the_user() {
+    let workspace = Workspace::new();
+    let mut nameless = meta();
+    nameless.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientInfo");
+    let arguments = json!({ "name": "record-iteration", "arguments": { "prompt": "a fox" } });
+
+    let mut client = workspace.connect(Era::Initialize);
+    let mut opening = initialize("2025-06-18");
+    opening["clientInfo"] = json!({ "name": "studio\n", "version": "1.2" });
+    client.request("initialize", opening).await;
+    answer(&client.request("tools/call", arguments.clone()).await);
+
+    let mut client = workspace.client(Era::Stateless).await;
+    answer(&client.request("tools/call", arguments.clone()).await);
+    let mut arguments = arguments;
+    arguments["_meta"] = nameless;
+    answer(&client.request("tools/call", arguments).await);
+
+    let mut actors = Vec::new();
+    for number in 1..=3 {
+        let audit =
+            client.get("audit-session", json!({ "sessionId": format!("session-2025-12-11-{number:03}") })).await;
+        assert_eq!(audit["chain"], json!({ "holds": true, "faults": [] }));
+        actors.push(audit["events"][0]["actor"].clone());
+    }
+    let actor = |client: &str| json!({ "client": client, "user": "ada" });
+    assert_eq!(actors, [actor("studio 1.2"), actor("judge 9.9"), actor("unknown MCP client")]);
+}
+
+#[tokio::test]
+async fn a_retry_records_nothing_twice() {
+    let workspace = Workspace::new();
+    let mut client = workspace.client(Era::Stateless).await;
+    let arguments = json!({ "prompt": "a fox", "idempotencyKey": "k1" });
+    let first = client.call("record-iteration", arguments.clone()).await.text;
+    assert_eq!(client.call("record-iteration", arguments).await.text, first);
+    assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
+}
+
+#[tokio::test]
+async fn many_calls_at_once_are_all_answered() {
+    let workspace = Workspace::new();
+    let mut client = workspace.client(Era::Initialize).await;
+    client.record("2025-12-11T10:00:00Z", json!({})).await;
+    let mut lines = String::new();
+    for _ in 0..60 {
+        let arguments = json!({ "prompt": "a fox", "sessionId": "session-2025-12-11-001" });
+        let (line, _) = client.line("tools/call", json!({ "name": "record-iteration", "arguments": arguments }));
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    client.send_bytes(lines.as_bytes()).await;
+    let mut seen = Vec::new();
+    for _ in 0..60 {
+        let response: Value = client.next().await.unwrap();
+        seen.push(answer(&response).view["reference"].as_str().unwrap().to_owned());
+    }
+    seen.sort();
+    let mut expected: Vec<String> = (1..=60).map(|index| format!("session-2025-12-11-001#{index}")).collect();
+    expected.sort();
+    assert_eq!(seen, expected);
+}
