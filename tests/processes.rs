@@ -1,0 +1,474 @@
+//! Real processes of the real binary: killed at random, racing each other, short of disk, without rights.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop anywhere, and says what it measured")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use retake::model::{EventBody, IterationId, SessionId};
+use retake::store::{Detail, Store};
+use serde_json::{Value, json};
+use support::*;
+
+fn retake(workspace: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
+    command.env_clear().env("USER", "ada").arg("--workspace").arg(workspace);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    command
+}
+
+/// A process that records what it is given on stdin, a line each.
+struct Recorder {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Recorder {
+    fn start(workspace: &Path) -> Recorder {
+        let mut child = retake(workspace).args(["record", "--json", "-"]).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Recorder { child, stdin, stdout }
+    }
+
+    fn send(&mut self, request: &Value) -> bool {
+        self.stdin.as_mut().is_some_and(|stdin| writeln!(stdin, "{request}").is_ok())
+    }
+
+    /// The next answer; none when the process is gone. Half a line is no answer.
+    fn answer(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+/// What was acknowledged must be there, each once, with the prompt it was sent with.
+fn check_recorded(store: &Store, acknowledged: &BTreeMap<String, IterationId>) {
+    let mut prompts = BTreeMap::new();
+    let mut keys = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let ids = store.ids(after, 1000).unwrap();
+        let Some(last) = ids.last() else { break };
+        after = Some(*last);
+        for id in ids {
+            for event in store.events(id, Detail::Full).unwrap() {
+                if let EventBody::Recorded { index, iteration } = event.body {
+                    prompts.insert(id.iteration(index), iteration.recipe.prompt);
+                    assert!(keys.insert(event.key.clone()), "{} was recorded twice", event.key);
+                }
+            }
+        }
+    }
+    for (key, reference) in acknowledged {
+        assert_eq!(prompts.get(reference), Some(key), "{reference} was acknowledged");
+    }
+    let problems = store.verify(None).unwrap().problems;
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!(store.recoveries().unwrap().iter().map(|report| report.lost_events).sum::<u64>(), 0);
+}
+
+/// Numbers of one day count on from 1 without gaps.
+fn check_ids(store: &Store) {
+    let mut days: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+    for id in store.ids(None, 1_000_000).unwrap() {
+        days.entry(id.day()).or_default().push(id.number().get());
+    }
+    for (day, numbers) in days {
+        let expected: Vec<u32> = (1..).take(numbers.len()).collect();
+        assert_eq!(numbers, expected, "{day}");
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_kill() {
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    let mut acknowledged = BTreeMap::new();
+    let mut rng = StdRng::seed_from_u64(1);
+    let rounds = 200;
+    for round in 0..rounds {
+        let mut recorder = Recorder::start(&workspace);
+        let session: Option<SessionId> = acknowledged.values().last().map(|id: &IterationId| id.session);
+        // Several requests lie in the pipe, so that it is killed in the middle of one.
+        let requests: Vec<(String, Value)> = (0..12)
+            .map(|n| {
+                let prompt = format!("{round:03} {n:02}");
+                let mut request = json!({"prompt": prompt, "idempotencyKey": prompt});
+                if let Some(session) = session.filter(|_| n % 3 != 0) {
+                    request["sessionId"] = json!(session);
+                }
+                if n % 5 == 4 {
+                    request["parameters"] = json!({"workflow": "w".repeat(20_000)});
+                }
+                (prompt, request)
+            })
+            .collect();
+        for (_, request) in &requests {
+            recorder.send(request);
+        }
+        for (prompt, _) in requests.iter().take(rng.random_range(0..12)) {
+            let answer = recorder.answer().unwrap();
+            let reference = answer["reference"].as_str().unwrap_or_else(|| panic!("{answer}"));
+            acknowledged.insert(prompt.clone(), reference.parse().unwrap());
+        }
+        recorder.child.kill().unwrap();
+        // What it said before it died counts as well.
+        for (prompt, _) in &requests {
+            if !acknowledged.contains_key(prompt) {
+                let Some(answer) = recorder.answer() else { break };
+                acknowledged.insert(prompt.clone(), answer["reference"].as_str().unwrap().parse().unwrap());
+            }
+        }
+        recorder.child.wait().unwrap();
+        if round % 10 == 9 {
+            let store = open(&workspace);
+            check_recorded(&store, &acknowledged);
+            check_ids(&store);
+        }
+    }
+    println!("{} acknowledged in {rounds} rounds", acknowledged.len());
+    assert!(acknowledged.len() > 400, "{}", acknowledged.len());
+}
+
+#[test]
+fn eight_processes_create_at_once_without_gaps() {
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    let mut recorders: Vec<Recorder> = (0..8).map(|_| Recorder::start(&workspace)).collect();
+    let created: Vec<IterationId> = thread::scope(|scope| {
+        let threads: Vec<_> = recorders
+            .iter_mut()
+            .enumerate()
+            .map(|(process, recorder)| {
+                scope.spawn(move || {
+                    let mut created: Vec<IterationId> = Vec::new();
+                    for n in 0..200 {
+                        assert!(recorder.send(&json!({"prompt": format!("{process} {n}")})));
+                        let answer = recorder.answer().unwrap();
+                        created
+                            .push(answer["reference"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().unwrap());
+                    }
+                    drop(recorder.stdin.take());
+                    assert!(recorder.child.wait().unwrap().success());
+                    created
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let unique: BTreeSet<&IterationId> = created.iter().collect();
+    assert_eq!(unique.len(), 1600);
+    let store = open(&workspace);
+    assert_eq!(store.totals().unwrap().sessions, 1600);
+    check_ids(&store);
+}
+
+/// An MCP client that talks to a process of its own, and starts another when that one is killed.
+struct Agent {
+    workspace: PathBuf,
+    running: Arc<Running>,
+    process: Option<Talking>,
+    next: u64,
+}
+
+struct Talking {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// Processes that may be killed: those not waited for yet, so that their numbers are nobody else's.
+#[derive(Default)]
+struct Running(Mutex<BTreeSet<u32>>);
+
+impl Running {
+    fn reap(&self, child: &mut Child) {
+        let mut running = self.0.lock().unwrap();
+        child.wait().unwrap();
+        running.remove(&child.id());
+    }
+
+    fn add(&self, child: &Child) {
+        self.0.lock().unwrap().insert(child.id());
+    }
+
+    /// Kills that process, or any when there is no such one; says whether it was that one.
+    fn kill(&self, wanted: Option<u32>, rng: &mut StdRng) -> Option<bool> {
+        let running = self.0.lock().unwrap();
+        let found = wanted.filter(|pid| running.contains(pid));
+        let any = rng.random_range(0..running.len().max(1));
+        let pid = found.or_else(|| running.iter().nth(any).copied())?;
+        Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+        Some(found.is_some())
+    }
+}
+
+impl Agent {
+    fn new(workspace: &Path, running: &Arc<Running>) -> Agent {
+        Agent { workspace: workspace.to_owned(), running: Arc::clone(running), process: None, next: 0 }
+    }
+
+    /// Calls a tool, again and again until some process answers. An answer that is an error ends the test.
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        for _ in 0..500 {
+            if let Some(answer) = self.try_call(tool, arguments) {
+                assert!(answer["result"]["isError"] != json!(true) && answer["error"].is_null(), "{answer}");
+                return answer["result"]["structuredContent"].clone();
+            }
+            if let Some(mut process) = self.process.take() {
+                let _ = process.child.kill();
+                self.running.reap(&mut process.child);
+            }
+        }
+        panic!("no process ever answers");
+    }
+
+    fn try_call(&mut self, tool: &str, arguments: &Value) -> Option<Value> {
+        if self.process.is_none() {
+            let mut child = retake(&self.workspace).arg("mcp").spawn().unwrap();
+            self.running.add(&child);
+            let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+            self.process = Some(Talking { child, stdin, stdout });
+            let info = json!({"name": "agent", "version": "1"});
+            let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
+            self.request("initialize", &hello)?;
+            let process = self.process.as_mut()?;
+            writeln!(process.stdin, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).ok()?;
+        }
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Option<Value> {
+        self.next += 1;
+        let process = self.process.as_mut()?;
+        let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        writeln!(process.stdin, "{request}").ok()?;
+        let mut line = String::new();
+        process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let Some(Talking { mut child, stdin, .. }) = self.process.take() {
+            drop(stdin);
+            self.running.reap(&mut child);
+        }
+    }
+}
+
+#[test]
+fn writers_and_readers_go_on_while_processes_are_killed() {
+    const KILLS: usize = 60;
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    let running = Arc::new(Running::default());
+    let acknowledged = Mutex::new(BTreeMap::<String, IterationId>::new());
+    let count = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let acknowledge = |prompt: String, answer: &Value| {
+        let reference = answer["reference"].as_str().unwrap_or_else(|| panic!("{answer}")).parse().unwrap();
+        assert_eq!(acknowledged.lock().unwrap().insert(prompt, reference), None);
+        count.fetch_add(1, Ordering::Release);
+    };
+    let mut takeovers = Vec::new();
+    thread::scope(|scope| {
+        for writer in 0..3 {
+            let mut agent = Agent::new(&workspace, &running);
+            let (stop, acknowledge) = (&stop, &acknowledge);
+            scope.spawn(move || {
+                let mut session = Value::Null;
+                for n in 0.. {
+                    let prompt = format!("agent {writer}, {n}");
+                    let mut request = json!({"prompt": prompt, "idempotencyKey": prompt});
+                    if n % 4 != 0 {
+                        request["sessionId"] = session.clone();
+                    }
+                    let answer = agent.call("record-iteration", &request);
+                    session = answer["session"]["id"].clone();
+                    acknowledge(prompt, &answer);
+                    if stop.load(Ordering::Acquire) {
+                        break;
+                    }
+                }
+            });
+        }
+        let (stop_, acknowledge_, workspace_, running_) = (&stop, &acknowledge, &workspace, &running);
+        scope.spawn(move || {
+            for n in 0.. {
+                let prompt = format!("command line, {n}");
+                // A command that was killed is given again, with its key.
+                let answer = loop {
+                    let mut command = retake(workspace_);
+                    let mut child = command.args(["record", &prompt, "--key", &prompt, "--json"]).spawn().unwrap();
+                    running_.add(&child);
+                    let mut line = String::new();
+                    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+                    running_.reap(&mut child);
+                    if line.ends_with('\n') {
+                        break serde_json::from_str(&line).unwrap();
+                    }
+                };
+                acknowledge_(prompt, &answer);
+                if stop_.load(Ordering::Acquire) {
+                    break;
+                }
+            }
+        });
+        let mut reader = Agent::new(&workspace, &running);
+        let stop_ = &stop;
+        scope.spawn(move || {
+            let mut before = 0;
+            while !stop_.load(Ordering::Acquire) {
+                let list = reader.call("list-sessions", &json!({"limit": 20}));
+                let total = list["totalSessions"].as_u64().unwrap();
+                assert!(total >= before, "{total} sessions after {before}");
+                before = total;
+                for row in list["sessions"].as_array().unwrap() {
+                    let (count, index) = (row["iterationCount"].as_u64(), row["currentIterationIndex"].as_u64());
+                    assert_eq!(count, index.map(|index| index + 1));
+                }
+            }
+        });
+
+        let mut rng = StdRng::seed_from_u64(3);
+        let mut kills = 0;
+        while kills < KILLS {
+            let before = count.load(Ordering::Acquire);
+            wait_until(|| count.load(Ordering::Acquire) >= before + 3);
+            // The owner first, and mostly; sometimes any.
+            let owner = std::fs::read(workspace.join("owner.json")).ok();
+            let owner: Option<Value> = owner.and_then(|text| serde_json::from_slice(&text).ok());
+            let owner = owner.and_then(|claim| u32::try_from(claim["pid"].as_u64()?).ok());
+            let wanted = owner.filter(|_| kills % 4 != 3);
+            let (before, begun) = (count.load(Ordering::Acquire), Instant::now());
+            let Some(was_owner) = running.kill(wanted, &mut rng) else { continue };
+            kills += 1;
+            if was_owner {
+                wait_until(|| count.load(Ordering::Acquire) > before);
+                takeovers.push(begun.elapsed());
+            }
+        }
+        stop.store(true, Ordering::Release);
+    });
+    let acknowledged = acknowledged.into_inner().unwrap();
+    takeovers.sort();
+    println!(
+        "{KILLS} kills, {} of the owner; {} acknowledged; next acknowledgement after {:?} (median), {:?} (worst)",
+        takeovers.len(),
+        acknowledged.len(),
+        takeovers.get(takeovers.len() / 2),
+        takeovers.last(),
+    );
+    assert!(takeovers.len() > KILLS / 3, "the owner was killed too seldom");
+    let store = open(&workspace);
+    check_recorded(&store, &acknowledged);
+    check_ids(&store);
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "nothing goes on");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_process_that_is_told_to_stop_ends_promptly() {
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    for how in ["stdin", "TERM", "INT"] {
+        let running = Arc::new(Running::default());
+        let mut owner = Agent::new(&workspace, &running);
+        owner.call("record-iteration", &json!({"prompt": "a"}));
+        let mut client = Agent::new(&workspace, &running);
+        client.call("record-iteration", &json!({"prompt": "b"}));
+        let Talking { mut child, stdin, .. } = owner.process.take().unwrap();
+        let begun = Instant::now();
+        if how == "stdin" {
+            drop(stdin);
+        } else {
+            Command::new("kill").args(["-s", how, &child.id().to_string()]).status().unwrap();
+        }
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{how}: {status}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{how}: {:?}", begun.elapsed());
+        client.call("record-iteration", &json!({"prompt": "c"}));
+    }
+    assert_eq!(open(&workspace).totals().unwrap().sessions, 9);
+}
+
+#[test]
+fn a_real_disk_limit_is_told_clearly_and_nothing_is_half_written() {
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    assert!(retake(&workspace).args(["record", "before"]).output().unwrap().status.success());
+    let large = home.path().join("large.png");
+    std::fs::write(&large, vec![7; 3 << 20]).unwrap();
+    // The shell's limit on file sizes is the nearest to a full disk that needs no rights.
+    let limited = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_retake"), "--workspace"])
+        .arg(&workspace)
+        .args(["record", "too much", "--image"])
+        .arg(&large)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error: the disk is full") && stderr.contains("hint: "), "{stderr}");
+    let store = open(&workspace);
+    assert_eq!(store.totals().unwrap().sessions, 1);
+    assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
+    drop(store);
+    assert!(retake(&workspace).args(["record", "after", "--image"]).arg(&large).output().unwrap().status.success());
+}
+
+#[test]
+fn a_directory_without_rights_is_told_clearly() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    assert!(retake(&workspace).args(["record", "before"]).output().unwrap().status.success());
+    for dir in [home.path(), &workspace] {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    // Rights do not bind root: become nobody then, with a copy of the binary that nobody can reach.
+    let root = std::fs::metadata(home.path()).unwrap().uid() == 0;
+    let binary = home.path().join("retake");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
+    if root {
+        std::fs::copy(env!("CARGO_BIN_EXE_retake"), &binary).unwrap();
+        command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
+    }
+    for target in [&workspace, &home.path().join("new")] {
+        let mut command = Command::new(command.get_program());
+        if root {
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
+        }
+        let output = command.arg("--workspace").arg(target).args(["record", "b"]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("error: not allowed to") && stderr.contains("hint: "), "{stderr}");
+    }
+    for dir in [home.path(), &workspace] {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert!(retake(&workspace).args(["record", "after"]).output().unwrap().status.success());
+    assert_eq!(open(&workspace).totals().unwrap().sessions, 2);
+}
