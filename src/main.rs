@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use retake::tracker::{Error, Options, Tracker};
+use retake::tracker::{Error, Options, Stay, Tracker};
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(workspace: &Path) -> Result<(), Error> {
-    let tracker = Arc::new(Tracker::open(workspace, Options::default())?);
+    let tracker = Arc::new(Tracker::open(workspace, Options { stay: Stay::Long, ..Options::default() })?);
     retake::mcp::run(Arc::clone(&tracker), std::env::var("USER").unwrap_or_default())?;
     Arc::into_inner(tracker).map_or(Ok(()), Tracker::close)
 }
