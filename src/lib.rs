@@ -1,5 +1,6 @@
 //! Retake.
 
+pub mod cli;
 pub mod disk;
 pub mod images;
 pub mod mcp;

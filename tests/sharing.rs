@@ -1,6 +1,6 @@
 //! Many processes, one workspace, seen from inside one: handles that own it and handles that use it through the owner
 //! make the same calls and get the same answers. Real processes are in `processes.rs`.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may stop anywhere")]
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 mod support;
 

@@ -251,6 +251,8 @@ impl Owner {
                 return;
             }
         }
+        // The connection stays open for as long as the client does not close it: it must be told.
+        let _ = wire.send(&Answer::Goodbye, &[]);
     }
 }
 

@@ -95,6 +95,8 @@ pub(super) enum Answer {
     /// Not an answer yet: how far it has come.
     Progress(String, u64, u64),
     News(Notice),
+    /// There will be no more news: the owner lets go of the workspace.
+    Goodbye,
     Failed(Failure),
 }
 

@@ -65,9 +65,12 @@ fn listen(shared: &Weak<Shared>, client: &Arc<Client>) {
         shared.is_listening();
     }
     while let Ok(frame) = wire.receive(None) {
-        if let Ok(Answer::News(notice)) = frame.read() {
-            let Some(shared) = shared.upgrade() else { return };
-            shared.tell(&News::Event(notice));
+        match frame.read() {
+            Ok(Answer::News(notice)) => {
+                let Some(shared) = shared.upgrade() else { return };
+                shared.tell(&News::Event(notice));
+            }
+            _ => return,
         }
     }
 }

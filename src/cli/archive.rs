@@ -1,0 +1,55 @@
+//! `retake archive` and `retake restore`.
+
+use clap::Args;
+
+use crate::model::Actor;
+use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{NAME, paint};
+use super::words;
+
+/// What `archive` and `restore` take.
+#[derive(Debug, Args)]
+pub(super) struct ArchiveArgs {
+    /// The session's id
+    #[arg(value_name = "SESSION")]
+    session: String,
+    /// Why, for the audit trail
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// A text unique to this change: asking again with it changes nothing twice
+    #[arg(long, value_name = "TEXT")]
+    key: Option<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl ArchiveArgs {
+    pub(super) fn archive(self, context: &mut Context) -> Result<Exit, Failure> {
+        self.run(context, "archived", Tracker::archive)
+    }
+
+    pub(super) fn restore(self, context: &mut Context) -> Result<Exit, Failure> {
+        self.run(context, "restored", Tracker::restore)
+    }
+
+    fn run(
+        self,
+        context: &mut Context,
+        done: &str,
+        verb: impl FnOnce(&Tracker, &Actor, &ArchiveRequest) -> Result<SessionRow, Error>,
+    ) -> Result<Exit, Failure> {
+        let request = ArchiveRequest { session_id: self.session, reason: self.reason, idempotency_key: self.key };
+        context.write(|tracker, actor, output| {
+            let row = verb(tracker, actor, &request)?;
+            output.answer(&row, |output, row| {
+                let iterations = words::count(row.iteration_count().into(), "iteration");
+                output.line(format_args!("{done} {} ({iterations})", paint(NAME, row.id())));
+            });
+            Ok(Exit::Done)
+        })
+    }
+}

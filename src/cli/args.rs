@@ -1,0 +1,161 @@
+//! What can be typed: the verbs, and the flags that all of them share.
+
+use std::path::PathBuf;
+
+use anstream::ColorChoice;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::annotate::AnnotateArgs;
+use super::archive::ArchiveArgs;
+use super::audit::AuditArgs;
+use super::completions::CompletionsArgs;
+use super::export::ExportArgs;
+use super::import::ImportArgs;
+use super::list::ListArgs;
+use super::record::RecordArgs;
+use super::show::ShowArgs;
+
+/// The memory of image-generation work: every iteration kept, found and compared
+///
+/// Retake keeps every iteration (prompt, recipe, pictures, cost, what it came from) in sessions to which things are only
+/// ever added, so that you or an agent can take up a workflow days later and show how each picture was made.
+#[derive(Debug, Parser)]
+#[command(name = "retake", version, max_term_width = 100, after_help = AFTER_HELP)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+    #[command(flatten)]
+    pub(super) json: Json,
+    #[command(flatten)]
+    pub(super) global: Global,
+}
+
+const AFTER_HELP: &str = "\
+References:
+  session-2025-12-11-001#3   iteration 3 of that session; iterations count from 0
+  session-2025-12-11-001     the session, or its last iteration where one iteration is meant
+  latest                     the last iteration of the session that was modified last
+  '#first', '#3', '#latest'  an iteration of that session; in quotes, since # begins a comment
+
+Exit status:
+  0  done
+  1  the request failed
+  2  the command was not understood
+  3  the workspace is damaged; what is lost and what was saved is named
+
+Start with:
+  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
+  retake list";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    List(ListArgs),
+    Show(ShowArgs),
+    Record(Box<RecordArgs>),
+    Annotate(AnnotateArgs),
+    /// Archive a session: it takes no more iterations, and nothing is deleted
+    #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
+    Archive(ArchiveArgs),
+    /// Take a session out of the archive, so that it takes iterations again
+    #[command(after_help = "Example:\n  retake restore session-2025-12-11-001 --reason 'the client wants changes'")]
+    Restore(ArchiveArgs),
+    Audit(AuditArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+    /// Check every byte of the workspace: both copies of every event, every long text, every image
+    ///
+    /// Changes nothing. Prints one line for each problem, and ends with status 3 when there is one.
+    Verify(Json),
+    /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
+    ///
+    /// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one
+    /// is named by `retake verify`, and comes back when an export that holds it is imported. What is damaged is set aside
+    /// under quarantine/ in the workspace, never deleted.
+    Repair(Json),
+    /// Show which workspace is used, why, and how it is doing
+    Doctor(Json),
+    /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
+    #[command(after_help = "Example, for an MCP client's configuration:\n  \
+                            {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
+    Mcp,
+    Completions(CompletionsArgs),
+}
+
+impl Verb {
+    /// Whether the verb's own `--json` was given.
+    pub(super) fn wants_json(&self) -> bool {
+        match self {
+            Verb::List(ListArgs { json, .. })
+            | Verb::Show(ShowArgs { json, .. })
+            | Verb::Annotate(AnnotateArgs { json, .. })
+            | Verb::Archive(ArchiveArgs { json, .. })
+            | Verb::Restore(ArchiveArgs { json, .. })
+            | Verb::Audit(AuditArgs { json, .. })
+            | Verb::Export(ExportArgs { json, .. })
+            | Verb::Import(ImportArgs { json, .. })
+            | Verb::Completions(CompletionsArgs { json, .. })
+            | Verb::Verify(json)
+            | Verb::Repair(json)
+            | Verb::Doctor(json) => json.json,
+            Verb::Record(record) => record.json.is_some(),
+            Verb::Mcp => false,
+        }
+    }
+}
+
+/// The flag for scripts. It is a flag of each verb and not a global one, because `record` takes a value with it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Json {
+    /// Answer in one line of JSON; errors too, on stdout
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Flags that go with every verb.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(super) struct Global {
+    /// The workspace to use
+    ///
+    /// Without it: RETAKE_WORKSPACE, else the nearest .retake/ at or above the current directory, else the platform's
+    /// data directory.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(super) workspace: Option<PathBuf>,
+    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
+    pub(super) color: Color,
+    /// Say more about what is done, on stderr; twice for more (RETAKE_LOG says it in detail)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+}
+
+/// When to use colours. Without words of their own, the values take one line in every help.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for ColorChoice {
+    fn from(color: Color) -> ColorChoice {
+        match color {
+            Color::Auto => ColorChoice::Auto,
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_agree_with_each_other() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,127 @@
+//! What a verb works with: the workspace that is meant, who is asking, and where the answer goes. Opens the workspace, and
+//! tells of damage that nobody has read about yet.
+
+use std::env;
+use std::path::PathBuf;
+
+use crate::model::Actor;
+use crate::tracker::{Error, ListRequest, Options, RecoveryNotice, Stay, Tracker};
+
+use super::ending::{Exit, Failure};
+use super::output::Output;
+use super::words;
+use super::workspace::{self, Chosen};
+
+/// The name under which this face is kept in the audit trail.
+const CLIENT: &str = concat!("retake-cli ", env!("CARGO_PKG_VERSION"));
+
+/// What a verb works with.
+pub(super) struct Context {
+    /// Where answers and messages go.
+    pub(super) output: Output,
+    flag: Option<PathBuf>,
+}
+
+impl Context {
+    /// A context with what the global flags said.
+    pub(super) fn new(output: Output, workspace: Option<PathBuf>) -> Context {
+        Context { output, flag: workspace }
+    }
+
+    /// Gives the output back, to end with.
+    pub(super) fn into_output(self) -> Output {
+        self.output
+    }
+
+    /// The workspace that is meant.
+    pub(super) fn workspace(&self) -> Result<Chosen, Error> {
+        workspace::choose(self.flag.clone())
+    }
+
+    /// Opens the workspace; recovering it may take a while, which the bar shows.
+    pub(super) fn open(&mut self, stay: Stay) -> Result<Tracker, Error> {
+        let options = Options { progress: Some(self.output.bar().mover()), stay, ..Options::default() };
+        let opened = Tracker::open(&self.workspace()?.dir, options);
+        self.output.bar().clear();
+        opened
+    }
+
+    /// Does a job that reads. It ends as damaged when events were lost and nobody has read the report, since the answer
+    /// may lack something that its reader takes for never recorded.
+    pub(super) fn read(
+        &mut self,
+        job: impl FnOnce(&Tracker, &mut Output) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        let (done, notice) = self.with_tracker(job)?;
+        let lossy = notice.is_some_and(|notice| notice.lost_events > 0);
+        done.map(|exit| if lossy { exit.max(Exit::Damaged) } else { exit })
+    }
+
+    /// Does a job that writes. What was lost before does not make what is written now less safe.
+    pub(super) fn write(
+        &mut self,
+        job: impl FnOnce(&Tracker, &Actor, &mut Output) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        let (done, _) = self.with_tracker(|tracker, output| job(tracker, &actor(), output))?;
+        done
+    }
+
+    fn with_tracker<T>(
+        &mut self,
+        job: impl FnOnce(&Tracker, &mut Output) -> T,
+    ) -> Result<(T, Option<RecoveryNotice>), Error> {
+        let tracker = self.open(Stay::Short)?;
+        let done = job(&tracker, &mut self.output);
+        self.output.bar().clear();
+        let notice = unread(&tracker);
+        if let Some(notice) = &notice {
+            tell(notice, &mut self.output);
+        }
+        self.close(tracker);
+        Ok((done, notice))
+    }
+
+    /// Closes the workspace. What was acknowledged is in the journal, so failing here takes nothing back.
+    pub(super) fn close(&mut self, tracker: Tracker) {
+        if let Err(error) = tracker.close() {
+            self.output.warn(format_args!("the workspace was not closed cleanly: {error}"));
+        }
+    }
+}
+
+/// Who is asking.
+pub(super) fn user() -> String {
+    let named = ["USER", "USERNAME", "LOGNAME"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
+    named.unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn actor() -> Actor {
+    Actor { client: CLIENT.to_owned(), user: user() }
+}
+
+/// Recoveries nobody has read about yet. The listing carries them, and its first row costs next to nothing.
+fn unread(tracker: &Tracker) -> Option<RecoveryNotice> {
+    let request = ListRequest { limit: Some(1), ..ListRequest::default() };
+    match tracker.list(&request) {
+        Ok(list) => list.recovery,
+        Err(error) => {
+            tracing::warn!(%error, "cannot see whether there are unread recoveries");
+            None
+        }
+    }
+}
+
+fn tell(notice: &RecoveryNotice, output: &mut Output) {
+    let lost = match notice.lost_events {
+        0 => "nothing was lost".to_owned(),
+        lost => format!("{} could not be saved", words::count(lost, "event")),
+    };
+    output.warn(format_args!("the workspace was damaged and has been recovered; {lost}"));
+    output.aside(format_args!("  {}", words::one_line(&notice.message)));
+    for path in &notice.quarantined {
+        output.aside(format_args!("  set aside: {}", words::one_line(path)));
+    }
+    output.hint("`retake repair` shows the reports and marks them as read, which ends this warning");
+}

@@ -1,0 +1,81 @@
+//! `retake doctor`.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use crate::tracker::{OwnerInfo, StatusView};
+
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{HEADING, Output, paint};
+use super::words;
+use super::workspace::By;
+
+/// This version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Shows which workspace is used, why, and how it is doing.
+pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
+    let chosen = context.workspace()?;
+    if !context.output.is_json() {
+        // Said before the workspace is opened: when that fails, it is what one needs to know.
+        line("version", format_args!("retake {VERSION}"), &mut context.output);
+        line("workspace", chosen.dir.display(), &mut context.output);
+        line("chosen by", chosen.by.words(), &mut context.output);
+    }
+    context.read(|tracker, output| {
+        let status = tracker.status()?;
+        // An owner that is this very process is none: it came to look, and goes again.
+        let owner = Some(tracker.owner()?).filter(|owner| owner.pid != std::process::id());
+        let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
+        output.answer(&health, |output, health| layout(health, output));
+        Ok(Exit::Done)
+    })
+}
+
+/// How the workspace is doing, and how it came to be this one.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Health {
+    version: &'static str,
+    chosen_by: By,
+    /// The process that has the workspace open, if one does.
+    owner: Option<OwnerInfo>,
+    #[serde(flatten)]
+    status: StatusView,
+}
+
+fn layout(health: &Health, output: &mut Output) {
+    let status = &health.status;
+    let format =
+        status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
+    line("format", format, output);
+    match &health.owner {
+        Some(OwnerInfo { pid, version, since, clients, .. }) => {
+            let clients = words::count(u64::from(*clients), "connection");
+            line("owner", format_args!("process {pid} (retake {version}) since {since}, {clients}"), output);
+        }
+        None => line("owner", "nobody: no other process has it open", output),
+    }
+    let archived = if status.archived > 0 { format!(" ({} archived)", status.archived) } else { String::new() };
+    line("sessions", format_args!("{}{archived}", status.sessions), output);
+    line("events", status.events, output);
+    let sizes = &status.sizes;
+    for (part, bytes) in [
+        ("journal", sizes.journal),
+        ("database", sizes.database),
+        ("texts", sizes.texts),
+        ("images", sizes.images),
+        ("quarantine", sizes.quarantine),
+    ] {
+        line(part, words::size(bytes), output);
+    }
+    let unread = status.unread_recoveries.len();
+    let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
+    line("recoveries", format_args!("{}{unread}", status.recoveries), output);
+}
+
+fn line(name: &str, value: impl Display, output: &mut Output) {
+    output.line(format_args!("{} {value}", paint(HEADING, format_args!("{name:<11}"))));
+}

@@ -1,0 +1,103 @@
+//! How a command ends: the exit codes, and what is said when it could not be carried out.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind as Usage;
+
+use crate::tracker::{Error, ErrorKind};
+
+use super::output::Output;
+
+/// What the caller's shell gets to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Exit {
+    /// It was done.
+    Done = 0,
+    /// The request failed.
+    Failed = 1,
+    /// The command was not understood.
+    Usage = 2,
+    /// The workspace is damaged.
+    Damaged = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command could not be carried out.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The request failed.
+    Request(Error),
+    /// The flags do not go together.
+    Flags(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Request(error)
+    }
+}
+
+impl Failure {
+    /// Flags that do not go together.
+    pub(super) fn flags(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+        Failure::Flags(invalid(message, hint))
+    }
+
+    /// Says why, and how to end.
+    pub(super) fn tell(&self, output: &mut Output) -> Exit {
+        match self {
+            Failure::Request(error) => {
+                output.error(error);
+                if error.kind == ErrorKind::Damaged { Exit::Damaged } else { Exit::Failed }
+            }
+            Failure::Flags(error) => {
+                output.error(error);
+                Exit::Usage
+            }
+        }
+    }
+}
+
+/// The request itself is wrong.
+pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Invalid, message, hint)
+}
+
+/// Says what is wrong with the arguments, or shows the help or version they ask for.
+pub(super) fn usage(error: &clap::Error, args: &[OsString]) -> Exit {
+    let asked_for = matches!(error.kind(), Usage::DisplayHelp | Usage::DisplayVersion);
+    if !asked_for && args.iter().any(|arg| arg == "--json") {
+        let text = error.to_string();
+        let (message, hint) = message_and_hint(&text);
+        let mut output = Output::new(true, anstream::ColorChoice::Never);
+        output.error(&invalid(message, hint));
+        // Whoever called without a reader of the answer still gets the exit code.
+        let _ = output.finish();
+        return Exit::Usage;
+    }
+    // A reader that went away does not need the help any more.
+    let _ = error.print();
+    if asked_for { Exit::Done } else { Exit::Usage }
+}
+
+/// Says that the answer could not be written, to a full disk for example.
+pub(super) fn unwritten(error: &io::Error, output: &mut Output) -> Exit {
+    output.aside(format_args!("error: the answer could not be written to standard output\ncaused by: {error}"));
+    output.hint("what was recorded is kept; look at where the output goes, then ask again");
+    Exit::Failed
+}
+
+/// What clap says, without its layout: the first line, and the rest in one.
+fn message_and_hint(text: &str) -> (String, String) {
+    let mut parts = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let message = parts.next().unwrap_or_default();
+    let hint = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    (message.strip_prefix("error: ").unwrap_or(&message).to_owned(), hint)
+}

@@ -1,0 +1,123 @@
+//! `retake export`.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::tracker::{Error, ErrorKind, ExportReport, ExportRequest, Tracker};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::Output;
+use super::words;
+
+/// Write sessions as JSON lines that people can read, and `retake import` gives back exactly
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake export --output backup.jsonl\n  \
+    retake export session-2025-12-11-001 --no-images | gzip > one.jsonl.gz")]
+pub(super) struct ExportArgs {
+    /// The sessions' ids; all sessions when none is given
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// The file to write; without it, or with -, standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Leave out the images' bytes
+    #[arg(long)]
+    no_images: bool,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl ExportArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let request = ExportRequest { session_ids: self.sessions, omit_images: self.no_images };
+        let file = self.output.filter(|path| path.as_os_str() != "-");
+        context.read(|tracker, output| {
+            let report = match &file {
+                Some(path) => to_file(tracker, &request, path)?,
+                None => match to_stdout(tracker, &request, output)? {
+                    Some(report) => report,
+                    None => return Ok(Exit::Done),
+                },
+            };
+            tell(&report, file.as_deref(), output);
+            // What was recorded and cannot be exported is gone from the disk.
+            Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
+        })
+    }
+}
+
+/// None when nobody wanted to read it all, or it could not be written, which is told at the end.
+fn to_stdout(tracker: &Tracker, request: &ExportRequest, output: &mut Output) -> Result<Option<ExportReport>, Error> {
+    if output.is_interactive() {
+        output.bar().silence();
+    }
+    let exported = tracker.export(request, &mut output.raw());
+    if output.is_gone() { Ok(None) } else { exported.map(Some) }
+}
+
+/// A file that is there under its name is whole: it gets its name when everything is in it.
+fn to_file(tracker: &Tracker, request: &ExportRequest, path: &Path) -> Result<ExportReport, Error> {
+    let failed = |error: &io::Error| {
+        Error::new(
+            ErrorKind::Internal,
+            format!("cannot write the export: {}", path.display()),
+            "choose another file with --output, or make room there and try again",
+        )
+        .caused_by(error)
+    };
+    let fill = |file: File| -> Result<ExportReport, Error> {
+        let mut writer = BufWriter::with_capacity(1 << 20, file);
+        let report = tracker.export(request, &mut writer)?;
+        writer.flush().map_err(|error| failed(&error))?;
+        // A pipe cannot be synced, and need not be.
+        let _ = writer.get_ref().sync_all();
+        Ok(report)
+    };
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        // A pipe or a device keeps its name. A directory is refused by the system.
+        let file = File::options().write(true).open(path).map_err(|error| failed(&error))?;
+        return fill(file);
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let filled = File::create(&part)
+        .map_err(|error| failed(&error))
+        .and_then(fill)
+        .and_then(|report| fs::rename(&part, path).map(|()| report).map_err(|error| failed(&error)));
+    if filled.is_err() {
+        // It may never have been made.
+        let _ = fs::remove_file(&part);
+    }
+    filled
+}
+
+fn tell(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
+    if output.is_json() {
+        match file {
+            Some(_) => output.json_line(report),
+            // Stdout holds the export itself.
+            None => output.aside(serde_json::to_string(report).unwrap_or_default()),
+        }
+        return;
+    }
+    let what = format!(
+        "exported {}: {}, {}",
+        words::count(report.sessions, "session"),
+        words::count(report.events, "event"),
+        words::count(report.images, "image")
+    );
+    match file {
+        Some(path) => output.line(format_args!("{what}, to {}", path.display())),
+        None => output.aside(what),
+    }
+    for problem in &report.problems {
+        output.warn(words::one_line(problem));
+    }
+}

@@ -1,0 +1,104 @@
+//! The command line: `retake <verb>`, one verb a file, each a thin layer over the tracker's verb of the same name.
+//!
+//! What all verbs share: the flags and exit codes (`args.rs`, `ending.rs`), which workspace is meant (`workspace.rs`),
+//! opening it and telling of damage (`context.rs`), how values read and tables lie (`words.rs`, `table.rs`), and the one
+//! place that writes (`output.rs`). With `--json` a verb prints what the tracker answered, in one line.
+//!
+//! Never known here: how anything is stored, checked or found; a rule that another face would need too.
+
+mod annotate;
+mod archive;
+mod args;
+mod audit;
+mod completions;
+mod context;
+mod doctor;
+mod ending;
+mod export;
+mod import;
+mod list;
+mod mcp;
+mod output;
+mod progress;
+mod recipe;
+mod record;
+mod requests;
+mod session;
+mod show;
+mod table;
+mod verify;
+mod words;
+mod workspace;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use args::{Cli, Verb};
+use context::Context;
+use ending::{Exit, Failure};
+use output::Output;
+
+/// Does what the arguments of this process ask for.
+pub fn run() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(error) => return ending::usage(&error, &args).into(),
+    };
+    let mut output = Output::new(json.json || verb.wants_json(), global.color.into());
+    start_log(global.verbose, &mut output);
+    let mut context = Context::new(output, global.workspace);
+
+    let ended = carry_out(verb, &mut context);
+    let mut output = context.into_output();
+    let exit = match ended {
+        Ok(exit) => exit,
+        Err(failure) => failure.tell(&mut output),
+    };
+    match output.finish() {
+        Ok(()) => exit.into(),
+        Err(error) => ending::unwritten(&error, &mut output).into(),
+    }
+}
+
+fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
+    match verb {
+        Verb::List(args) => args.run(context),
+        Verb::Show(args) => args.run(context),
+        Verb::Record(args) => args.run(context),
+        Verb::Annotate(args) => args.run(context),
+        Verb::Archive(args) => args.archive(context),
+        Verb::Restore(args) => args.restore(context),
+        Verb::Audit(args) => args.run(context),
+        Verb::Export(args) => args.run(context),
+        Verb::Import(args) => args.run(context),
+        Verb::Verify(_) => verify::verify(context),
+        Verb::Repair(_) => verify::repair(context),
+        Verb::Doctor(_) => doctor::doctor(context),
+        Verb::Mcp => mcp::mcp(context),
+        Verb::Completions(args) => Ok(args.run(context)),
+    }
+}
+
+/// What the library has to say while it works, for those who look into it: on stderr, and nothing unless asked for.
+fn start_log(verbose: u8, output: &mut Output) {
+    let asked = match verbose {
+        0 => "off",
+        1 => "retake=info,warn",
+        2 => "retake=debug,info",
+        _ => "trace",
+    };
+    let filter = match std::env::var("RETAKE_LOG") {
+        Ok(filter) if verbose == 0 && !filter.is_empty() => EnvFilter::try_new(filter).unwrap_or_else(|error| {
+            output.warn(format_args!("RETAKE_LOG is not understood and ignored: {error}"));
+            EnvFilter::new(asked)
+        }),
+        _ => EnvFilter::new(asked),
+    };
+    // Only fails when there is a log already, and then that one is as good.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).try_init();
+}

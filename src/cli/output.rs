@@ -1,0 +1,235 @@
+//! The one place that writes: answers to stdout, everything else to stderr.
+//!
+//! Layout code need not look at failures. The first one is remembered and what follows is dropped, so a reader that
+//! went away (`| head`) ends quietly, and a full disk behind `>` is told once, at the end.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::sync::Arc;
+
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use terminal_size::terminal_size_of;
+
+use crate::tracker::Error;
+
+use super::progress::Bar;
+use super::words;
+
+/// What an id or a reference looks like.
+pub(super) const NAME: Style = AnsiColor::Cyan.on_default();
+/// What heads a table or a part.
+pub(super) const HEADING: Style = Style::new().bold();
+/// What can be passed over.
+pub(super) const FAINT: Style = Style::new().dimmed();
+/// What is well.
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+/// What is worth a look.
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+/// What is wrong.
+pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Where answers and messages go.
+pub(super) struct Output {
+    /// Not locked: the MCP server writes to stdout from threads of its own.
+    stdout: BufWriter<Stdout>,
+    json: bool,
+    colour_out: bool,
+    colour_err: bool,
+    width: Option<usize>,
+    failed: Option<io::Error>,
+    bar: Arc<Bar>,
+}
+
+impl Output {
+    /// Answers as JSON or for people, in colour as asked for.
+    pub(super) fn new(json: bool, colour: ColorChoice) -> Output {
+        let interactive = io::stdout().is_terminal();
+        let coloured = |auto: ColorChoice| match colour {
+            ColorChoice::Auto => auto != ColorChoice::Never,
+            ColorChoice::Never => false,
+            _ => true,
+        };
+        Output {
+            stdout: BufWriter::new(io::stdout()),
+            json,
+            colour_out: coloured(AutoStream::choice(&io::stdout())),
+            colour_err: coloured(AutoStream::choice(&io::stderr())),
+            // Nothing is cut when the output goes elsewhere: what greps it wants all of it.
+            width: interactive.then(|| terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0.into())),
+            failed: None,
+            bar: Arc::new(Bar::new(io::stderr().is_terminal())),
+        }
+    }
+
+    /// Whether answers are JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Makes answers JSON from here on.
+    pub(super) fn set_json(&mut self) {
+        self.json = true;
+    }
+
+    /// How wide a line may be; none when stdout is no terminal, and lines may have any width.
+    pub(super) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// The text cut to what is left of a line of which `used` columns are taken.
+    pub(super) fn fit(&self, text: &str, used: usize) -> String {
+        self.width.map_or_else(|| text.to_owned(), |width| words::cut(text, width.saturating_sub(used)))
+    }
+
+    /// Whether a person sees this as it is written.
+    pub(super) fn is_interactive(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// The bar that shows how far long work has come.
+    pub(super) fn bar(&self) -> &Arc<Bar> {
+        &self.bar
+    }
+
+    /// Whether nobody reads the answer any more.
+    pub(super) fn is_gone(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// An answer: as JSON in one line, or laid out for people.
+    pub(super) fn answer<T: Serialize>(&mut self, view: &T, layout: impl FnOnce(&mut Output, &T)) {
+        if self.json {
+            self.json_line(view);
+        } else {
+            layout(self, view);
+        }
+    }
+
+    /// One line of JSON, on its way before this returns.
+    pub(super) fn json_line(&mut self, view: &impl Serialize) {
+        self.bar.clear();
+        let written = serde_json::to_writer(&mut self.stdout, view)
+            .map_err(io::Error::from)
+            .and_then(|()| self.stdout.write_all(b"\n"))
+            .and_then(|()| self.stdout.flush());
+        self.note_failure(written);
+    }
+
+    /// A line for people.
+    pub(super) fn line(&mut self, text: impl Display) {
+        self.bar.clear();
+        if self.failed.is_some() {
+            return;
+        }
+        let text = text.to_string();
+        let written = if self.colour_out {
+            writeln!(self.stdout, "{text}")
+        } else {
+            writeln!(self.stdout, "{}", strip_str(&text))
+        };
+        self.note_failure(written);
+    }
+
+    /// An empty line.
+    pub(super) fn gap(&mut self) {
+        self.line("");
+    }
+
+    /// Stdout for what is neither JSON of ours nor text of ours. Failures are remembered, and given to the writer too.
+    pub(super) fn raw(&mut self) -> Raw<'_> {
+        Raw(self)
+    }
+
+    /// A line beside the answer, on stderr.
+    pub(super) fn aside(&mut self, text: impl Display) {
+        self.bar.clear();
+        // Who sees both sees them in the order in which they were said.
+        self.flush();
+        let text = text.to_string();
+        let mut stderr = io::stderr().lock();
+        // When stderr fails there is nobody left to tell.
+        let _ = if self.colour_err { writeln!(stderr, "{text}") } else { writeln!(stderr, "{}", strip_str(&text)) };
+    }
+
+    /// What someone should know, though the request was carried out.
+    pub(super) fn warn(&mut self, text: impl Display) {
+        self.aside(format_args!("{} {text}", paint(WARNING, "warning:")));
+    }
+
+    /// What to do next.
+    pub(super) fn hint(&mut self, text: impl Display) {
+        self.aside(format_args!("{} {text}", paint(GOOD, "hint:")));
+    }
+
+    /// Why a request failed: as JSON on stdout, where a script reads, or in words on stderr.
+    pub(super) fn error(&mut self, error: &Error) {
+        if self.json {
+            self.json_line(&error.view());
+            return;
+        }
+        let words = |text: &str| words::clean(&words::flags_for_fields(text)).into_owned();
+        self.aside(format_args!("{} {}", paint(BAD, "error:"), words(&error.message)));
+        for cause in &error.causes {
+            self.aside(format_args!("{} {}", paint(HEADING, "caused by:"), words::clean(cause)));
+        }
+        self.hint(words(&error.hint));
+    }
+
+    /// Sends what was written on its way, so that [`is_gone`](Output::is_gone) knows.
+    pub(super) fn flush(&mut self) {
+        if self.failed.is_none() {
+            let flushed = self.stdout.flush();
+            self.note_failure(flushed);
+        }
+    }
+
+    /// Writes out what is left. Gives what went wrong on the way, unless it was only that nobody wanted to read it all.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.bar.clear();
+        self.flush();
+        match self.failed.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_failure(&mut self, written: io::Result<()>) {
+        if let (Err(error), None) = (written, &self.failed) {
+            self.failed = Some(error);
+        }
+    }
+}
+
+/// Stdout, byte for byte.
+pub(super) struct Raw<'a>(&'a mut Output);
+
+impl Write for Raw<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.stdout.write(bytes);
+        self.remember(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.0.stdout.flush();
+        self.remember(flushed)
+    }
+}
+
+impl Raw<'_> {
+    fn remember<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                let same = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+                self.0.note_failure(Err(same));
+            }
+        })
+    }
+}
+
+/// The text in that style.
+pub(super) fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}

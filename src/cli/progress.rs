@@ -1,0 +1,104 @@
+//! How far long work has come: a bar on stderr that only shows when someone is there to see it and has begun to wait.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::store::Progress;
+
+/// Work that is done before this shows no bar at all.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// The bar of this process.
+pub(super) struct Bar {
+    state: Mutex<State>,
+}
+
+struct State {
+    wanted: bool,
+    since: Option<Instant>,
+    shown: Option<ProgressBar>,
+}
+
+impl Bar {
+    /// A bar, which stays hidden unless it is `wanted`.
+    pub(super) fn new(wanted: bool) -> Bar {
+        Bar { state: Mutex::new(State { wanted, since: None, shown: None }) }
+    }
+
+    /// What long work calls to move this bar.
+    pub(super) fn mover(self: &Arc<Bar>) -> Progress {
+        let bar = Arc::clone(self);
+        Arc::new(move |what, done, total| bar.update(what, done, total))
+    }
+
+    /// Hides it for good, where it would get between other output.
+    pub(super) fn silence(&self) {
+        self.clear();
+        self.state().wanted = false;
+    }
+
+    /// Takes it off the screen, until there is more work.
+    pub(super) fn clear(&self) {
+        let mut state = self.state();
+        state.since = None;
+        if let Some(shown) = state.shown.take() {
+            shown.finish_and_clear();
+        }
+    }
+
+    fn update(&self, what: &str, done: u64, total: u64) {
+        let mut state = self.state();
+        if !state.wanted || state.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
+            return;
+        }
+        let shown = state
+            .shown
+            .get_or_insert_with(|| ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10)));
+        // How much there is may only become known on the way, so the style follows every update.
+        let length = (total > 0).then_some(total);
+        if shown.length() != length || shown.message() != what {
+            shown.set_style(style(length.is_some()));
+            shown.set_message(what.to_owned());
+            match length {
+                Some(length) => shown.set_length(length),
+                None => shown.unset_length(),
+            }
+        }
+        shown.set_position(done);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A bar is no reason to end: whatever another thread left behind can be drawn over.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn style(known: bool) -> ProgressStyle {
+    let template = if known { "{msg} [{bar:30}] {percent}%" } else { "{msg}: {human_pos}" };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_work_shows_nothing() {
+        let bar = Arc::new(Bar::new(true));
+        bar.mover()("checking", 1, 2);
+        assert!(bar.state().shown.is_none());
+        assert!(bar.state().since.is_some());
+        bar.clear();
+        assert!(bar.state().since.is_none(), "the next work gets its own patience");
+    }
+
+    #[test]
+    fn nobody_is_shown_a_bar_who_cannot_see_it() {
+        let bar = Arc::new(Bar::new(false));
+        bar.state().since = Instant::now().checked_sub(PATIENCE * 2);
+        bar.mover()("checking", 1, 2);
+        assert!(bar.state().shown.is_none());
+    }
+}

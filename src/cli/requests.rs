@@ -1,0 +1,304 @@
+//! Requests to record as a stream of JSON objects, one a line or one after the other. Each comes out as soon as its last
+//! byte is there, so that it can be answered before the next one is written; a bad one is named with line and column, and
+//! reading goes on at the next line that begins with a brace.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::str;
+
+use serde::de::IgnoredAny;
+use serde_json::Deserializer;
+
+use crate::tracker::{Error, ErrorKind, RecordRequest};
+
+use super::ending::invalid;
+
+/// The longest request: several large images as base64. What is longer is not worth the memory it takes to refuse it.
+const MAX_BYTES: usize = 512 * 1024 * 1024;
+
+/// The requests of a stream.
+pub(super) struct Requests<R> {
+    source: Source<R>,
+    ended: bool,
+}
+
+impl<R: Read> Requests<R> {
+    /// The requests that can be read from there.
+    pub(super) fn new(source: R) -> Requests<R> {
+        let source = BufReader::with_capacity(1 << 16, source);
+        let place = Place { line: 1, column: 1 };
+        Requests { source: Source { source, taken: Vec::new(), brace_again: false, place }, ended: false }
+    }
+
+    fn request(&mut self) -> io::Result<Option<Result<RecordRequest, Error>>> {
+        let Some(first) = self.source.skip_space()? else { return Ok(None) };
+        let start = self.source.place;
+        self.source.taken.clear();
+        if first != b'{' {
+            self.source.skip_to_request()?;
+            return Ok(Some(Err(no_object(first, start))));
+        }
+        let scanned = Deserializer::from_reader(&mut self.source).into_iter::<IgnoredAny>().next();
+        match scanned {
+            Some(Ok(_)) => Ok(Some(read(&self.source.taken, start))),
+            Some(Err(error)) if error.is_io() && self.source.taken.len() < MAX_BYTES => Err(error.into()),
+            Some(Err(error)) => {
+                let told = unread(&error, &self.source.taken, start);
+                self.source.skip_to_request()?;
+                Ok(Some(Err(told)))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Requests<R> {
+    type Item = Result<RecordRequest, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        self.request().unwrap_or_else(|error| {
+            self.ended = true;
+            let hint = "what was answered is recorded; send the rest again";
+            Some(Err(Error::new(ErrorKind::Internal, "cannot read on", hint).caused_by(error)))
+        })
+    }
+}
+
+/// A place in the stream, counted from 1; columns in bytes.
+#[derive(Clone, Copy)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    /// The place that lies there as seen from here.
+    fn at(self, line: usize, column: usize) -> Place {
+        match line {
+            0 | 1 => Place { line: self.line, column: self.column + column.saturating_sub(1) },
+            _ => Place { line: self.line + line - 1, column: column.max(1) },
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// The stream, read byte by byte, since a byte more may not come before the answer does.
+struct Source<R> {
+    source: BufReader<R>,
+    /// What was read of the request at hand.
+    taken: Vec<u8>,
+    /// Whether the last byte, a brace, was handed out and is to be read again.
+    brace_again: bool,
+    /// Where the next byte lies.
+    place: Place,
+}
+
+impl<R: Read> Source<R> {
+    /// The next byte, which stays where it is; none at the end.
+    fn peek(&mut self) -> io::Result<Option<u8>> {
+        if self.brace_again {
+            return Ok(Some(b'{'));
+        }
+        loop {
+            match self.source.fill_buf() {
+                Ok(bytes) => return Ok(bytes.first().copied()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Goes past the byte that was peeked at.
+    fn pass(&mut self, byte: u8) {
+        if !std::mem::take(&mut self.brace_again) {
+            self.source.consume(1);
+        }
+        if byte == b'\n' {
+            self.place = Place { line: self.place.line + 1, column: 1 };
+        } else {
+            self.place.column += 1;
+        }
+    }
+
+    /// Goes to the first byte of the next request; none at the end.
+    fn skip_space(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            match self.peek()? {
+                // Some programs begin a file with a byte order mark.
+                Some(byte @ (0xef | 0xbb | 0xbf)) if self.place.line == 1 && self.place.column <= 3 => self.pass(byte),
+                Some(byte) if byte.is_ascii_whitespace() => self.pass(byte),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Goes to the next line that begins with a brace, or to the end.
+    fn skip_to_request(&mut self) -> io::Result<()> {
+        // The brace may already have been read, as what should not be there: the request before it lacks its own.
+        if let [.., b'\n', b'{'] = *self.taken {
+            self.brace_again = true;
+            self.place.column = 1;
+            return Ok(());
+        }
+        while let Some(byte) = self.peek()? {
+            if byte == b'{' && self.place.column == 1 {
+                break;
+            }
+            self.pass(byte);
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.taken.len() >= MAX_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let (Some(slot), Some(byte)) = (bytes.first_mut(), self.peek()?) else { return Ok(0) };
+        self.pass(byte);
+        self.taken.push(byte);
+        *slot = byte;
+        Ok(1)
+    }
+}
+
+/// Reads a request that is JSON.
+fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
+    if let Some(error) = not_utf8(bytes, start) {
+        return Err(error);
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        let text = error.to_string();
+        let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+        let place = start.at(error.line(), error.column());
+        let message = |what: &str| format!("{what}, at {place}");
+        match what.split_once(", expected ") {
+            Some((what, wanted)) if what.starts_with("unknown field") => {
+                invalid(message(what), format!("the fields are {}", wanted.trim_start_matches("one of ")))
+            }
+            Some((what, wanted)) => invalid(message(what), format!("give {wanted}")),
+            None => invalid(message(what), SHAPE),
+        }
+    })
+}
+
+const SHAPE: &str = "give JSON objects such as {\"prompt\": \"a cat\", \"seed\": \"42\"}, one a line";
+
+/// What is no JSON.
+fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
+    if error.is_io() {
+        return invalid(
+            format!("the request that begins at {start} is longer than {MAX_BYTES} bytes"),
+            "give images as paths, not as base64",
+        );
+    }
+    if error.is_eof() {
+        return invalid(format!("the input ends within the request that begins at {start}"), SHAPE);
+    }
+    not_utf8(taken, start).unwrap_or_else(|| {
+        let text = error.to_string();
+        let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+        invalid(format!("this is not JSON: {what}, at {}", start.at(error.line(), error.column())), SHAPE)
+    })
+}
+
+/// What does not even begin like a request.
+fn no_object(first: u8, start: Place) -> Error {
+    let hint = match first {
+        b'[' => "leave out the brackets around the objects, and the commas between them",
+        _ => SHAPE,
+    };
+    invalid(format!("a request is a JSON object, and there is none at {start}"), hint)
+}
+
+fn not_utf8(bytes: &[u8], start: Place) -> Option<Error> {
+    let good = str::from_utf8(bytes).err().filter(|error| error.error_len().is_some())?.valid_up_to();
+    let before = bytes.get(..good)?;
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    let message = format!("the input is not UTF-8, at {}", start.at(line, column));
+    Some(invalid(message, "save it as UTF-8, without which the prompt would not be what was typed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prompts(input: &[u8]) -> Vec<String> {
+        Requests::new(input).map(|request| request.map_or_else(|error| error.message, |it| it.prompt)).collect()
+    }
+
+    #[test]
+    fn one_a_line_or_one_after_the_other() {
+        assert_eq!(prompts(b""), [""; 0]);
+        assert_eq!(prompts(b" \n\t\r\n"), [""; 0]);
+        assert_eq!(prompts(b"{\"prompt\":\"a\"}"), ["a"]);
+        assert_eq!(prompts(b"{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\n"), ["a", "b"]);
+        assert_eq!(prompts(b"{\"prompt\":\"}{\"} {\"prompt\":\"b\",\n  \"parameters\": {}\n}\n"), ["}{", "b"]);
+        assert_eq!(prompts(b"\xef\xbb\xbf{\"prompt\":\"a\"}"), ["a"]);
+    }
+
+    #[test]
+    fn a_bad_one_is_named_and_the_next_is_read() {
+        let good = "{\"prompt\":\"good\"}\n";
+        for (bad, message) in [
+            ("nonsense", "a request is a JSON object, and there is none at line 2, column 1"),
+            ("[{\"prompt\":\"a\"}]", "a request is a JSON object, and there is none at line 2, column 1"),
+            ("{\"prompt\":\"a\"", "this is not JSON: expected `,` or `}`, at line 3, column 1"),
+            (
+                "{\"prompt\": \"a",
+                "this is not JSON: control character (\\u0000-\\u001F) found while parsing a string, at line 3, column 1",
+            ),
+            ("{\n  \"prompt\": oops,\n  \"seed\": 3\n}", "this is not JSON: expected value, at line 3, column 13"),
+            ("{\"promt\":\"a\"}", "unknown field `promt`, at line 2, column 8"),
+            ("{\"prompt\":\"a\", \"prompt\":\"b\"}", "duplicate field `prompt`, at line 2, column 23"),
+            ("  {\"seed\":3}", "missing field `prompt`, at line 2, column 12"),
+        ] {
+            assert_eq!(prompts(format!("{good}{bad}\n{good}").as_bytes()), ["good", message, "good"], "{bad}");
+        }
+        let error = Requests::new(&b"{\"promt\":1}"[..]).next().unwrap().unwrap_err();
+        assert!(error.hint.starts_with("the fields are `prompt`, `sessionId`"), "{}", error.hint);
+        let error = Requests::new(&b"{\"prompt\":\"a\",\"seed\":-1}"[..]).next().unwrap().unwrap_err();
+        assert_eq!(error.message, "invalid value: integer `-1`, at line 1, column 23");
+        assert!(error.hint.starts_with("give a seed: a whole number from 0 to 18446744073709551615"), "{}", error.hint);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_by_their_place() {
+        let input = b"{\"prompt\":\"a\xff\"}\n{\"prompt\":\n\"b\xe4 \"}\n{\"prompt\":\"c\"}";
+        let at = |place: &str| format!("the input is not UTF-8, at {place}");
+        assert_eq!(prompts(input), [at("line 1, column 13"), at("line 3, column 3"), "c".to_owned()]);
+    }
+
+    #[test]
+    fn the_end_may_come_too_soon() {
+        assert_eq!(
+            prompts(b"{\"prompt\":\"a\"}\n{\"prompt\": "),
+            ["a", "the input ends within the request that begins at line 2, column 1"]
+        );
+    }
+
+    #[test]
+    fn an_answer_can_be_given_before_the_next_byte_comes() {
+        /// Gives what it has, and then fails whoever asks for more.
+        struct Waiting<'a>(&'a [u8]);
+        impl Read for Waiting<'_> {
+            fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+                if self.0.is_empty() { Err(io::ErrorKind::TimedOut.into()) } else { self.0.read(bytes) }
+            }
+        }
+        let mut requests = Requests::new(Waiting(b"{\"prompt\":\"a\"}"));
+        assert_eq!(requests.next().unwrap().unwrap().prompt, "a");
+        let broken = requests.next().unwrap().unwrap_err();
+        assert_eq!((broken.message.as_str(), broken.causes.len()), ("cannot read on", 1));
+        assert!(requests.next().is_none());
+    }
+}

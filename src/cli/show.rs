@@ -1,0 +1,181 @@
+//! `retake show`: one iteration laid out, or a session with its iterations.
+
+use clap::Args;
+
+use crate::model::{IterationId, OutcomeStatus, SessionId};
+use crate::tracker::{GetRequest, ImageView, IterationView, IterationsRequest, Tracker};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
+use super::{session, words};
+
+/// Show an iteration with all that is known of it, or a session with its iterations
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake show latest                       the last iteration of the session modified last\n  \
+    retake show session-2025-12-11-001       the session with its iterations\n  \
+    retake show session-2025-12-11-001#3     one iteration with its whole recipe")]
+pub(super) struct ShowArgs {
+    /// A session's id, or a reference to an iteration
+    reference: String,
+    /// Show long texts and parameters of an iteration whole
+    #[arg(long)]
+    full: bool,
+    /// Of a session: at most this many iterations, the newest, up to 1000 [default: 200]
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Of a session: where to go on to older iterations, as the page before said
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl ShowArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let is_session = self.reference.parse::<SessionId>().is_ok();
+        if is_session && self.full {
+            return Err(Failure::flags(
+                "--full is for an iteration",
+                format!("name one, such as {}#latest", self.reference),
+            ));
+        }
+        if !is_session && (self.limit.is_some() || self.cursor.is_some()) {
+            return Err(Failure::flags(
+                "--limit and --cursor are for a session's iterations",
+                "give a session's id, or leave them out",
+            ));
+        }
+        context.read(|tracker, output| {
+            if is_session {
+                let ShowArgs { reference: session_id, limit, cursor, .. } = self;
+                let row = tracker.session(&session_id)?;
+                let request = IterationsRequest { session_id, limit, cursor, include_images: false };
+                let list = tracker.iterations(&request)?;
+                output.answer(&list, |output, list| session::layout(&row, list, output));
+            } else {
+                let mut view = tracker.get(&GetRequest { reference: self.reference, include_image: false })?;
+                if self.full {
+                    complete(tracker, &mut view)?;
+                }
+                output.answer(&view, |output, view| layout(view, output));
+            }
+            Ok(Exit::Done)
+        })
+    }
+}
+
+/// Puts back what an answer leaves out to stay small.
+fn complete(tracker: &Tracker, view: &mut IterationView) -> Result<(), Failure> {
+    let (_, state) = tracker.whole(&view.reference.to_string())?;
+    view.recipe.recipe = state.iteration.recipe;
+    view.recipe.parameters_omitted_bytes = None;
+    view.outcome.message = state.iteration.outcome.message;
+    view.annotations.rating = state.annotation.rating;
+    view.annotations.tags = state.annotation.tags;
+    view.annotations.note = state.annotation.note;
+    // Long lists of children and images stay cut, and are still named as such.
+    view.truncated.retain(|field| field.starts_with("children") || field.starts_with("images"));
+    Ok(())
+}
+
+fn layout(view: &IterationView, output: &mut Output) {
+    let recipe = &view.recipe.recipe;
+    let mut head = paint(NAME, view.reference);
+    head += &match view.outcome.status {
+        OutcomeStatus::Succeeded => String::new(),
+        OutcomeStatus::Failed => format!("  {}", paint(BAD, "failed")),
+        OutcomeStatus::Refused => format!("  {}", paint(WARNING, "refused")),
+    };
+    if let Some(rating) = view.annotations.rating {
+        head += &format!("  {}", paint(WARNING, words::stars(rating)));
+    }
+    if view.session.archived() {
+        head += &format!("  {}", paint(FAINT, "(session archived)"));
+    }
+    output.line(head);
+
+    output.gap();
+    text("prompt", Some(&recipe.prompt), output);
+    text("prompt as sent", recipe.prompt_sent.as_deref(), output);
+    text("negative prompt", recipe.negative_prompt.as_deref(), output);
+    text("message", view.outcome.message.as_deref(), output);
+    text("note", view.annotations.note.as_deref(), output);
+    output.gap();
+
+    let line = |name: &str, value: Option<String>, output: &mut Output| {
+        if let Some(value) = value {
+            output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<12}")), words::one_line(&value)));
+        }
+    };
+    let hash = recipe.model_hash.as_ref().map(|hash| format!(" ({hash})")).unwrap_or_default();
+    let model = recipe.model.clone().or_else(|| recipe.model_hash.as_ref().map(|_| "unnamed".to_owned()));
+    line("model", model.map(|model| model + &hash), output);
+    line("seed", recipe.seed.map(|seed| seed.to_string()), output);
+    line("steps", recipe.steps.map(|steps| steps.to_string()), output);
+    line("guidance", recipe.guidance_scale.map(|scale| scale.to_string()), output);
+    line("sampler", recipe.sampler.clone(), output);
+    line("scheduler", recipe.scheduler.clone(), output);
+    line("size", size(recipe.width, recipe.height), output);
+    line("denoise", recipe.denoise.map(|denoise| denoise.to_string()), output);
+    line("loras", list(recipe.loras.iter().map(words::lora)), output);
+    line("provider", recipe.provider.clone(), output);
+    for (name, value) in &recipe.parameters {
+        line("parameter", Some(format!("{name} = {value}")), output);
+    }
+    let omitted =
+        view.recipe.parameters_omitted_bytes.map(|bytes| format!("{} left out; see --full", words::size(bytes)));
+    line("parameters", omitted, output);
+
+    line("took", view.outcome.generation_time_ms.map(words::duration), output);
+    line("cost", view.outcome.cost.as_ref().map(words::cost), output);
+    line("tags", list(view.annotations.tags.iter().cloned()), output);
+    line("from", view.parent.map(|parent| shortened(parent, view.session_id)), output);
+    line("led to", list(view.children.iter().map(|child| shortened(*child, view.session_id))), output);
+    for picture in &view.images {
+        line("image", Some(image(picture)), output);
+    }
+    line("title", view.session.title().map(str::to_owned), output);
+    line("project", view.session.project().map(str::to_owned), output);
+    line("made", Some(words::time(view.timestamp)), output);
+    let by = &view.recorded_by;
+    line("recorded", Some(format!("{} by {} with {}", words::time(view.recorded_at), by.user, by.client)), output);
+    if !view.truncated.is_empty() {
+        output.gap();
+        output.line(paint(FAINT, format_args!("cut short: {}; see --full", view.truncated.join(", "))));
+    }
+}
+
+/// `1024x768`, as `--size` takes it.
+pub(super) fn size(width: Option<u32>, height: Option<u32>) -> Option<String> {
+    let side = |side: Option<u32>| side.map_or_else(|| "?".to_owned(), |side| side.to_string());
+    (width.is_some() || height.is_some()).then(|| format!("{}x{}", side(width), side(height)))
+}
+
+/// `#3` where the session is known already.
+pub(super) fn shortened(id: IterationId, within: SessionId) -> String {
+    if id.session == within { format!("#{}", id.index) } else { id.to_string() }
+}
+
+fn text(name: &str, text: Option<&str>, output: &mut Output) {
+    let Some(text) = text else { return };
+    output.line(paint(HEADING, name));
+    for line in words::clean(text).lines() {
+        output.line(format_args!("  {line}"));
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> Option<String> {
+    Some(items.collect::<Vec<_>>().join(", ")).filter(|items| !items.is_empty())
+}
+
+fn image(image: &ImageView) -> String {
+    let mut about = vec![image.mime_type.clone()];
+    about.extend(size(image.width, image.height));
+    about.push(words::size(image.bytes));
+    about.extend(image.missing.then(|| "MISSING".to_owned()));
+    let name = image.name.clone().unwrap_or_default();
+    format!("{name} ({}) {}", about.join(", "), image.hash)
+}

@@ -1,0 +1,121 @@
+//! `retake verify` and `retake repair`.
+
+use serde::Serialize;
+
+use crate::store::Recovery;
+use crate::tracker::{RepairView, Stay, VerifyView};
+
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{BAD, GOOD, HEADING, NAME, Output, paint};
+use super::words;
+
+/// Checks every byte of the workspace.
+pub(super) fn verify(context: &mut Context) -> Result<Exit, Failure> {
+    context.read(|tracker, output| {
+        let view = tracker.verify()?;
+        output.answer(&view, |output, view| findings(view, output));
+        if view.whole {
+            return Ok(Exit::Done);
+        }
+        if !output.is_json() {
+            output.hint(
+                "`retake repair` rebuilds events and texts, and says what is lost; an image comes back when an export \
+                 that holds it is imported",
+            );
+        }
+        Ok(Exit::Damaged)
+    })
+}
+
+/// Rebuilds what is damaged, and shows the reports nobody has read yet.
+pub(super) fn repair(context: &mut Context) -> Result<Exit, Failure> {
+    // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
+    let tracker = context.open(Stay::Short)?;
+    let output = &mut context.output;
+    let repaired = tracker.repair();
+    output.bar().clear();
+    let repair = repaired?;
+    let reports = tracker.status()?.unread_recoveries;
+    let answer = Repaired { repair, reports };
+    output.answer(&answer, |output, answer| {
+        if answer.reports.is_empty() {
+            let words =
+                if answer.repair.repaired { "repaired" } else { "nothing to repair: every event is in both copies" };
+            output.line(paint(GOOD, words));
+        }
+        for (number, recovery) in answer.reports.iter().enumerate() {
+            if number > 0 {
+                output.gap();
+            }
+            report(recovery, output);
+        }
+    });
+    // What could not be shown has not been read.
+    output.flush();
+    if !output.is_gone() {
+        tracker.mark_recoveries_read()?;
+    }
+    context.close(tracker);
+    Ok(Exit::Done)
+}
+
+/// What a repair did, and every report that this answer marks as read.
+#[derive(Serialize)]
+struct Repaired {
+    #[serde(flatten)]
+    repair: RepairView,
+    reports: Vec<Recovery>,
+}
+
+/// What one recovery found and did.
+pub(super) fn report(recovery: &Recovery, output: &mut Output) {
+    output.line(format_args!("{}  {}", paint(NAME, &recovery.name), words::time(recovery.at)));
+    for cause in &recovery.causes {
+        output.line(format_args!("  found: {}", words::one_line(cause)));
+    }
+    if recovery.restored_to_journal > 0 {
+        output.line(format_args!("  put back: {}", words::count(recovery.restored_to_journal, "event")));
+    }
+    match recovery.lost_events {
+        0 => output.line(format_args!("  {}", paint(GOOD, "lost: nothing"))),
+        lost => output.line(format_args!("  {}", paint(BAD, format_args!("lost: {}", words::count(lost, "event"))))),
+    }
+    for loss in &recovery.losses {
+        let whose = loss.session.map_or_else(|| "an unknown session".to_owned(), |id| id.to_string());
+        let mut line = format!("    of {whose}: events {}", words::numbers(&loss.seqs));
+        if !loss.iterations.is_empty() {
+            line += &format!(", iterations {}", words::numbers(&loss.iterations));
+        }
+        if let Some(after) = loss.after {
+            line += &format!(", after {}", words::time(after));
+        }
+        if let Some(before) = loss.before {
+            line += &format!(", before {}", words::time(before));
+        }
+        output.line(line);
+    }
+    for path in &recovery.quarantined {
+        output.line(format_args!("  set aside: {}", words::one_line(path)));
+    }
+}
+
+fn findings(view: &VerifyView, output: &mut Output) {
+    let checked = format!(
+        "{}, {}, {}, {} of journal",
+        words::count(view.sessions, "session"),
+        words::count(view.events, "event"),
+        words::count(view.images, "image"),
+        words::size(view.journal_bytes)
+    );
+    if view.whole {
+        output.line(format_args!("{} {checked}", paint(GOOD, "everything checks out:")));
+        return;
+    }
+    for problem in &view.problems {
+        output.line(words::one_line(problem));
+    }
+    output.gap();
+    let problems = words::count(view.problems.len() as u64, "problem");
+    output.line(format_args!("{} {checked} checked", paint(HEADING, format_args!("{problems} found:"))));
+}

@@ -1,0 +1,220 @@
+//! How values read: times, sizes, counts, ratings, and texts that came from anywhere.
+
+use std::borrow::Cow;
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::model::{Cost, Lora, Timestamp};
+
+/// `2025-12-11 14:45:22 UTC`.
+pub(super) fn time(at: Timestamp) -> String {
+    let text = at.to_string();
+    let seconds = text.get(..19).unwrap_or(&text);
+    format!("{} UTC", seconds.replacen('T', " ", 1))
+}
+
+/// `2025-12-11 14:45`, where the heading says that it is UTC.
+pub(super) fn minute(at: Timestamp) -> String {
+    let text = at.to_string();
+    text.get(..16).unwrap_or(&text).replacen('T', " ", 1)
+}
+
+/// `3 hours ago`.
+pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
+    const UNITS: [(u64, &str); 6] = [
+        (365 * 24 * 60 * 60, "year"),
+        (30 * 24 * 60 * 60, "month"),
+        (24 * 60 * 60, "day"),
+        (60 * 60, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    let seconds = now.millis().abs_diff(at.millis()) / 1000;
+    let Some((unit, name)) = UNITS.iter().find(|(unit, _)| seconds >= *unit) else {
+        return "just now".to_owned();
+    };
+    let span = count(seconds / unit, name);
+    if at > now { format!("in {span}") } else { format!("{span} ago") }
+}
+
+/// `1 session`, `2 sessions`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `3, 4, 7`; a long list ends with how many more there are.
+pub(super) fn numbers(numbers: &[u32]) -> String {
+    const SHOWN: usize = 20;
+    let text = numbers.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match numbers.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text} and {more} more"),
+    }
+}
+
+/// `★★★★☆`.
+pub(super) fn stars(rating: u8) -> String {
+    (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
+}
+
+/// `12.3 kB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `850 ms`, `12.4 s`, `3 min 20 s`.
+pub(super) fn duration(millis: u64) -> String {
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+    }
+}
+
+/// `0.04 USD`.
+pub(super) fn cost(cost: &Cost) -> String {
+    format!("{} {}", cost.amount, one_line(&cost.currency))
+}
+
+/// `detail:0.8`, as `--lora` takes it.
+pub(super) fn lora(lora: &Lora) -> String {
+    format!("{}:{}", one_line(&lora.name), lora.weight)
+}
+
+/// The text without anything that would do something to a terminal: what was imported may hold any character.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    // A line break of another system is still one.
+    let text = text.replace("\r\n", "\n");
+    Cow::Owned(text.chars().map(|c| if harmless(c) { c } else { shown(c) }).collect())
+}
+
+/// The text on one line, cleaned, with single spaces.
+pub(super) fn one_line(text: &str) -> String {
+    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The text cut to that many columns, with an ellipsis where it was cut.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut left = width.saturating_sub(1);
+    let mut short: String = text
+        .chars()
+        .take_while(|c| {
+            let columns = c.width().unwrap_or(0);
+            let fits = columns <= left;
+            left = left.saturating_sub(columns);
+            fits
+        })
+        .collect();
+    if width > 0 {
+        short.push('…');
+    }
+    short
+}
+
+/// What is said in the words of the contract's JSON, in those of the flags.
+pub(super) fn flags_for_fields(text: &str) -> String {
+    const FLAGS: [(&str, &str); 12] = [
+        ("expectedIterationCount", "--expect"),
+        ("generationTimeMs", "--generation-time-ms"),
+        ("idempotencyKey", "--key"),
+        ("negativePrompt", "--negative-prompt"),
+        ("guidanceScale", "--guidance-scale"),
+        ("promptSent", "--prompt-sent"),
+        ("modelHash", "--model-hash"),
+        ("`nextCursor`", "the cursor"),
+        ("createdAt", "--created-at"),
+        ("sessionId", "--session"),
+        ("with parent ", "with --parent "),
+        ("list the sessions", "run `retake list`"),
+    ];
+    FLAGS.iter().fold(text.to_owned(), |text, (field, flag)| text.replace(field, flag))
+}
+
+/// Whether the character turns the direction of what follows, so that it reads as something else.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A picture of a control character.
+fn shown(c: char) -> char {
+    match u32::from(c) {
+        code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
+        0x7f => '\u{2421}',
+        _ => '\u{fffd}',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn times_are_utc_whoever_looks() {
+        let then = at("2025-12-11T14:45:22.456Z");
+        assert_eq!(time(then), "2025-12-11 14:45:22 UTC");
+        assert_eq!(minute(then), "2025-12-11 14:45");
+        for (now, words) in [
+            ("2025-12-11T14:45:22.999Z", "just now"),
+            ("2025-12-11T14:45:23.999Z", "1 second ago"),
+            ("2025-12-11T17:50:00Z", "3 hours ago"),
+            ("2025-12-13T14:45:22Z", "1 day ago"),
+            ("2027-12-13T14:45:22Z", "2 years ago"),
+            ("2025-12-11T14:35:22Z", "in 10 minutes"),
+        ] {
+            assert_eq!(ago(then, at(now)), words, "{now}");
+        }
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!((count(0, "event"), count(1, "event")), ("0 events".to_owned(), "1 event".to_owned()));
+        assert_eq!(
+            ["0 B", "999 B", "1.0 kB", "12.3 MB"],
+            [size(0), size(999), size(1000), size(12_345_678)].map(|s| s)
+        );
+        assert_eq!([duration(850), duration(12_480), duration(200_000)], ["850 ms", "12.4 s", "3 min 20 s"]);
+        let many: Vec<u32> = (0..30).collect();
+        assert_eq!(numbers(&[3, 4]), "3, 4");
+        assert!(numbers(&many).ends_with("18, 19 and 10 more"));
+        assert_eq!((stars(4), stars(0)), ("★★★★☆".to_owned(), "☆☆☆☆☆".to_owned()));
+        assert_eq!(cost(&Cost { amount: 0.04, currency: "USD".to_owned() }), "0.04 USD");
+    }
+
+    #[test]
+    fn nothing_recorded_reaches_the_terminal_as_a_command() {
+        assert_eq!(clean("two\nlines\tand зима 猫"), "two\nlines\tand зима 猫");
+        assert_eq!(clean("\u{1b}[31mred\u{7}\u{9b}2J\u{7f}"), "␛[31mred␇\u{fffd}2J␡");
+        assert_eq!(clean("a\r\nb\rc"), "a\nb␍c");
+        assert_eq!(clean("abc\u{202e}fdp.exe"), "abc\u{fffd}fdp.exe");
+        assert_eq!(one_line("  two\n\t lines "), "two lines");
+    }
+
+    #[test]
+    fn cuts_by_columns() {
+        assert_eq!(cut("a cat", 5), "a cat");
+        assert_eq!(cut("a cats", 5), "a ca…");
+        assert_eq!(cut("猫猫猫", 4), "猫…");
+        assert_eq!((cut("abc", 1), cut("abc", 0)), ("…".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn the_command_line_speaks_of_flags() {
+        assert_eq!(flags_for_fields("record without sessionId"), "record without --session");
+    }
+}

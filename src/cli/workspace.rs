@@ -1,0 +1,117 @@
+//! Which workspace a command is about: `--workspace`, else `RETAKE_WORKSPACE`, else the nearest `.retake/` above the
+//! current directory, else the platform's data directory.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use directories::ProjectDirs;
+use serde::Serialize;
+
+use crate::tracker::{Error, ErrorKind};
+
+/// The variable that names a workspace.
+const VARIABLE: &str = "RETAKE_WORKSPACE";
+/// The directory that makes the one it lies in a place with a workspace of its own.
+const LOCAL: &str = ".retake";
+
+/// A workspace and how it was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Its directory, which need not be there yet.
+    pub(super) dir: PathBuf,
+    /// By what.
+    pub(super) by: By,
+}
+
+/// What chose a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum By {
+    /// `--workspace`.
+    Flag,
+    /// `RETAKE_WORKSPACE`.
+    Environment,
+    /// A `.retake/` in the current directory or above it.
+    Directory,
+    /// Nothing was said: the platform's data directory.
+    Default,
+}
+
+impl By {
+    /// In words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            By::Flag => "--workspace",
+            By::Environment => "RETAKE_WORKSPACE",
+            By::Directory => "the nearest .retake/ at or above the current directory",
+            By::Default => "nothing else was said: the platform's data directory",
+        }
+    }
+}
+
+/// The workspace to use.
+pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
+    let here = env::current_dir().ok();
+    let chosen = pick(flag, env::var_os(VARIABLE), here.as_deref(), || {
+        Some(ProjectDirs::from("", "", "retake")?.data_dir().to_owned())
+    });
+    chosen.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            "there is no place for a workspace: the system names no data directory for this user",
+            format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
+        )
+    })
+}
+
+fn pick(
+    flag: Option<PathBuf>,
+    variable: Option<OsString>,
+    here: Option<&Path>,
+    default: impl FnOnce() -> Option<PathBuf>,
+) -> Option<Chosen> {
+    // Another process may be asked to work on it, and its current directory is another one.
+    let absolute = |dir: PathBuf| here.map_or_else(|| dir.clone(), |here| here.join(&dir));
+    if let Some(dir) = flag {
+        return Some(Chosen { dir: absolute(dir), by: By::Flag });
+    }
+    if let Some(dir) = variable.filter(|dir| !dir.is_empty()) {
+        return Some(Chosen { dir: absolute(dir.into()), by: By::Environment });
+    }
+    let local = here.and_then(|here| here.ancestors().map(|dir| dir.join(LOCAL)).find(|dir| dir.is_dir()));
+    if let Some(dir) = local {
+        return Some(Chosen { dir, by: By::Directory });
+    }
+    default().map(|dir| Chosen { dir, by: By::Default })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_closest_wins() {
+        let root = tempfile::tempdir().unwrap();
+        let below = root.path().join("project/pictures");
+        std::fs::create_dir_all(&below).unwrap();
+        let default = || Some(PathBuf::from("/data/retake"));
+        let picked = |flag: Option<&str>, variable: Option<&str>| {
+            let chosen = pick(flag.map(Into::into), variable.map(Into::into), Some(&below), default).unwrap();
+            (chosen.dir, chosen.by)
+        };
+        assert_eq!(picked(None, None), ("/data/retake".into(), By::Default));
+
+        std::fs::create_dir(root.path().join(".retake")).unwrap();
+        assert_eq!(picked(None, None), (root.path().join(".retake"), By::Directory));
+        std::fs::write(below.join(".retake"), "a file is no workspace").unwrap();
+        assert_eq!(picked(None, None), (root.path().join(".retake"), By::Directory));
+        std::fs::create_dir(root.path().join("project/.retake")).unwrap();
+        assert_eq!(picked(None, None), (root.path().join("project/.retake"), By::Directory));
+
+        assert_eq!(picked(None, Some("")), (root.path().join("project/.retake"), By::Directory));
+        assert_eq!(picked(None, Some("elsewhere")), (below.join("elsewhere"), By::Environment));
+        assert_eq!(picked(Some("/here"), Some("elsewhere")), ("/here".into(), By::Flag));
+        assert_eq!(pick(None, None, None, || None), None);
+    }
+}

@@ -1,0 +1,82 @@
+//! A damaged workspace: who reads is told and ends with status 3 when something is gone, who writes is warned, and
+//! `repair` shows the reports once.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::{FIRST, PIXEL, TestWorkspace, Transcript};
+
+fn workspace() -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    workspace.file("cat.png", PIXEL);
+    workspace.record(0, &["a cat", "--image", "cat.png"]);
+    workspace.record(1, &["the lost cat", "--session", FIRST]);
+    workspace.record(2, &["a cat at night", "--session", FIRST]);
+    workspace
+}
+
+fn journal(workspace: &TestWorkspace) -> PathBuf {
+    workspace.workspace().join("journal/00000001.log")
+}
+
+#[test]
+fn a_loss_is_told_until_its_report_is_read() {
+    let workspace = workspace();
+    // In neither copy any more: the database is gone, and the journal's copy of one event has another prompt.
+    let mut bytes = fs::read(journal(&workspace)).unwrap();
+    let at = bytes.windows(12).position(|window| window == b"the lost cat").unwrap();
+    bytes[at..at + 12].copy_from_slice(b"THE LOST CAT");
+    fs::write(journal(&workspace), bytes).unwrap();
+    fs::remove_dir_all(workspace.workspace().join("db")).unwrap();
+
+    let mut told = Transcript::new(&workspace);
+    told.run(&["list"])
+        .run(&["show", FIRST])
+        .run(&["show", &format!("{FIRST}#1")])
+        .run(&["annotate", &format!("{FIRST}#2"), "--rating", "3"])
+        .run(&["verify"])
+        .run(&["export", "--output", "out.jsonl"])
+        .run(&["doctor"])
+        .run(&["repair"])
+        .run(&["list"])
+        .run(&["verify"])
+        .run(&["audit", FIRST])
+        .run(&["repair"])
+        .check("loss");
+}
+
+#[test]
+fn damage_that_cost_nothing_is_only_mentioned() {
+    let workspace = workspace();
+    fs::remove_file(journal(&workspace)).unwrap();
+    let mut told = Transcript::new(&workspace);
+    told.run(&["show", FIRST]).run(&["repair"]).run(&["show", "latest"]).check("no_loss");
+}
+
+#[test]
+fn an_image_that_is_gone_is_named_and_comes_back_with_an_import() {
+    let workspace = workspace();
+    let exported = workspace.run(&["export"]).output.stdout;
+    for dir in fs::read_dir(workspace.workspace().join("images")).unwrap() {
+        fs::remove_dir_all(dir.unwrap().path()).unwrap();
+    }
+    let mut told = Transcript::new(&workspace);
+    told.run(&["verify"])
+        .run(&["audit", FIRST])
+        .run(&["export", "--output", "out.jsonl"])
+        .run(&["show", &format!("{FIRST}#0")])
+        .run_with(&["import", "-"], &exported)
+        .run(&["verify"])
+        .check("image_gone");
+}
+
+#[test]
+fn an_import_goes_on_past_what_is_bad() {
+    let workspace = workspace();
+    let exported = workspace.run(&["export"]).stdout();
+    let mut lines: Vec<&str> = exported.lines().collect();
+    lines.insert(1, "nonsense");
+    let here = TestWorkspace::new();
+    let mut told = Transcript::new(&here);
+    told.run_with(&["import", "-"], lines.join("\n").as_bytes()).run(&["list"]).check("import_with_problems");
+}

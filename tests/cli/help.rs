@@ -1,0 +1,63 @@
+//! The help of every verb, read as a new user reads it.
+
+use crate::support::TestWorkspace;
+
+const VERBS: [&str; 14] = [
+    "list",
+    "show",
+    "record",
+    "annotate",
+    "archive",
+    "restore",
+    "audit",
+    "export",
+    "import",
+    "verify",
+    "repair",
+    "doctor",
+    "mcp",
+    "completions",
+];
+
+#[test]
+fn every_verb_explains_itself() {
+    let workspace = TestWorkspace::new();
+    let help = |args: &[&str]| {
+        let ran = workspace.run(args);
+        assert_eq!((ran.status(), ran.stderr().as_str()), (0, ""), "{ran}");
+        ran.stdout().lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+    };
+    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!("help", help(&["--help"]));
+        for verb in VERBS {
+            insta::assert_snapshot!(format!("help_{verb}"), help(&[verb, "--help"]));
+        }
+    });
+}
+
+#[test]
+fn the_list_of_verbs_here_is_whole() {
+    let help = TestWorkspace::new().run(&["-h"]).stdout();
+    let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let named: Vec<&str> =
+        named.filter_map(|line| line.split_whitespace().next()).filter(|verb| *verb != "help").collect();
+    assert_eq!(named, VERBS);
+}
+
+#[test]
+fn the_version_is_told() {
+    let ran = TestWorkspace::new().run(&["--version"]);
+    assert_eq!((ran.status(), ran.stdout()), (0, format!("retake {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    let workspace = TestWorkspace::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let ran = workspace.run(&["completions", shell]);
+        assert_eq!((ran.status(), ran.stderr().as_str()), (0, ""), "{shell}");
+        assert!(ran.stdout().contains("annotate") && ran.stdout().contains("workspace"), "{shell}");
+    }
+    assert_eq!(workspace.json(&["completions", "fish"])["shell"], "fish");
+}

@@ -1,0 +1,191 @@
+//! A directory to work in and the real binary, with nothing of the environment that the tests themselves run in.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A smallest PNG: one pixel.
+pub(crate) const PIXEL: &[u8] = &[
+    0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0, 1, 8,
+    0, 0, 0, 0, 0x3a, 0x7e, 0x9b, 0x55, 0, 0, 0, 0x0a, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0x60, 0, 0, 0, 2, 0,
+    1, 0x48, 0xaf, 0xa4, 0x71, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
+];
+
+/// The first session that [`TestWorkspace::record`] starts.
+pub(crate) const FIRST: &str = "session-2024-12-11-001";
+
+/// A fresh directory with a workspace in it, `.retake/`, that is the current directory of every command.
+pub(crate) struct TestWorkspace {
+    root: tempfile::TempDir,
+}
+
+impl TestWorkspace {
+    pub(crate) fn new() -> TestWorkspace {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("work/.retake")).unwrap();
+        TestWorkspace { root }
+    }
+
+    /// The current directory of the commands.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// The directory that holds everything, the home directory included.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The workspace's own directory.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.dir().join(".retake")
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The binary, ready to run here.
+    pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
+        command
+            .args(args)
+            .current_dir(self.dir())
+            .env_clear()
+            .env("HOME", self.root.path().join("home"))
+            .env("USER", "ada")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[impl AsRef<OsStr>]) -> Ran {
+        self.run_with(args, b"")
+    }
+
+    /// Runs with that on stdin.
+    pub(crate) fn run_with(&self, args: &[impl AsRef<OsStr>], input: &[u8]) -> Ran {
+        let mut child =
+            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        // From a thread, so that neither side waits for the other. Who does not read its input may end before.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        let args = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
+        Ran { args, output, root: self.root.path().to_owned() }
+    }
+
+    /// Runs what must go well, and gives its JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json"]].concat());
+        assert_eq!(ran.status(), 0, "{ran}");
+        serde_json::from_slice(&ran.output.stdout).unwrap()
+    }
+
+    /// Records an iteration made in the morning of 2024-12-11, and gives its reference.
+    pub(crate) fn record(&self, minute: u32, args: &[&str]) -> String {
+        let made = format!("2024-12-11T10:{minute:02}:00Z");
+        let recorded = self.json(&[&["record", "--created-at", &made], args].concat());
+        recorded["reference"].as_str().unwrap().to_owned()
+    }
+
+    /// All that can be listed, without when it was asked.
+    pub(crate) fn listed(&self) -> Value {
+        let mut list = self.json(&["list"]);
+        list.as_object_mut().unwrap().remove("timestamp").unwrap();
+        list
+    }
+}
+
+/// A command and how it ended.
+pub(crate) struct Ran {
+    args: Vec<String>,
+    pub(crate) output: Output,
+    root: PathBuf,
+}
+
+impl Ran {
+    pub(crate) fn status(&self) -> i32 {
+        self.output.status.code().unwrap_or(-1)
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |arg: &String| match arg.chars().all(|c| c.is_ascii_alphanumeric() || "-_#./:=@".contains(c)) {
+            true if !arg.is_empty() => arg.clone(),
+            _ => format!("{arg:?}"),
+        };
+        writeln!(f, "$ retake {}", self.args.iter().map(shown).collect::<Vec<_>>().join(" "))?;
+        let root = self.root.to_string_lossy();
+        let mut part = |text: String, mark: &str| {
+            text.replace(&*root, "[root]").lines().try_for_each(|line| writeln!(f, "{mark}{line}"))
+        };
+        part(self.stdout(), "")?;
+        part(self.stderr(), "stderr: ")?;
+        match self.status() {
+            0 => Ok(()),
+            status => writeln!(f, "[exit status {status}]"),
+        }
+    }
+}
+
+/// Commands one after the other with what they said, to be compared as a whole.
+pub(crate) struct Transcript<'a> {
+    workspace: &'a TestWorkspace,
+    text: String,
+}
+
+impl<'a> Transcript<'a> {
+    pub(crate) fn new(workspace: &'a TestWorkspace) -> Transcript<'a> {
+        Transcript { workspace, text: String::new() }
+    }
+
+    pub(crate) fn run(&mut self, args: &[&str]) -> &mut Self {
+        self.run_with(args, b"")
+    }
+
+    pub(crate) fn run_with(&mut self, args: &[&str], input: &[u8]) -> &mut Self {
+        let ran = self.workspace.run_with(args, input);
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        write!(self.text, "{ran}").unwrap();
+        self
+    }
+
+    /// Compares with the snapshot of that name. What differs from run to run is replaced: the times of today, the hashes
+    /// that depend on them, sizes on disk.
+    pub(crate) fn check(&self, name: &str) {
+        let filters = [
+            (r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{3}Z)?)?( UTC)?", "[now]"),
+            (r"20\d{6}T\d{9}Z", "[name]"),
+            (r"\b[0-9a-f]{64}\b", "[hash]"),
+            (r"\b\d+(\.\d)? [kM]?B\b", "[size]"),
+            (r"(retake|retake-cli) \d+\.\d+\.\d+", "$1 [version]"),
+            (r#""version":"\d+\.\d+\.\d+""#, r#""version":"[version]""#),
+            (r#""(journal|journalBytes|database|quarantine)":\d+"#, r#""$1":[bytes]"#),
+            (r"--cursor [\w-]{10,}", "--cursor [cursor]"),
+            (r"caused by: .* \(os error \d+\)", "caused by: [os error]"),
+        ];
+        insta::with_settings!({ filters => filters, omit_expression => true, prepend_module_to_snapshot => false }, {
+            insta::assert_snapshot!(name, self.text);
+        });
+    }
+}
