@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn every_kind_of_failure_has_the_contracts_shape() {
+        for (kind, name) in [
+            (ErrorKind::NotFound, "notFound"),
+            (ErrorKind::Invalid, "invalid"),
+            (ErrorKind::Conflict, "conflict"),
+            (ErrorKind::Archived, "archived"),
+            (ErrorKind::Busy, "busy"),
+            (ErrorKind::Damaged, "damaged"),
+            (ErrorKind::Internal, "internal"),
+        ] {
+            let result = failed(&Error::new(kind, "what", "do").caused_by("for the log only"));
+            let text = &result.content.first().unwrap().as_text().unwrap().text;
+            assert_eq!(*text, format!(r#"{{"error":{{"kind":"{name}","message":"what","hint":"do"}}}}"#));
+            assert_eq!(result.structured_content.unwrap().to_string(), *text);
+            assert_eq!(result.is_error, Some(true));
+        }
+    }
+
+    #[test]
     fn a_failure_quotes_little() {
         let (message, _) = refusal::<ListRequest>(json!({ "猫".repeat(100_000): 1 }));
         let result = failed(&Error::new(ErrorKind::Invalid, message, "x".repeat(100_000)));

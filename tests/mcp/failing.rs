@@ -51,6 +51,19 @@ async fn each_kind_with_a_way_on() {
 }
 
 #[tokio::test]
+async fn a_disk_that_fails_is_told_and_nothing_is_recorded() {
+    let workspace = Workspace::new();
+    let mut client = workspace.client(Era::Stateless).await;
+    client.record("2025-12-11T10:00:00Z", json!({})).await;
+    let images = workspace.dir.path().join("ws/images");
+    std::fs::remove_dir_all(&images).ok();
+    std::fs::write(&images, "in the way").unwrap();
+    let error = client.fail("record-iteration", json!({ "prompt": "a", "images": [{ "data": "AAAA" }] })).await;
+    assert_eq!(error["kind"], "internal", "{error}");
+    assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
+}
+
+#[tokio::test]
 async fn a_wrong_argument_is_named() {
     for era in Era::BOTH {
         let workspace = Workspace::new();

@@ -77,6 +77,33 @@ async fn what_was_acknowledged_survives_a_kill() {
     end(child, client).await;
 }
 
+/// Every client starts a server of its own.
+#[tokio::test]
+async fn two_servers_share_a_workspace_and_either_may_go() {
+    for kill_first in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut first, mut one) = start(dir.path(), Era::Initialize).await;
+        let (mut second, mut other) = start(dir.path(), Era::Stateless).await;
+        for index in 0..5 {
+            one.record("2025-12-11T10:00:00Z", json!({})).await;
+            let id = format!("session-2025-12-11-{:03}", index + 1);
+            let reference = other.record("2025-12-11T11:00:00Z", json!({ "sessionId": id })).await;
+            assert_eq!(reference, format!("{id}#1"));
+        }
+        let (child, mut left) = if kill_first {
+            first.kill().await.unwrap();
+            (second, other)
+        } else {
+            second.kill().await.unwrap();
+            (first, one)
+        };
+        assert_eq!(left.get("list-sessions", json!({})).await["totalSessions"], 5);
+        let reference = left.record("2025-12-11T12:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        assert_eq!(reference, "session-2025-12-11-001#2");
+        end(child, left).await;
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_says_nothing_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
