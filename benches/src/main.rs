@@ -1,1 +1,3 @@
+//! Retake beside its peers.
+
 fn main() {}
