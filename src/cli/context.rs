@@ -5,7 +5,7 @@ use std::env;
 use std::path::PathBuf;
 
 use crate::model::Actor;
-use crate::tracker::{Error, ListRequest, Options, RecoveryNotice, Tracker};
+use crate::tracker::{Error, ListRequest, Options, RecoveryNotice, Stay, Tracker};
 
 use super::ending::{Exit, Failure};
 use super::output::Output;
@@ -39,8 +39,8 @@ impl Context {
     }
 
     /// Opens the workspace; recovering it may take a while, which the bar shows.
-    pub(super) fn open(&mut self) -> Result<Tracker, Error> {
-        let options = Options { progress: Some(self.output.bar().mover()), ..Options::default() };
+    pub(super) fn open(&mut self, stay: Stay) -> Result<Tracker, Error> {
+        let options = Options { progress: Some(self.output.bar().mover()), stay, ..Options::default() };
         let opened = Tracker::open(&self.workspace()?.dir, options);
         self.output.bar().clear();
         opened
@@ -70,7 +70,7 @@ impl Context {
         &mut self,
         job: impl FnOnce(&Tracker, &mut Output) -> T,
     ) -> Result<(T, Option<RecoveryNotice>), Error> {
-        let tracker = self.open()?;
+        let tracker = self.open(Stay::Short)?;
         let done = job(&tracker, &mut self.output);
         self.output.bar().clear();
         let notice = unread(&tracker);

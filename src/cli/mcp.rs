@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::tracker::{Error, ErrorKind, Tracker};
+use crate::tracker::{Error, ErrorKind, Stay, Tracker};
 
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
@@ -11,7 +11,7 @@ use super::ending::{Exit, Failure};
 pub(super) fn mcp(context: &mut Context) -> Result<Exit, Failure> {
     // Stderr goes to a client's log, where a bar is noise.
     context.output.bar().silence();
-    let tracker = Arc::new(context.open()?);
+    let tracker = Arc::new(context.open(Stay::Long)?);
     let served = serve(Arc::clone(&tracker), context::user());
     if let Some(tracker) = Arc::into_inner(tracker) {
         context.close(tracker);

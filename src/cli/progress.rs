@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::store::Progress;
+use crate::tracker::Progress;
 
 /// Work that is done before this shows no bar at all.
 const PATIENCE: Duration = Duration::from_millis(300);

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::store::Recovery;
-use crate::tracker::{RepairView, VerifyView};
+use crate::tracker::{Recovery, RepairView, Stay, VerifyView};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};
@@ -31,7 +30,7 @@ pub(super) fn verify(context: &mut Context) -> Result<Exit, Failure> {
 /// Rebuilds what is damaged, and shows the reports nobody has read yet.
 pub(super) fn repair(context: &mut Context) -> Result<Exit, Failure> {
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
-    let tracker = context.open()?;
+    let tracker = context.open(Stay::Short)?;
     let output = &mut context.output;
     let repaired = tracker.repair();
     output.bar().clear();
