@@ -26,7 +26,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     }
     context.read(|tracker, output| {
         let status = tracker.status()?;
-        // An owner that is this very process is none: it came to look, and goes again.
+        // While nobody else has it, it is this command that does, for as long as it runs.
         let owner = Some(tracker.owner()?).filter(|owner| owner.pid != std::process::id());
         let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
         output.answer(&health, |output, health| layout(health, output));
@@ -40,7 +40,8 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
 struct Health {
     version: &'static str,
     chosen_by: By,
-    /// The process that has the workspace open, if one does.
+    /// The other process that has the workspace open.
+    #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,
     #[serde(flatten)]
     status: StatusView,
@@ -51,13 +52,7 @@ fn layout(health: &Health, output: &mut Output) {
     let format =
         status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
     line("format", format, output);
-    match &health.owner {
-        Some(OwnerInfo { pid, version, since, clients, .. }) => {
-            let clients = words::count(u64::from(*clients), "connection");
-            line("owner", format_args!("process {pid} (retake {version}) since {since}, {clients}"), output);
-        }
-        None => line("owner", "nobody: no other process has it open", output),
-    }
+    line("owner", owner(health.owner.as_ref()), output);
     let archived = if status.archived > 0 { format!(" ({} archived)", status.archived) } else { String::new() };
     line("sessions", format_args!("{}{archived}", status.sessions), output);
     line("events", status.events, output);
@@ -74,6 +69,18 @@ fn layout(health: &Health, output: &mut Output) {
     let unread = status.unread_recoveries.len();
     let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
     line("recoveries", format_args!("{}{unread}", status.recoveries), output);
+}
+
+fn owner(owner: Option<&OwnerInfo>) -> String {
+    let Some(OwnerInfo { pid, version, since, clients, .. }) = owner else {
+        return "nobody: no other process has it open".to_owned();
+    };
+    // This command is one of its clients.
+    let others = match clients.saturating_sub(1) {
+        0 => String::new(),
+        others => format!(", and {} connected to it", words::count(others.into(), "other client")),
+    };
+    format!("process {pid}, retake {}, since {}{others}", words::one_line(version), words::time(*since))
 }
 
 fn line(name: &str, value: impl Display, output: &mut Output) {

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::store::Recovery;
-use crate::tracker::{RepairView, Stay, VerifyView};
+use crate::tracker::{Recovery, RepairView, Stay, VerifyView};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};

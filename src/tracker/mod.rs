@@ -44,7 +44,7 @@ pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
-pub use crate::store::{Clock, Progress};
+pub use crate::store::{Clock, Progress, Recovery};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -22,10 +22,13 @@ fn each_request_is_answered_before_the_next_one_comes() {
         let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
         assert_eq!(answer["reference"], format!("{FIRST}#{index}"));
     }
+    // Others are not kept out meanwhile, and can see whom they share the workspace with.
+    assert_eq!(workspace.json(&["doctor"])["owner"]["pid"], child.id());
+    assert_eq!(workspace.record(5, &["from elsewhere", "--session", FIRST]), format!("{FIRST}#3"));
     // What was answered is kept, however this ends.
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(workspace.json(&["show", FIRST])["totalIterations"], 3);
+    assert_eq!(workspace.json(&["show", FIRST])["totalIterations"], 4);
 }
 
 #[test]
