@@ -1,5 +1,11 @@
 //! Real processes of the real binary: killed at random, racing each other, short of disk, without rights.
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may stop anywhere, and says what it measured")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may stop anywhere"
+)]
 
 mod support;
 

@@ -1,9 +1,10 @@
 //! Importing: records of a session as another workspace wrote them, with their ids, times and hashes.
 
+use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use crate::model::{Head, SessionId};
+use crate::model::{EventBody, Head, SessionId};
 
 use super::database::Trouble;
 use super::log::{Failure, Log, State, TRIES};
@@ -14,12 +15,18 @@ use super::{Error, keys};
 impl Log {
     /// Appends records of one session as they are; gives how many were new.
     pub(super) fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
+        // A chain with a gap can be brought in when it names the gap itself.
+        let lost = |bytes: &Vec<u8>| match Record::read(bytes)?.event(&|_| None)?.0.body {
+            EventBody::Lost(loss) => Some(loss.seqs),
+            _ => None,
+        };
+        let lost: BTreeSet<u32> = records.iter().filter_map(lost).flatten().collect();
         let mut new = 0;
         for chunk in records.chunks(1024) {
             let mut tries = 0;
             new += loop {
                 let generation = self.generation.load(Ordering::Acquire);
-                match self.try_import(chunk) {
+                match self.try_import(chunk, &lost) {
                     Ok(new) => break new,
                     Err(Failure::Error(error)) => return Err(error),
                     Err(Failure::Trouble(trouble)) if tries < TRIES => self.mend(generation, &trouble)?,
@@ -31,7 +38,7 @@ impl Log {
         Ok(new)
     }
 
-    fn try_import(&self, records: &[Vec<u8>]) -> Result<u64, Failure> {
+    fn try_import(&self, records: &[Vec<u8>], lost: &BTreeSet<u32>) -> Result<u64, Failure> {
         let misfit = |session, seq, problem: &'static str| {
             Failure::Error(Error::Import { session, seq, problem: problem.into() })
         };
@@ -62,7 +69,8 @@ impl Log {
                     _ => return Err(misfit(Some(id), seq, "another event is there already")),
                 }
             }
-            if record.header.prev != head.tip {
+            let known_gap = seq > head.next_seq && (head.next_seq..seq).all(|seq| lost.contains(&seq));
+            if record.header.prev != head.tip && !known_gap {
                 return Err(misfit(Some(id), seq, "it does not follow the event before it"));
             }
             for hash in record.texts() {
