@@ -179,10 +179,12 @@ fn a_newer_format_is_refused_and_left_alone() {
     history(&store);
     store.close().unwrap();
     let toml = home.path().join("retake.toml");
-    let newer = fs::read_to_string(&toml).unwrap().replace("format = 1", "format = 2");
-    fs::write(&toml, &newer).unwrap();
-    let Err(error) = Store::open(home.path(), options()) else { panic!("a newer format was opened") };
-    assert!(error.to_string().contains("format 2"), "{error}");
-    assert_eq!(fs::read_to_string(&toml).unwrap(), newer);
+    let whole = fs::read_to_string(&toml).unwrap().replace("format = 1", "format = 2");
+    for newer in [whole.as_str(), "format = 2\n"] {
+        fs::write(&toml, newer).unwrap();
+        let Err(error) = Store::open(home.path(), options()) else { panic!("a newer format was opened") };
+        assert!(error.to_string().contains("format 2"), "{error}");
+        assert_eq!(fs::read_to_string(&toml).unwrap(), newer);
+    }
     assert!(!home.path().join("quarantine").exists());
 }

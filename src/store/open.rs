@@ -464,10 +464,12 @@ fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
         Err(source) => return Err(Error::Io { action: "read the workspace's identity".into(), path, source }),
     };
     let said = text.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    // The format counts even where the rest cannot be read: what a newer version wrote is not ours to mend.
+    let format = said.and_then(|text| text.parse::<toml::Table>().ok()?.get("format")?.as_integer());
+    if let Some(found) = format.filter(|found| *found > i64::from(FORMAT)) {
+        return Err(Error::NewerFormat { found: u32::try_from(found).unwrap_or(u32::MAX), known: FORMAT, path });
+    }
     if let Some(identity) = said.and_then(|text| toml::from_str::<Identity>(text).ok()) {
-        if identity.format > FORMAT {
-            return Err(Error::NewerFormat { found: identity.format, known: FORMAT, path });
-        }
         if let Some(id) = u128::from_str_radix(&identity.id, 16).ok().filter(|_| identity.id.len() == 32) {
             return Ok(id.to_be_bytes());
         }

@@ -511,12 +511,15 @@ fn write_report(site: &Site<'_>, report: &Recovery) -> Result<(), Error> {
 fn message(causes: &[String], lost: u64, losses: &[SessionLoss], restored: u64) -> String {
     let mut message = format!("Damage was found ({}).", causes.join("; "));
     if restored > 0 {
-        message += &format!(" {restored} events were put back into the journal from the database.");
+        message += &format!(" {} put back into the journal from the database.", were(restored));
     }
     if lost == 0 && losses.is_empty() {
         return message + " Nothing was lost.";
     }
-    message += &format!(" {lost} events could not be found in any copy.");
+    message += &match lost {
+        1 => " 1 event could not be found in any copy.".to_owned(),
+        lost => format!(" {lost} events could not be found in any copy."),
+    };
     for loss in losses.iter().take(20) {
         let Some(session) = loss.session else {
             message += " Of some of them nothing is known but that they were there.";
@@ -536,6 +539,10 @@ fn message(causes: &[String], lost: u64, losses: &[SessionLoss], restored: u64) 
         message.push('.');
     }
     message
+}
+
+fn were(events: u64) -> String {
+    if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") }
 }
 
 pub(super) fn owned(entry: &Entry<'_>) -> Vec<u8> {
