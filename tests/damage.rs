@@ -14,10 +14,13 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use retake::disk::{Disk, Observer, Op};
 use retake::model::{Draft, SessionId};
 use retake::store::{Options, Recovery, Store};
 use support::*;
@@ -190,6 +193,58 @@ fn whole_copies_come_back_from_the_other() {
         store.close().unwrap();
         check_afterwards(&dir, &ever, &format!("without {gone:?}"));
     }
+}
+
+/// Lets so many operations happen and refuses all that follow, as if the process had been killed there.
+struct DiesAfter(Mutex<u64>);
+
+impl Observer for DiesAfter {
+    fn before(&self, _: Op<'_>) -> io::Result<()> {
+        let mut left = self.0.lock().unwrap();
+        *left = left.checked_sub(1).ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_recovery_that_dies_anywhere_is_taken_up_again() {
+    let home = tempfile::tempdir().unwrap();
+    let base = home.path().join("base");
+    let before = closed_workspace(&base);
+    // Both copies are hit, in the middle, so that there is something to mend, to put back and to name.
+    hurt(&base.join("journal/00000002.log"), Damage::Zeros, &mut StdRng::seed_from_u64(1));
+    hurt(&base.join("db/db"), Damage::Zeros, &mut StdRng::seed_from_u64(2));
+    fs::remove_dir_all(base.join("db")).unwrap();
+    fs::remove_file(base.join("journal/00000004.log")).unwrap();
+
+    let dir = home.path().join("uninterrupted");
+    copy(&base, &dir);
+    let store = open_small(&dir);
+    let expected = contents(&store);
+    assert!(check_named(&before, &expected, &store.recoveries().unwrap(), "uninterrupted"), "something is lost");
+    store.close().unwrap();
+
+    let mut survived = false;
+    let mut deaths = 0;
+    for operations in 0.. {
+        if survived {
+            break;
+        }
+        let dir = home.path().join("case");
+        copy(&base, &dir);
+        let disk = Disk::observed(Arc::new(DiesAfter(Mutex::new(operations))));
+        survived = Store::open(&dir, Options { segment_bytes: 24 << 10, disk, ..options() }).is_ok();
+        deaths += u32::from(!survived);
+        let store = open_small(&dir);
+        let what = format!("dead after {operations} operations");
+        assert_eq!(contents(&store), expected, "{what}");
+        check_named(&before, &contents(&store), &store.recoveries().unwrap(), &what);
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
+        store.close().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+    }
+    println!("{deaths} deaths");
+    assert!(deaths > 20, "{deaths}");
 }
 
 /// What two damages at once cost must be named: no more than was there, no less than is missing.

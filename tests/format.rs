@@ -1,5 +1,6 @@
 //! The bytes on disk: every format ever released opens, and says what it always said. `data/README.md` tells how the
 //! frozen ones were made.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
 
 mod support;
 

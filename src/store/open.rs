@@ -95,6 +95,9 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
         return Err(Error::NewerFormat { found: header.format, known: FORMAT, path });
     }
     let mut causes = outline.causes.clone();
+    if quarantine::interrupted(site.dir) {
+        causes.push("a recovery was interrupted".to_owned());
+    }
     let database = if database_dir.exists() || outline.is_empty_journal(&journal_dir) {
         Database::open(&database_dir)
     } else {
@@ -102,7 +105,14 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
     };
     match database {
         Ok(database) if causes.is_empty() => match catch_up(site, &journal_dir, &outline, mark, &database) {
-            Ok(caught_up) => return healthy(site, &journal_dir, mark, database, caught_up),
+            Ok(caught_up) => {
+                quarantine::settle(site.disk, site.dir).map_err(|source| Error::Io {
+                    action: "name the report of a recovery".into(),
+                    path: site.dir.join("quarantine"),
+                    source,
+                })?;
+                return healthy(site, &journal_dir, mark, database, caught_up);
+            }
             Err(Behind::Damage(cause)) => causes.push(cause),
             Err(Behind::Io(path, source)) => return Err(Error::Io { action: "read the journal".into(), path, source }),
         },
@@ -469,10 +479,10 @@ fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
     if let Some(found) = format.filter(|found| *found > i64::from(FORMAT)) {
         return Err(Error::NewerFormat { found: u32::try_from(found).unwrap_or(u32::MAX), known: FORMAT, path });
     }
-    if let Some(identity) = said.and_then(|text| toml::from_str::<Identity>(text).ok()) {
-        if let Some(id) = u128::from_str_radix(&identity.id, 16).ok().filter(|_| identity.id.len() == 32) {
-            return Ok(id.to_be_bytes());
-        }
+    let identity =
+        said.and_then(|text| toml::from_str::<Identity>(text).ok()).filter(|identity| identity.id.len() == 32);
+    if let Some(id) = identity.and_then(|identity| u128::from_str_radix(&identity.id, 16).ok()) {
+        return Ok(id.to_be_bytes());
     }
     let outline = outline(&dir.join("journal")).ok();
     let from_journal =

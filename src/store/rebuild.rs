@@ -74,6 +74,9 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
         }
         _ => {}
     }
+    let name = quarantine::name_for(site.dir, site.now);
+    let place = site.dir.join("quarantine").join(&name);
+    site.disk.create_dir_all(&place).map_err(io_error("make room for what is set aside", place.clone()))?;
     let mut work = Work::begin(site, Database::open(&fresh)?, mark)?;
     work.read_journal()?;
     if !work.journal_is_whole() {
@@ -81,7 +84,7 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
     }
     work.put_back()?;
     work.derive()?;
-    work.finish(causes, &fresh)
+    work.finish(causes, &fresh, name)
 }
 
 impl From<Trouble> for Error {
@@ -109,6 +112,8 @@ pub(super) struct Work<'a> {
     missing_texts: BTreeSet<Hash>,
     restored: u64,
     losses: Vec<SessionLoss>,
+    /// Losses that a recovery named before it died.
+    unreported: Vec<SessionLoss>,
     totals: Totals,
     newest: (u32, u32),
 }
@@ -137,6 +142,7 @@ impl<'a> Work<'a> {
             missing_texts: BTreeSet::new(),
             restored: 0,
             losses: Vec::new(),
+            unreported: Vec::new(),
             totals: Totals::default(),
             newest: mark.map_or((0, 0), |mark| mark.newest),
         })
@@ -164,11 +170,17 @@ impl<'a> Work<'a> {
                     }
                     segment.frames.push((frame.start, frame.end, frame.number));
                     self.highest_frame = self.highest_frame.max(frame.number);
+                    let since_mark = self.mark.is_some_and(|mark| frame.number > mark.frame);
                     for (offset, entry) in &frame.entries {
-                        if let Entry::Record(_) = entry
-                            && self.mark.is_some_and(|mark| frame.number > mark.frame)
+                        if let Entry::Record(record) = entry
+                            && since_mark
                         {
-                            events_since_mark += 1;
+                            // What a recovery put back is not new; what it named before it died is still to be reported.
+                            if frame.flags & PUT_BACK == 0 {
+                                events_since_mark += 1;
+                            } else {
+                                self.unreported.extend(named_by(record));
+                            }
                         }
                         let position = Position { segment: number, offset: *offset };
                         failed = failed.take().or(self.take(entry, position).err());
@@ -420,7 +432,8 @@ impl<'a> Work<'a> {
     }
 
     /// Gives the new database its name, sets the old one and damaged segments aside, and writes the report.
-    fn finish(mut self, causes: Vec<String>, fresh: &Path) -> Result<Loaded, Error> {
+    fn finish(mut self, causes: Vec<String>, fresh: &Path, name: String) -> Result<Loaded, Error> {
+        self.losses.append(&mut self.unreported);
         let lost_before = self.losses.iter().map(|loss| loss.seqs.len() as u64).sum::<u64>();
         let found = self.totals.events - self.losses.len() as u64;
         let unnamed = self.expected_events.saturating_sub(found + lost_before);
@@ -437,7 +450,6 @@ impl<'a> Work<'a> {
         let next_frame = self.journal()?.next_frame();
         self.database.finish(position, self.totals)?;
 
-        let name = quarantine::new_name(self.site.dir, self.site.now);
         let place = self.site.dir.join("quarantine").join(&name);
         let mut quarantined = Vec::new();
         let damaged = segment::mend(self.site, &self.segments, self.highest_frame, &place)?;
@@ -445,18 +457,28 @@ impl<'a> Work<'a> {
         let old = self.site.dir.join("db");
         let Work { site, database, journal, losses, totals, restored, newest, mark, .. } = self;
         drop(database);
+        let io_error = |action: &'static str, path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Io { action: action.into(), path, source }
+        };
         if old.exists() {
-            let target = place.join("db");
-            let moved = site.disk.create_dir_all(&place).and_then(|()| site.disk.rename(&old, &target));
-            moved.map_err(|source| Error::Io { action: "set the old database aside".into(), path: target, source })?;
-            quarantined.push(format!("quarantine/{name}/db"));
+            let mut names = std::iter::once("db".to_owned()).chain((2..).map(|number| format!("db-{number}")));
+            let free = names.find(|name| !place.join(name).exists()).unwrap_or_default();
+            let moved = site.disk.rename(&old, &place.join(&free));
+            moved.map_err(io_error("set the old database aside", &place))?;
+            quarantined.push(format!("quarantine/{name}/{free}"));
         }
-        let renamed = site.disk.rename(fresh, &old);
-        renamed.map_err(|source| Error::Io {
-            action: "put the new database in its place".into(),
-            path: old.clone(),
-            source,
-        })?;
+        let lost_events = lost_before + unnamed;
+        let mut recovery = None;
+        if restored > 0 || !quarantined.is_empty() || !losses.is_empty() {
+            let (at, restored_to_journal) = (site.now, restored);
+            let message = message(&causes, lost_events, &losses, restored);
+            let report = Recovery { name, at, causes, lost_events, losses, restored_to_journal, quarantined, message };
+            let written = quarantine::write_pending(site.disk, &place, &report);
+            written.map_err(io_error("write the report of a recovery", &place))?;
+            recovery = Some(report);
+        }
+        site.disk.rename(fresh, &old).map_err(io_error("put the new database in its place", &old))?;
         let mark = Mark {
             count: mark.map_or(1, |mark| mark.count + 1),
             frame: next_frame - 1,
@@ -465,47 +487,17 @@ impl<'a> Work<'a> {
             unchecked: position,
             newest,
         };
-        let journal_dir = site.journal_dir();
-        mark.write(site.disk, &journal_dir).map_err(|source| Error::Io {
-            action: "write the mark".into(),
-            path: journal_dir.join("mark"),
-            source,
-        })?;
-        let lost_events = lost_before + unnamed;
-        let mut recovery = None;
-        if lost_events > 0 || restored > 0 || !quarantined.is_empty() || !losses.is_empty() {
-            let message = message(&causes, lost_events, &losses, restored);
-            let report = Recovery {
-                name,
-                at: site.now,
-                causes,
-                lost_events,
-                losses,
-                restored_to_journal: restored,
-                quarantined,
-                message,
-            };
-            for unfinished in quarantine::unfinished(site.dir) {
-                let name = unfinished.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-                let report = Recovery { name, ..report.clone() };
-                write_report(site, &report)?;
-            }
-            write_report(site, &report)?;
-            recovery = Some(report);
+        mark.write(site.disk, &site.journal_dir()).map_err(io_error("write the mark", &site.journal_dir()))?;
+        if recovery.is_some() {
+            quarantine::settle(site.disk, site.dir).map_err(io_error("name the report of a recovery", &place))?;
+        } else {
+            // Nothing was set aside: it was only the database that someone had deleted.
+            let _ = fs::remove_dir(&place);
         }
         let database = Database::open(&old)?;
         let journal = journal.ok_or(Error::Misuse("the journal was opened above".into()))?;
         Ok(Loaded { database, journal, totals, mark, since_open: 0, recovery })
     }
-}
-
-fn write_report(site: &Site<'_>, report: &Recovery) -> Result<(), Error> {
-    let path = site.dir.join("quarantine").join(&report.name);
-    quarantine::write_report(site.disk, site.dir, report).map_err(|source| Error::Io {
-        action: "write the report of a recovery".into(),
-        path,
-        source,
-    })
 }
 
 fn message(causes: &[String], lost: u64, losses: &[SessionLoss], restored: u64) -> String {
@@ -539,6 +531,20 @@ fn message(causes: &[String], lost: u64, losses: &[SessionLoss], restored: u64) 
         message.push('.');
     }
     message
+}
+
+/// The loss that a `lost` event names.
+fn named_by(record: &Record<'_>) -> Option<SessionLoss> {
+    match record.event(&|_| None)?.0.body {
+        EventBody::Lost(loss) => Some(SessionLoss {
+            session: Some(record.header.session),
+            seqs: loss.seqs,
+            iterations: Vec::new(),
+            after: loss.after,
+            before: loss.before,
+        }),
+        _ => None,
+    }
 }
 
 fn were(events: u64) -> String {
