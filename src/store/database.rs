@@ -38,6 +38,8 @@ pub(super) enum Trouble {
     Hang(Duration),
     #[error("{0}")]
     Wrong(String),
+    #[error("it is not open")]
+    Absent,
 }
 
 /// The trees. Cheap to clone, as sled's handles are.
@@ -284,9 +286,20 @@ impl Database {
 }
 
 impl Trouble {
-    /// Whether the disk said no: the database may be whole, and opening it again decides.
-    pub(super) fn is_io(&self) -> bool {
-        matches!(self, Trouble::Sled(sled::Error::Io(_)))
+    /// Whether the disk said no, which says nothing about what is on it: opening it again decides.
+    pub(super) fn is_refusal(&self) -> bool {
+        use io::ErrorKind as Io;
+        let Trouble::Sled(sled::Error::Io(error)) = self else { return false };
+        let refused = [
+            Io::StorageFull,
+            Io::QuotaExceeded,
+            Io::FileTooLarge,
+            Io::PermissionDenied,
+            Io::ReadOnlyFilesystem,
+            Io::WouldBlock,
+            Io::OutOfMemory,
+        ];
+        refused.contains(&error.kind()) || is_lock_error(error)
     }
 }
 

@@ -187,7 +187,7 @@ impl Log {
     pub(super) fn read(&self) -> Result<Reading<'_>, Trouble> {
         let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
-            return Err(Trouble::Wrong("there is no database".to_owned()));
+            return Err(Trouble::Absent);
         }
         Ok(Reading(guard))
     }

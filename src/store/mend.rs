@@ -25,7 +25,7 @@ impl Log {
 
     /// Mends the database, unless someone has since `seen`. One that the disk refused may only need opening again.
     pub(super) fn mend(&self, seen: u64, trouble: &Trouble) -> Result<(), Error> {
-        let again = trouble.is_io() || self.lock().broken.is_some();
+        let again = trouble.is_refusal() || matches!(trouble, Trouble::Absent) || self.lock().broken.is_some();
         let causes = if again { Vec::new() } else { vec![format!("the database fails: {trouble}")] };
         self.replace_database(Some(seen), causes, None).map(|_| ())
     }

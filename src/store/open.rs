@@ -117,7 +117,7 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
             Err(Behind::Io(path, source)) => return Err(Error::Io { action: "read the journal".into(), path, source }),
         },
         Ok(_) => {}
-        Err(trouble) if trouble.is_io() => {
+        Err(trouble) if trouble.is_refusal() => {
             let Trouble::Sled(sled::Error::Io(source)) = trouble else { return Err(trouble.into()) };
             return Err(Error::Io { action: "open the database".into(), path: database_dir, source });
         }
