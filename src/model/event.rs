@@ -1,5 +1,6 @@
 //! Events: the only thing ever written. Everything else is computed from them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::hash::Hash;
@@ -29,7 +30,7 @@ pub struct Event {
 }
 
 /// Who did something: the program and the person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Actor {
     /// The client program, such as `retake-cli 0.1.0` or an MCP client's name and version.
     pub client: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -25,7 +26,7 @@ pub struct Iteration {
 }
 
 /// All it takes to make an iteration again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Recipe {
     /// The prompt as typed.
@@ -78,7 +79,7 @@ pub struct Recipe {
 }
 
 /// A LoRA and how strongly it was applied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lora {
     /// Its name.
     pub name: String,
@@ -104,7 +105,7 @@ pub struct Outcome {
 }
 
 /// Whether an attempt worked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OutcomeStatus {
     /// It gave what was asked for.
@@ -117,7 +118,7 @@ pub enum OutcomeStatus {
 }
 
 /// An amount of money.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// How much.
     pub amount: f64,

@@ -9,6 +9,7 @@ pub mod hash;
 pub mod id;
 pub mod iteration;
 pub mod reference;
+mod schema;
 pub mod session;
 pub mod time;
 

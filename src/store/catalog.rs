@@ -8,7 +8,7 @@ use super::database::{Database, Trouble};
 use super::log::{Log, State};
 use super::record::Record;
 use super::window::{Glimpse, WINDOW, Window, place_of};
-use super::{Detail, Order, Place, Status};
+use super::{Detail, Order, Place, Status, keys};
 
 impl Log {
     /// All events of a session. A place that is missing and not on record as lost is trouble.
@@ -29,6 +29,15 @@ impl Log {
         }
         check_gaps(id, &events)?;
         Ok(events)
+    }
+
+    /// One event of a session.
+    pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Trouble> {
+        self.settle(Some(id));
+        let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
+        let wrong = || Trouble::Wrong(format!("event {seq} of {id} cannot be read"));
+        let record = Record::read_unchecked(&value).ok_or_else(wrong)?;
+        Ok(Some(record.event_in(detail, &|hash| self.text(hash)).ok_or_else(wrong)?.0))
     }
 
     /// The exact bytes of a session's records.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Disk, DiskFile};
 
 use super::keys::{le_u32, le_u64};
+use super::rebuild::Site;
 
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"RETAKEJ1";
 pub(super) const SEGMENT_HEADER: u64 = 64;
@@ -23,8 +24,6 @@ pub(super) const PUT_BACK: u16 = 1;
 /// Frame flag: stands for a frame that was lost.
 pub(super) const STANDS_FOR_LOST: u16 = 2;
 
-/// A segment that would pass this is followed by the next.
-const SEGMENT_BYTES: u64 = 64 << 20;
 const FIRST_ALLOCATION: u64 = 128 << 10;
 const MOST_ALLOCATION: u64 = 4 << 20;
 
@@ -77,6 +76,7 @@ pub(super) struct Journal {
     disk: Disk,
     dir: PathBuf,
     workspace: [u8; 16],
+    segment_bytes: u64,
     file: DiskFile,
     segment: u32,
     end: u64,
@@ -88,18 +88,22 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Goes on writing behind `end`, whose segment exists. With `spoilt`, junk lies there, and a new segment is begun.
-    pub(super) fn resume(
-        disk: Disk,
-        dir: &Path,
-        workspace: [u8; 16],
-        end: Position,
-        next_frame: u64,
-        spoilt: bool,
-    ) -> io::Result<Journal> {
-        let file = disk.open(&segment_path(dir, end.segment))?;
+    pub(super) fn resume(site: &Site<'_>, end: Position, next_frame: u64, spoilt: bool) -> io::Result<Journal> {
+        let dir = site.journal_dir();
+        let file = site.disk.open(&segment_path(&dir, end.segment))?;
         let allocated = file.len()?;
-        let (dir, segment, end) = (dir.to_owned(), end.segment, end.offset);
-        Ok(Journal { disk, dir, workspace, file, segment, end, allocated, next_frame, spoilt })
+        Ok(Journal {
+            disk: site.disk.clone(),
+            dir,
+            workspace: site.workspace,
+            segment_bytes: site.segment_bytes,
+            file,
+            segment: end.segment,
+            end: end.offset,
+            allocated,
+            next_frame,
+            spoilt,
+        })
     }
 
     /// Makes a segment without frames.
@@ -112,7 +116,7 @@ impl Journal {
     pub(super) fn commit(&mut self, body: &[u8], entries: u32, flags: u16) -> io::Result<Written> {
         let frame = frame_bytes(body, entries, flags, self.next_frame)?;
         let length = frame.len() as u64;
-        if self.spoilt || (self.end > SEGMENT_HEADER && self.end + length > SEGMENT_BYTES) {
+        if self.spoilt || (self.end > SEGMENT_HEADER && self.end + length > self.segment_bytes) {
             self.begin_segment()?;
         }
         self.allocate(self.end + length)?;

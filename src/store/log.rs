@@ -13,33 +13,24 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Draft, Event, EventBody, Hash, Head, IterationId, Refusal, SessionId};
+use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal, SessionId};
 
-use super::database::{Change, Database, KeyHit, Trouble};
-use super::journal::{Journal, Position, text_bytes};
+use super::database::{Change, Database, Trouble};
+use super::journal::Journal;
 use super::keys;
 use super::mark::Mark;
 use super::overlay::Overlay;
-use super::record::{self, Record};
+use super::queued::Queued;
+use super::record;
 use super::window::Window;
 use super::{Ack, Batch, Clock, Error, Target, Totals};
 
 /// How many events the database may be behind before appends wait for it.
 const MOST_BEHIND: usize = 8192;
-/// How many events one transaction applies at the most.
-const MOST_APPLIED: usize = 512;
-/// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So
-/// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
-const REOPEN_AFTER: usize = 24 * 1024;
-/// The same when nobody is waiting.
-const REOPEN_AFTER_IDLE: usize = 8 * 1024;
 /// How often a question is asked again after the database was mended for it.
 pub(super) const TRIES: usize = 3;
-/// How long applied commits may wait for a checkpoint.
-const CHECKPOINT_AFTER: Duration = Duration::from_secs(5);
 
 /// An open log.
 pub(super) struct Log {
@@ -48,13 +39,14 @@ pub(super) struct Log {
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
     pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
     /// Held while the database is applied to, checked, closed or rebuilt.
     pub(super) maintenance: Mutex<()>,
     pub(super) state: Mutex<State>,
     /// Signalled when a group was acknowledged or refused.
     settled: Condvar,
     /// Signalled when the applier has something to do.
-    work: Condvar,
+    pub(super) work: Condvar,
     /// Signalled when the applier has done something.
     pub(super) applied: Condvar,
     pub(super) journal: Mutex<Journal>,
@@ -65,19 +57,19 @@ pub(super) struct Log {
 }
 
 pub(super) struct State {
-    queue: Vec<Queued>,
+    pub(super) queue: Vec<Queued>,
     leading: bool,
     /// No append begins while this is set: the database is being rebuilt.
     pub(super) mending: bool,
-    next_ticket: u64,
+    pub(super) next_ticket: u64,
     /// The last ticket that was acknowledged or refused.
     settled: u64,
     /// Tickets that were refused by the disk, with how many of them have yet to hear of it.
     refused: Vec<(std::ops::RangeInclusive<u64>, u64, Arc<io::Error>)>,
-    queued: Overlay,
+    pub(super) queued: Overlay,
     pub(super) acked: Overlay,
-    pending: VecDeque<(u64, Change)>,
-    pending_events: usize,
+    pub(super) pending: VecDeque<(u64, Change)>,
+    pub(super) pending_events: usize,
     pub(super) applied: u64,
     pub(super) acked_ticket: u64,
     /// The newest summaries; none until a page was asked for.
@@ -87,20 +79,11 @@ pub(super) struct State {
     /// Events applied since sled was opened.
     pub(super) since_open: usize,
     /// Whether something was applied since the last checkpoint.
-    dirty: bool,
+    pub(super) dirty: bool,
     followers: Vec<Sender<Arc<Event>>>,
     pub(super) stopping: bool,
     /// Why there is no database now: mending it failed, as on a full disk. The next request tries again.
     pub(super) broken: Option<String>,
-}
-
-/// A commit on its way to the journal. Positions in its change are relative to the body until it is written.
-struct Queued {
-    ticket: u64,
-    bytes: Vec<u8>,
-    entries: u32,
-    change: Change,
-    events: Vec<Event>,
 }
 
 /// What opening found.
@@ -110,6 +93,7 @@ pub(super) struct Parts {
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
     pub(super) clock: Clock,
+    pub(super) segment_bytes: u64,
     pub(super) journal: Journal,
     pub(super) database: Database,
     pub(super) totals: Totals,
@@ -119,7 +103,8 @@ pub(super) struct Parts {
 
 impl Log {
     pub(super) fn new(parts: Parts) -> Log {
-        let Parts { dir, disk, workspace, texts, clock, journal, database, totals, mark, since_open } = parts;
+        let Parts { dir, disk, workspace, texts, clock, segment_bytes, journal, database, totals, mark, since_open } =
+            parts;
         let state = State {
             queue: Vec::new(),
             leading: false,
@@ -148,6 +133,7 @@ impl Log {
             workspace,
             texts,
             clock,
+            segment_bytes,
             maintenance: Mutex::new(()),
             state: Mutex::new(state),
             settled: Condvar::new(),
@@ -283,7 +269,7 @@ impl Log {
     }
 
     /// Queues a commit and waits until it is acknowledged or refused.
-    fn enqueue(&self, mut state: MutexGuard<'_, State>, queued: Queued) -> Result<(), Failure> {
+    pub(super) fn enqueue(&self, mut state: MutexGuard<'_, State>, queued: Queued) -> Result<(), Failure> {
         let ticket = queued.ticket;
         state.next_ticket += 1;
         state.queued.add(ticket, &queued.change);
@@ -299,98 +285,8 @@ impl Log {
         }
     }
 
-    /// Appends records of one session as they are; gives how many were new.
-    pub(super) fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
-        let mut new = 0;
-        for chunk in records.chunks(1024) {
-            let mut tries = 0;
-            new += loop {
-                let generation = self.generation.load(Ordering::Acquire);
-                match self.try_import(chunk) {
-                    Ok(new) => break new,
-                    Err(Failure::Error(error)) => return Err(error),
-                    Err(Failure::Trouble(trouble)) if tries < TRIES => self.mend(generation, &trouble)?,
-                    Err(Failure::Trouble(trouble)) => return Err(trouble.into()),
-                }
-                tries += 1;
-            };
-        }
-        Ok(new)
-    }
-
-    fn try_import(&self, records: &[Vec<u8>]) -> Result<u64, Failure> {
-        let misfit = |session, seq, problem| Failure::Error(Error::Import { session, seq, problem });
-        let mut state = self.ready(self.lock())?;
-        let first = records.first().and_then(|bytes| Record::read(bytes));
-        let id = first.ok_or(misfit(None, 0, "it is no record, or its bytes do not match its hash"))?.header.session;
-        while let Some((ticket, _)) = state.queued.heads.get(&id) {
-            let ticket = *ticket;
-            state = self.ready(self.await_ticket(state, ticket))?;
-        }
-        let before = self.newest_acked(&state, id)?;
-        let mut head = before.clone().unwrap_or_else(|| Head::new(id));
-        let mut queued = Queued::new(state.next_ticket, before, head.clone());
-        for bytes in records {
-            let record = Record::read(bytes).filter(|record| record.bytes.len() == bytes.len());
-            let record = record.ok_or(misfit(Some(id), 0, "it is no record, or its bytes do not match its hash"))?;
-            let (session, seq) = (record.header.session, record.header.seq);
-            if session != id {
-                return Err(misfit(Some(id), seq, "it belongs to another session"));
-            }
-            if seq < head.next_seq {
-                let there = match queued.change.records.iter().find(|(there, _, _)| *there == seq) {
-                    Some((_, _, there)) => Some(there.clone()),
-                    None => self.settled_record(&mut state, id, seq)?,
-                };
-                match there {
-                    Some(there) if there == *bytes => continue,
-                    _ => return Err(misfit(Some(id), seq, "another event is there already")),
-                }
-            }
-            if record.header.prev != head.tip {
-                return Err(misfit(Some(id), seq, "it does not follow the event before it"));
-            }
-            for hash in record.texts() {
-                let ahead = state.acked.texts.contains_key(&hash) || state.queued.texts.contains_key(&hash);
-                let ahead = ahead || queued.change.texts.iter().any(|(there, _)| *there == hash);
-                if !ahead
-                    && self.read()?.text(hash)?.is_none()
-                    && let Ok(text) = self.texts.get(hash.0)
-                    && let Ok(text) = String::from_utf8(text)
-                {
-                    queued.take_text(hash, &text);
-                }
-            }
-            let (event, _) = record.event(&|_| None).ok_or(misfit(Some(id), seq, "it cannot be read"))?;
-            head.advance(&event);
-            queued.take(event, bytes.clone());
-        }
-        let new = queued.change.records.len() as u64;
-        if new > 0 {
-            queued.change.after = head;
-            self.enqueue(state, queued)?;
-        }
-        Ok(new)
-    }
-
-    /// The bytes of an event that is acknowledged, waiting for the database to have it.
-    fn settled_record(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        id: SessionId,
-        seq: u32,
-    ) -> Result<Option<Vec<u8>>, Failure> {
-        let pending = state.pending.iter().filter(|(_, change)| change.after.id == id);
-        let pending = pending.flat_map(|(_, change)| &change.records).find(|(there, _, _)| *there == seq);
-        if let Some((_, _, bytes)) = pending {
-            return Ok(Some(bytes.clone()));
-        }
-        let value = self.read()?.events.get(keys::numbered_key(id, seq)).map_err(Trouble::from)?;
-        Ok(value.and_then(|value| Some(Record::read_unchecked(&value)?.bytes.to_vec())))
-    }
-
     /// Waits until an append may begin.
-    fn ready<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Failure> {
+    pub(super) fn ready<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Failure> {
         let busy = |state: &mut State| state.broken.is_none() && (state.mending || state.pending_events >= MOST_BEHIND);
         let state = self.applied.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
         match &state.broken {
@@ -431,7 +327,7 @@ impl Log {
         }
     }
 
-    fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, Trouble> {
+    pub(super) fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, Trouble> {
         match state.acked.heads.get(&id) {
             Some((_, head)) => Ok(Some(head.clone())),
             None => self.read()?.head(id),
@@ -439,7 +335,7 @@ impl Log {
     }
 
     /// Waits until a ticket is settled, leading whenever nobody does.
-    fn await_ticket<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
+    pub(super) fn await_ticket<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
         while state.settled < ticket {
             state = if state.leading {
                 self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
@@ -479,130 +375,6 @@ impl Log {
         state
     }
 
-    /// Moves acknowledged commits into the database until the log stops. Runs on its own thread.
-    pub(super) fn apply_until_stopped(&self) {
-        loop {
-            let state = self.lock();
-            let idle = |state: &mut State| (state.pending.is_empty() || state.broken.is_some()) && !state.stopping;
-            let (state, timed_out) = if !state.dirty {
-                (self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner), false)
-            } else {
-                let waited = self.work.wait_timeout_while(state, CHECKPOINT_AFTER, idle);
-                let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-                (state, result.timed_out())
-            };
-            let nothing = state.pending.is_empty() || state.broken.is_some();
-            let (stopping, since_open) = (state.stopping, state.since_open);
-            drop(state);
-            let worked = if nothing && stopping {
-                return;
-            } else if timed_out {
-                self.quietly(|| if since_open > REOPEN_AFTER_IDLE { self.reopen() } else { self.checkpoint() })
-            } else {
-                self.quietly(|| self.apply_some())
-            };
-            if let Err((generation, trouble)) = worked
-                && let Err(error) = self.mend(generation, &trouble)
-            {
-                tracing::error!(%error, "the database could not be mended; the next request tries again");
-            }
-        }
-    }
-
-    /// Makes everything applied last in the database, and writes the mark.
-    pub(super) fn checkpoint(&self) -> Result<(), Trouble> {
-        let mark = {
-            let mut state = self.lock();
-            state.mark.count += 1;
-            state.mark.events = state.totals.events;
-            state.dirty = false;
-            state.mark
-        };
-        self.read()?.sync()?;
-        if let Err(error) = mark.write(&self.disk, &self.dir.join("journal")) {
-            tracing::warn!(%error, "the mark cannot be written");
-        }
-        Ok(())
-    }
-
-    fn quietly(&self, work: impl FnOnce() -> Result<(), Trouble>) -> Result<(), (u64, Trouble)> {
-        let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = self.generation.load(Ordering::Acquire);
-        work().map_err(|trouble| (generation, trouble))
-    }
-
-    fn apply_some(&self) -> Result<(), Trouble> {
-        let mut taken = Vec::new();
-        let mut ticket = 0;
-        {
-            let mut state = self.lock();
-            let mut events = 0;
-            while events < MOST_APPLIED
-                && let Some((said, change)) = state.pending.pop_front()
-            {
-                events += change.records.len();
-                ticket = said;
-                taken.push(change);
-            }
-        }
-        if taken.is_empty() {
-            return Ok(());
-        }
-        self.read()?.apply(&taken)?;
-        let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
-        let mut state = self.lock();
-        state.pending_events -= events;
-        state.since_open += events;
-        state.dirty = true;
-        state.applied = ticket;
-        state.acked.forget(ticket);
-        let reopen = state.since_open > REOPEN_AFTER;
-        drop(state);
-        self.applied.notify_all();
-        if reopen { self.reopen() } else { Ok(()) }
-    }
-
-    /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
-    fn reopen(&self) -> Result<(), Trouble> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        let old = database.take();
-        let position = match &old {
-            Some(old) => {
-                old.sync()?;
-                old.position()?
-            }
-            None => None,
-        };
-        drop(old);
-        *database = Some(Database::open(&self.dir.join("db"))?);
-        drop(database);
-        let mut state = self.lock();
-        state.since_open = 0;
-        if let Some(position) = position {
-            state.mark.unchecked = position;
-        }
-        drop(state);
-        self.checkpoint()
-    }
-
-    /// The checkpoint of a log that ends: nothing needs to be written when nothing was applied since the last one.
-    pub(super) fn last_checkpoint(&self) -> Result<(), Trouble> {
-        let dirty = self.lock().dirty;
-        let checked = if dirty { self.checkpoint() } else { Ok(()) };
-        let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
-        super::database::guard(|| {
-            drop(database);
-            Ok(())
-        })?;
-        checked
-    }
-
-    /// Tells the applier to finish what there is and end.
-    pub(super) fn stop(&self) {
-        self.lock().stopping = true;
-        self.work.notify_all();
-    }
-
     /// Runs `work` while no append is under way and none can begin, then wakes whoever waits.
     pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock();
@@ -635,7 +407,7 @@ impl std::ops::Deref for Reading<'_> {
 }
 
 /// Why an append did not happen: for the caller, or for us to mend.
-enum Failure {
+pub(super) enum Failure {
     Error(Error),
     Trouble(Trouble),
 }
@@ -649,61 +421,6 @@ impl From<Refusal> for Failure {
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Failure {
         Failure::Trouble(trouble)
-    }
-}
-
-impl Queued {
-    fn new(ticket: u64, before: Option<Head>, after: Head) -> Queued {
-        let change = Change {
-            end: Position::default(),
-            before,
-            after,
-            records: Vec::new(),
-            keys: Vec::new(),
-            children: Vec::new(),
-            texts: Vec::new(),
-            totals: Totals::default(),
-        };
-        Queued { ticket, bytes: Vec::new(), entries: 0, change, events: Vec::new() }
-    }
-
-    fn take_text(&mut self, hash: Hash, text: &str) {
-        self.change.texts.push((hash, self.here()));
-        self.bytes.extend_from_slice(&text_bytes(text));
-        self.entries += 1;
-    }
-
-    fn take(&mut self, event: Event, bytes: Vec<u8>) {
-        let key = keys::idempotency_key(&event.key);
-        let mut hit = KeyHit { session: event.session, seq: event.seq, index: None };
-        if let EventBody::Recorded { index, iteration } = &event.body {
-            hit.index = Some(*index);
-            let child = IterationId { session: event.session, index: *index };
-            self.change.children.extend(iteration.parent.map(|parent| (parent, child)));
-        }
-        match self.change.keys.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => known.index = known.index.or(hit.index),
-            None => self.change.keys.push((key, hit)),
-        }
-        self.change.records.push((event.seq, self.here(), bytes.clone()));
-        self.bytes.extend_from_slice(&bytes);
-        self.entries += 1;
-        self.events.push(event);
-    }
-
-    /// The place of the next entry, within the commit.
-    fn here(&self) -> Position {
-        Position { segment: 0, offset: self.bytes.len() as u64 }
-    }
-
-    /// Turns positions within the commit into positions in the journal.
-    fn locate(&mut self, body: Position, offset: u64, end: Position) {
-        let move_by = |position: &mut Position| {
-            *position = Position { segment: body.segment, offset: body.offset + offset + position.offset };
-        };
-        self.change.records.iter_mut().for_each(|(_, position, _)| move_by(position));
-        self.change.texts.iter_mut().for_each(|(_, position)| move_by(position));
-        self.change.end = end;
     }
 }
 

@@ -64,6 +64,7 @@ impl Log {
                 disk: &self.disk,
                 workspace: self.workspace,
                 texts: &self.texts,
+                segment_bytes: self.segment_bytes,
                 now: (self.clock)(),
                 progress,
             };

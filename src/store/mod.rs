@@ -7,9 +7,12 @@
 //!
 //! Never known here: pictures, people's words for errors, sockets, async.
 
+mod applier;
 mod audit;
 mod catalog;
 mod database;
+mod fold;
+mod import;
 mod journal;
 mod keys;
 mod log;
@@ -19,9 +22,12 @@ mod open;
 mod overlay;
 mod payload;
 mod quarantine;
+mod queued;
 mod rebuild;
 mod record;
+mod salvage;
 mod scan;
+mod segment;
 mod window;
 
 use std::fs::File;
@@ -274,6 +280,15 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
+    /// A segment of the journal that would grow past this many bytes is followed by the next.
+    pub segment_bytes: u64,
+}
+
+impl Options {
+    /// The usual options, with that clock.
+    pub fn new(clock: Clock) -> Options {
+        Options { clock, progress: None, disk: Disk::default(), segment_bytes: 64 << 20 }
+    }
 }
 
 /// Tells the time. It comes from outside, so that everything can be compared to the letter.
@@ -316,6 +331,11 @@ impl Store {
     /// All events of a session, in order; empty when it was never started.
     pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
         self.log.ask(|| self.log.events(id, detail))
+    }
+
+    /// One event of a session, by its place; none when there is none.
+    pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
+        self.log.ask(|| self.log.event(id, seq, detail))
     }
 
     /// The next `limit` sessions after that place in that order.

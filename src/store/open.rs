@@ -59,8 +59,15 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, Error> {
     let workspace = identity(disk, dir)?;
     let journal_dir = dir.join("journal");
     let texts = ContentDir::new(disk.clone(), dir.join("texts"));
-    let site =
-        Site { dir, disk, workspace, texts: &texts, now: (options.clock)(), progress: options.progress.as_ref() };
+    let site = Site {
+        dir,
+        disk,
+        workspace,
+        texts: &texts,
+        segment_bytes: options.segment_bytes,
+        now: (options.clock)(),
+        progress: options.progress.as_ref(),
+    };
 
     let found = segments(&journal_dir).map_err(io_error("read the journal", &journal_dir))?;
     if found.is_empty() && !dir.join("db").exists() && quarantine::unfinished(dir).is_empty() {
@@ -76,6 +83,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Opened, Error> {
         workspace,
         texts,
         clock: options.clock.clone(),
+        segment_bytes: options.segment_bytes,
         journal,
         database,
         totals,
@@ -213,6 +221,10 @@ fn catch_up(
     if from == start {
         tail.expected = Some(1);
     }
+    let last = outline.headers.last().map_or(0, |(number, _)| *number);
+    if last < position.segment.max(mark.map_or(0, |mark| mark.end.segment)) {
+        return Err(Behind::Damage(format!("segment {} of the journal is missing", last + 1)));
+    }
     let mut end = from;
     let mut spoilt = false;
     for (number, header) in outline.headers.iter().filter(|(number, _)| *number >= from.segment) {
@@ -276,10 +288,11 @@ fn healthy(
     caught_up: CaughtUp,
 ) -> Result<Loaded, Error> {
     let CaughtUp { end, next_frame, spoilt, totals, snapshot, applied } = caught_up;
-    let journal =
-        Journal::resume(site.disk.clone(), journal_dir, site.workspace, end, next_frame, spoilt).map_err(|source| {
-            Error::Io { action: "open the journal", path: segment_path(journal_dir, end.segment), source }
-        })?;
+    let journal = Journal::resume(site, end, next_frame, spoilt).map_err(|source| Error::Io {
+        action: "open the journal",
+        path: segment_path(journal_dir, end.segment),
+        source,
+    })?;
     let old = mark.unwrap_or_default();
     let mut mark = Mark { frame: next_frame - 1, end, events: totals.events, unchecked: snapshot, ..old };
     if mark != old {
@@ -463,7 +476,7 @@ fn lock(dir: &Path) -> Result<File, Error> {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_PATIENCE => {
-                thread::sleep(Duration::from_millis(10))
+                thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => return Err(Error::InUse(dir.to_owned())),
             Err(TryLockError::Error(source)) => return Err(io_error(source)),

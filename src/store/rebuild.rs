@@ -6,28 +6,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Actor, Event, EventBody, Hash, Head, IterationId, Loss, SessionId, Timestamp};
+use crate::model::{Actor, Event, EventBody, Hash, IterationId, SessionId, Timestamp};
 
 use super::database::{Database, KeyHit, Trouble, encode_head, encode_hit, event_value, recency_of};
-use super::journal::{
-    FORMAT, FRAME_HEADER, Journal, PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, SegmentHeader, frame_bytes,
-    segment_path, text_bytes,
-};
+use super::fold::{Evidence, Fold};
+use super::journal::{FORMAT, Journal, PUT_BACK, Position, SEGMENT_HEADER, SegmentHeader, segment_path, text_bytes};
 use super::mark::Mark;
 use super::open::{Outline, outline};
 use super::record::{self, Record};
 use super::scan::{Entry, Stretch, carve, read_segment, walk};
+use super::segment::{self, Segment};
 use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
 
 /// How much is put back in one frame.
 const FRAME_BYTES: usize = 1 << 20;
-/// How much of a raw file is searched at once, and how far two pieces overlap: more than the longest record.
-const PIECE: usize = 32 << 20;
-const OVERLAP: usize = 2 << 20;
 
 /// The workspace that is being opened or mended.
 pub(super) struct Site<'a> {
@@ -35,6 +31,7 @@ pub(super) struct Site<'a> {
     pub(super) disk: &'a Disk,
     pub(super) workspace: [u8; 16],
     pub(super) texts: &'a ContentDir,
+    pub(super) segment_bytes: u64,
     pub(super) now: Timestamp,
     pub(super) progress: Option<&'a Progress>,
 }
@@ -52,13 +49,13 @@ pub(super) struct Loaded {
 }
 
 impl Site<'_> {
-    fn tell(&self, what: &str, done: u64, of: u64) {
+    pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
         }
     }
 
-    fn journal_dir(&self) -> PathBuf {
+    pub(super) fn journal_dir(&self) -> PathBuf {
         self.dir.join("journal")
     }
 }
@@ -79,7 +76,7 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
     let mut work = Work::begin(site, Database::open(&fresh)?, mark)?;
     work.read_journal()?;
     if !work.journal_is_whole() {
-        work.search_old_databases();
+        work.search_old_databases()?;
     }
     work.put_back()?;
     work.derive()?;
@@ -92,27 +89,9 @@ impl From<Trouble> for Error {
     }
 }
 
-/// What is known of a session from elsewhere than its events.
-#[derive(Clone, Copy, Default)]
-struct Evidence {
-    next_seq: u32,
-    last_index: Option<u32>,
-}
-
-/// How a segment looked.
-struct Segment {
-    number: u32,
-    header: Option<SegmentHeader>,
-    /// Start, end and number of each whole frame.
-    frames: Vec<(u64, u64, u64)>,
-    /// Bytes between frames that are none.
-    ruins: Vec<(u64, u64)>,
-    /// Junk behind the last frame.
-    junk: bool,
-}
-
-struct Work<'a> {
-    site: &'a Site<'a>,
+/// A recovery under way.
+pub(super) struct Work<'a> {
+    pub(super) site: &'a Site<'a>,
     database: Database,
     mark: Option<Mark>,
     outline: Outline,
@@ -120,10 +99,11 @@ struct Work<'a> {
     journal: Option<Journal>,
     evidence: BTreeMap<SessionId, Evidence>,
     /// Events that must have been there, by count.
-    expected_events: u64,
+    pub(super) expected_events: u64,
     highest_frame: u64,
     /// Records and texts that no whole frame holds.
     missing: Vec<Vec<u8>>,
+    missing_bytes: usize,
     missing_keys: BTreeSet<[u8; 12]>,
     missing_texts: BTreeSet<Hash>,
     restored: u64,
@@ -151,6 +131,7 @@ impl<'a> Work<'a> {
             expected_events: 0,
             highest_frame: mark.map_or(0, |mark| mark.frame),
             missing: Vec::new(),
+            missing_bytes: 0,
             missing_keys: BTreeSet::new(),
             missing_texts: BTreeSet::new(),
             restored: 0,
@@ -171,7 +152,7 @@ impl<'a> Work<'a> {
             let bytes = read_segment(&path, 0).unwrap_or_default();
             let header =
                 self.outline.headers.iter().find(|(there, _)| *there == number).and_then(|(_, header)| *header);
-            let mut segment = Segment { number, header, frames: Vec::new(), ruins: Vec::new(), junk: false };
+            let mut segment = Segment::new(number, header);
             let void_from = self.outline.void_from(number);
             let mut failed = None;
             let frames = bytes.get(64..).unwrap_or_default();
@@ -209,8 +190,7 @@ impl<'a> Work<'a> {
             self.segments.push(segment);
         }
         self.expected_events = self.mark.map_or(0, |mark| mark.events + events_since_mark);
-        salvaged.into_iter().for_each(|bytes| self.offer(bytes));
-        Ok(())
+        salvaged.into_iter().try_for_each(|bytes| self.offer(bytes))
     }
 
     /// Whether every frame from the first to the last that was acknowledged is there, so that no other source is needed.
@@ -231,79 +211,13 @@ impl<'a> Work<'a> {
         self.mark.is_some_and(|mark| mark.frame < expected) && self.segments.len() == self.outline.headers.len()
     }
 
-    /// Takes records from databases that are damaged, replaced, or set aside by a recovery that did not finish.
-    fn search_old_databases(&mut self) {
-        let mut places = vec![self.site.dir.join("db")];
-        places.extend(quarantine::unfinished(self.site.dir).into_iter().map(|place| place.join("db")));
-        for place in places.iter().filter(|place| place.is_dir()) {
-            // First by sled's own reading, on a copy: opening may overwrite what could still be carved.
-            let copy = self.site.dir.join("db.copy");
-            let _ = fs::remove_dir_all(&copy);
-            if copy_dir(place, &copy).is_ok()
-                && let Ok(database) = Database::open(&copy)
-            {
-                self.question(&database);
-            }
-            let _ = fs::remove_dir_all(&copy);
-            let mut files = Vec::new();
-            files_below(place, &mut files);
-            for (at, file) in files.iter().enumerate() {
-                self.site.tell("searching the old database", at as u64, files.len() as u64);
-                self.search_file(file);
-            }
-        }
-    }
-
-    fn question(&mut self, database: &Database) {
-        for item in database.events.iter() {
-            // An error would come again for ever.
-            let Ok((_, value)) = item else { break };
-            if let Some(record) = Record::read(&value) {
-                self.offer(record.bytes.to_vec());
-            }
-        }
-        for item in database.heads.iter() {
-            let Ok((key, value)) = item else { break };
-            if let Some(id) = keys::session_of(&key)
-                && let Ok(head) = super::database::decode_head(id, &value)
-            {
-                self.heard_of(id, head.next_seq, head.last_index);
-            }
-        }
-        for item in database.days.iter() {
-            let Ok((key, value)) = item else { break };
-            if let (Some(day), Some(number)) = (keys::be_u32(&key, 0), keys::le_u32(&value, 0)) {
-                self.newest_of_day(day, number);
-            }
-        }
-        if let Ok(totals) = database.totals() {
-            self.expected_events = self.expected_events.max(totals.events);
-        }
-    }
-
-    fn search_file(&mut self, path: &Path) {
-        let Ok(mut file) = fs::File::open(path) else { return };
-        let mut piece = Vec::new();
-        loop {
-            let keep = piece.len().min(OVERLAP);
-            piece.drain(..piece.len() - keep);
-            let read = file.by_ref().take(PIECE as u64).read_to_end(&mut piece);
-            if !matches!(read, Ok(more) if more > 0) {
-                return;
-            }
-            let (entries, _) = carve(&piece, 0);
-            let found: Vec<_> = entries.iter().map(|(_, entry)| owned(entry)).collect();
-            found.into_iter().for_each(|bytes| self.offer(bytes));
-        }
-    }
-
-    fn heard_of(&mut self, id: SessionId, next_seq: u32, last_index: Option<u32>) {
+    pub(super) fn heard_of(&mut self, id: SessionId, next_seq: u32, last_index: Option<u32>) {
         let evidence = self.evidence.entry(id).or_default();
         evidence.next_seq = evidence.next_seq.max(next_seq);
         evidence.last_index = evidence.last_index.max(last_index);
     }
 
-    fn newest_of_day(&mut self, day: u32, number: u32) {
+    pub(super) fn newest_of_day(&mut self, day: u32, number: u32) {
         if let Some(id) = keys::session_from(day, number) {
             self.heard_of(id, 0, None);
         }
@@ -329,64 +243,56 @@ impl<'a> Work<'a> {
     }
 
     /// Considers something that was found elsewhere: it is kept when the journal does not have it.
-    fn offer(&mut self, bytes: Vec<u8>) {
-        if let Some(record) = Record::read(&bytes) {
+    pub(super) fn offer(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+        let new = if let Some(record) = Record::read(&bytes) {
             let key = keys::numbered_key(record.header.session, record.header.seq);
-            let there = self.database.events.contains_key(key).unwrap_or(false);
-            if !there && self.missing_keys.insert(key) {
-                self.missing.push(bytes);
-            }
-        } else if let (entries, _) = carve(&bytes, 0)
-            && let Some((_, Entry::Text(hash, _))) = entries.first()
-        {
-            let there = self.database.texts.contains_key(hash.0).unwrap_or(false);
-            if !there && self.missing_texts.insert(*hash) {
-                self.missing.push(bytes);
-            }
+            !self.database.events.contains_key(key).map_err(Trouble::from)? && self.missing_keys.insert(key)
+        } else if let Some((_, Entry::Text(hash, _))) = carve(&bytes, 0).0.first() {
+            !self.database.texts.contains_key(hash.0).map_err(Trouble::from)? && self.missing_texts.insert(*hash)
+        } else {
+            false
+        };
+        if new {
+            self.missing_bytes += bytes.len();
+            self.missing.push(bytes);
         }
+        if self.missing_bytes > FRAME_BYTES { self.put_back() } else { Ok(()) }
     }
 
-    /// Opens the end of the journal for writing, in a new segment if the last one is damaged.
+    /// Opens the end of the journal for writing. In a damaged journal that is a new segment, so that what this recovery
+    /// writes never lies in a segment that is still to be mended.
     fn journal(&mut self) -> Result<&mut Journal, Error> {
         if self.journal.is_none() {
             let dir = self.site.journal_dir();
             let io_error = |source| Error::Io { action: "open the journal", path: dir.clone(), source };
-            let next_frame = self.highest_frame + 1;
+            let whole = self.journal_is_whole();
             if self.segments.is_empty() {
                 let (format, workspace) = (FORMAT, self.site.workspace);
-                let header = SegmentHeader { format, segment: 1, workspace, first_frame: next_frame, previous_end: 0 };
+                let header = SegmentHeader { format, segment: 1, workspace, first_frame: 1, previous_end: 0 };
                 Journal::create_segment(self.site.disk, &dir, header).map_err(io_error)?;
-                let segment =
-                    Segment { number: 1, header: Some(header), frames: Vec::new(), ruins: Vec::new(), junk: false };
-                self.segments.push(segment);
+                self.segments.push(Segment::new(1, Some(header)));
             }
             let last = self.segments.last();
-            let number = last.map_or(1, |segment| segment.number);
+            let segment = last.map_or(1, |segment| segment.number);
             let offset = last.and_then(|segment| segment.frames.last()).map_or(SEGMENT_HEADER, |(_, end, _)| *end);
-            let last_frame = last.map_or(0, |segment| segment.last_frame());
-            let spoilt = last.is_some_and(|segment| {
-                segment.junk || segment.header.is_none() || !segment.ruins.is_empty() || last_frame + 1 != next_frame
-            });
-            let end = Position { segment: number, offset };
-            let disk = self.site.disk.clone();
-            let journal =
-                Journal::resume(disk, &dir, self.site.workspace, end, next_frame, spoilt).map_err(io_error)?;
+            let spoilt = !whole || last.is_some_and(|segment| segment.junk);
+            let end = Position { segment, offset };
+            let journal = Journal::resume(self.site, end, self.highest_frame + 1, spoilt).map_err(io_error)?;
             self.journal = Some(journal);
         }
         self.journal.as_mut().ok_or(Error::Misuse("the journal was just opened"))
     }
 
     /// Appends to the journal what only other places had.
-    fn put_back(&mut self) -> Result<(), Error> {
-        let mut body = Vec::new();
-        let mut entries = Vec::new();
+    pub(super) fn put_back(&mut self) -> Result<(), Error> {
+        let (mut body, mut entries) = (Vec::new(), Vec::new());
         for bytes in std::mem::take(&mut self.missing) {
             entries.push((body.len() as u64, bytes.len()));
             body.extend_from_slice(&bytes);
-            if body.len() >= FRAME_BYTES {
-                self.put_back_frame(&std::mem::take(&mut body), &std::mem::take(&mut entries))?;
-            }
         }
+        self.missing_bytes = 0;
+        self.missing_keys.clear();
+        self.missing_texts.clear();
         if body.is_empty() { Ok(()) } else { self.put_back_frame(&body, &entries) }
     }
 
@@ -533,7 +439,7 @@ impl<'a> Work<'a> {
         let name = quarantine::new_name(self.site.dir, self.site.now);
         let place = self.site.dir.join("quarantine").join(&name);
         let mut quarantined = Vec::new();
-        let damaged = self.mend_journal(&place, next_frame)?;
+        let damaged = segment::mend(self.site, &self.segments, self.highest_frame, &place)?;
         quarantined.extend(damaged.into_iter().map(|segment| format!("quarantine/{name}/{segment:08}.log")));
         let old = self.site.dir.join("db");
         let Work { site, database, journal, losses, totals, restored, newest, mark, .. } = self;
@@ -590,182 +496,6 @@ impl<'a> Work<'a> {
         let journal = journal.ok_or(Error::Misuse("the journal was opened above"))?;
         Ok(Loaded { database, journal, totals, mark, since_open: 0, recovery })
     }
-
-    /// Writes a mended copy of every damaged segment in its place, after the damaged one has a second name in quarantine.
-    fn mend_journal(&self, place: &Path, next_frame: u64) -> Result<Vec<u32>, Error> {
-        let mut mended = Vec::new();
-        let mut expected = 1;
-        for (at, segment) in self.segments.iter().enumerate() {
-            let follower = self.segments.get(at + 1);
-            let first_of_next = match follower {
-                Some(next) => next.header.map(|header| header.first_frame).or(next.frames.first().map(|(_, _, n)| *n)),
-                None => Some(next_frame),
-            };
-            // Frames written by this very recovery are not in `segments`; if they went to this one, it is sound.
-            let until = first_of_next.unwrap_or(segment.last_frame().max(expected - 1) + 1);
-            let first = expected;
-            expected = until.max(segment.last_frame() + 1);
-            let sound = segment.is_sound(first);
-            let complete =
-                segment.last_frame() + 1 >= until || (follower.is_none() && sound && !self.begun_after(segment));
-            if sound && complete {
-                continue;
-            }
-            let path = segment_path(&self.site.journal_dir(), segment.number);
-            let old = fs::read(&path).unwrap_or_default();
-            let new = segment.mended(&old, self.site.workspace, first, until, self.previous_end(at));
-            let replaced = self
-                .site
-                .disk
-                .create_dir_all(place)
-                .and_then(|()| {
-                    let aside = place.join(format!("{:08}.log", segment.number));
-                    if path.exists() && !aside.exists() { self.site.disk.link(&path, &aside) } else { Ok(()) }
-                })
-                .and_then(|()| self.site.disk.replace(&path, &new));
-            replaced.map_err(|source| Error::Io {
-                action: "mend a segment of the journal",
-                path: path.clone(),
-                source,
-            })?;
-            if !old.is_empty() {
-                mended.push(segment.number);
-            }
-        }
-        Ok(mended)
-    }
-
-    /// Whether this recovery began a segment behind this one.
-    fn begun_after(&self, segment: &Segment) -> bool {
-        self.journal.as_ref().is_some_and(|journal| journal.position().segment > segment.number)
-    }
-
-    fn previous_end(&self, at: usize) -> u64 {
-        let previous = at.checked_sub(1).and_then(|at| self.segments.get(at));
-        previous.and_then(|segment| segment.frames.last()).map_or(0, |(_, end, _)| *end)
-    }
-}
-
-impl Segment {
-    fn last_frame(&self) -> u64 {
-        self.frames.last().map_or(0, |(_, _, number)| *number)
-    }
-
-    fn is_sound(&self, first: u64) -> bool {
-        let numbers = self.frames.iter().map(|(_, _, number)| *number);
-        let contiguous = numbers.zip(first..).all(|(number, expected)| number <= expected);
-        self.header.is_some() && self.ruins.is_empty() && contiguous
-    }
-
-    /// The segment with its whole frames where they were, and frames that stand for the lost ones between them.
-    fn mended(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, previous_end: u64) -> Vec<u8> {
-        let first_frame = self.header.map_or(first, |header| header.first_frame);
-        let previous_end = self.header.map_or(previous_end, |header| header.previous_end);
-        let header = SegmentHeader { format: FORMAT, segment: self.number, workspace, first_frame, previous_end };
-        let mut new = header.to_bytes();
-        let mut last = first_frame - 1;
-        for (start, end, number) in &self.frames {
-            let room = usize::try_from(*start).unwrap_or(0).saturating_sub(new.len());
-            if room > 0 {
-                stand_in(&mut new, last.max(number - 1), room);
-            }
-            let bytes = usize::try_from(*start).ok().zip(usize::try_from(*end).ok());
-            new.extend_from_slice(bytes.and_then(|(start, end)| old.get(start..end)).unwrap_or_default());
-            last = *number;
-        }
-        if last + 1 < until {
-            stand_in(&mut new, until - 1, FRAME_HEADER);
-        }
-        new
-    }
-}
-
-/// A frame that stands for all lost ones up to that number and fills that many bytes.
-fn stand_in(new: &mut Vec<u8>, number: u64, room: usize) {
-    let body = vec![0; room.saturating_sub(FRAME_HEADER)];
-    if let Ok(frame) = frame_bytes(&body, 0, STANDS_FOR_LOST, number) {
-        new.extend_from_slice(&frame);
-    }
-}
-
-/// A session on its way from events to a head.
-struct Fold {
-    head: Head,
-    events: u64,
-    known_lost: BTreeSet<u32>,
-    /// Places that are missing, and the times around the first and last of them.
-    gaps: Vec<u32>,
-    after: Option<Timestamp>,
-    before: Option<Timestamp>,
-    last_at: Option<Timestamp>,
-    indexes: BTreeSet<u32>,
-    known_last_index: Option<u32>,
-    key: String,
-    key_seq: u32,
-    key_index: Option<u32>,
-}
-
-impl Fold {
-    fn new(id: SessionId) -> Fold {
-        Fold {
-            head: Head::new(id),
-            events: 0,
-            known_lost: BTreeSet::new(),
-            gaps: Vec::new(),
-            after: None,
-            before: None,
-            last_at: None,
-            indexes: BTreeSet::new(),
-            known_last_index: None,
-            key: String::new(),
-            key_seq: 0,
-            key_index: None,
-        }
-    }
-
-    fn take(&mut self, event: &Event) {
-        if event.seq > self.head.next_seq {
-            self.gaps.extend(self.head.next_seq..event.seq);
-            self.after = self.after.or(self.last_at);
-            self.before = Some(event.at);
-        }
-        if event.key != self.key {
-            (self.key, self.key_seq, self.key_index) = (event.key.clone(), event.seq, None);
-        }
-        match &event.body {
-            EventBody::Recorded { index, .. } => {
-                self.indexes.insert(*index);
-                self.key_index = Some(*index);
-            }
-            EventBody::Lost(loss) => {
-                self.known_lost.extend(&loss.seqs);
-                self.known_last_index = self.known_last_index.max(loss.last_index);
-            }
-            _ => {}
-        }
-        self.last_at = Some(event.at);
-        self.events += 1;
-        self.head.advance(event);
-    }
-
-    /// What is missing and not on record as lost yet.
-    fn loss(&self, evidence: Evidence) -> Option<(Loss, SessionLoss)> {
-        let mut seqs: Vec<u32> = self.gaps.iter().copied().filter(|seq| !self.known_lost.contains(seq)).collect();
-        let at_end = evidence.next_seq > self.head.next_seq;
-        seqs.extend(self.head.next_seq..evidence.next_seq);
-        let never_seen = self.events == 0;
-        if seqs.is_empty() && !never_seen {
-            return None;
-        }
-        let last_index = evidence.last_index.filter(|last| Some(*last) > self.head.last_index);
-        let after = if self.after.is_some() || !at_end { self.after } else { self.last_at };
-        let before = if at_end { None } else { self.before };
-        let last = self.head.last_index.max(evidence.last_index);
-        let missing = last.map(|last| (0..=last).filter(|index| !self.indexes.contains(index)).collect());
-        let iterations = missing.unwrap_or_default();
-        let named = SessionLoss { session: Some(self.head.id), seqs: seqs.clone(), iterations, after, before };
-        Some((Loss { seqs, last_index, after, before }, named))
-    }
 }
 
 fn write_report(site: &Site<'_>, report: &Recovery) -> Result<(), Error> {
@@ -807,34 +537,9 @@ fn message(causes: &[String], lost: u64, losses: &[SessionLoss], restored: u64) 
     message
 }
 
-fn owned(entry: &Entry<'_>) -> Vec<u8> {
+pub(super) fn owned(entry: &Entry<'_>) -> Vec<u8> {
     match entry {
         Entry::Record(record) => record.bytes.to_vec(),
         Entry::Text(_, text) => text_bytes(text),
-    }
-}
-
-fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_dir(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
-}
-
-fn files_below(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            files_below(&path, files);
-        } else {
-            files.push(path);
-        }
     }
 }

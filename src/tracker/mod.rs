@@ -1,1 +1,130 @@
-//! The use cases.
+//! The use cases: what can be asked of a workspace, one verb a file, in the words of the contract.
+//!
+//! Every verb takes a request and gives a view; both are plain values that go through JSON unchanged, so the command
+//! line, the MCP server and the gallery differ in words only, and a verb can be asked of another process. What goes
+//! wrong is one [`Error`] that says what happened, to which thing, and what to do.
+//!
+//! Never known here: how anything is printed, any protocol, sockets, async, the time of day other than through [`Clock`].
+
+mod annotate;
+mod archive;
+mod audit;
+mod cursor;
+mod error;
+mod export;
+mod fit;
+mod get;
+mod image;
+mod import;
+mod incoming;
+mod iterations;
+mod list;
+mod lookup;
+mod record;
+mod row;
+mod status;
+mod verify;
+mod writing;
+
+pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
+pub use archive::ArchiveRequest;
+pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
+pub use export::{ExportReport, ExportRequest};
+pub use fit::MAX_ANSWER_BYTES;
+pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
+pub use image::{ImageBytes, ImageRequest, ImageView};
+pub use import::{ImportProblem, ImportReport};
+pub use incoming::{ImageData, ImageFile, ImageInput};
+pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
+pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
+pub use record::{RecordRequest, Recorded};
+pub use row::SessionRow;
+pub use status::{Sizes, StatusView};
+pub use verify::{RepairView, VerifyView};
+
+pub use crate::store::{Clock, Progress};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use crate::disk::Disk;
+use crate::images::Images;
+use crate::model::{Event, Timestamp};
+use crate::store::{self, Store};
+
+/// How to open a workspace.
+#[derive(Clone)]
+pub struct Options {
+    /// The time of everything that is recorded.
+    pub clock: Clock,
+    /// Told how far long work has come: opening after damage, verify, repair, export, import.
+    pub progress: Option<Progress>,
+    /// The file system.
+    pub disk: Disk,
+}
+
+impl Default for Options {
+    /// The system's clock and disk, and nobody told of progress.
+    fn default() -> Options {
+        Options { clock: Arc::new(|| Timestamp::from(chrono::Utc::now())), progress: None, disk: Disk::default() }
+    }
+}
+
+/// An open workspace. Every call may come from any thread; what a writing verb acknowledged is on the disk.
+pub struct Tracker {
+    store: Store,
+    images: Images,
+    workspace: PathBuf,
+    clock: Clock,
+    progress: Option<Progress>,
+}
+
+impl Tracker {
+    /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged.
+    pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
+        let Options { clock, progress, disk } = options;
+        let images = Images::new(disk.clone(), dir);
+        let usual = store::Options::new(clock.clone());
+        let store = Store::open(dir, store::Options { progress: progress.clone(), disk, ..usual })?;
+        Ok(Tracker { store, images, workspace: dir.to_owned(), clock, progress })
+    }
+
+    /// The directory it is in.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// New events from now on, in the order they were acknowledged.
+    pub fn follow(&self) -> Receiver<Arc<Event>> {
+        self.store.follow()
+    }
+
+    /// Ends cleanly. Dropping does the same, silently.
+    pub fn close(self) -> Result<(), Error> {
+        Ok(self.store.close()?)
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn report(&self, what: &str, done: u64, total: u64) {
+        if let Some(progress) = &self.progress {
+            progress(what, done, total);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_may_come_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Tracker>();
+        shared::<Error>();
+    }
+}

@@ -1,5 +1,10 @@
 //! What the store's tests share: batches to append, a fixed clock, and a readable state to compare.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part, and a test may stop anywhere"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +46,7 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn options_on(disk: Disk) -> Options {
-    Options { clock: still_clock(), progress: None, disk }
+    Options { disk, ..Options::new(still_clock()) }
 }
 
 pub(crate) fn open(dir: &Path) -> Store {
@@ -122,4 +127,18 @@ pub(crate) fn contents(store: &Store) -> Contents {
     }
     let listing = rows.iter().map(|row| format!("{} {} {}", row.id, row.iteration_count(), row.last_modified_at));
     Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
+}
+
+/// Copies a directory as it is at this moment.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

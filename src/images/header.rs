@@ -1,0 +1,150 @@
+//! What a file is and how large its picture, from its first bytes: enough to record it, without decoding it.
+
+use std::io::{Cursor, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use image::{ImageFormat, ImageReader, Limits};
+
+/// The media type of a file that is no picture we know.
+pub const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// How far into a file we look. Cameras and editors put megabytes of metadata before the first pixel; none put more.
+const LOOK_AT: u64 = 16 * 1024 * 1024;
+/// The most a decoder may allocate to read a header.
+const MAX_ALLOC: u64 = 64 * 1024 * 1024;
+
+/// What is known of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Its media type.
+    pub mime_type: &'static str,
+    /// Its width, where it could be read.
+    pub width: Option<u32>,
+    /// Its height, where it could be read.
+    pub height: Option<u32>,
+}
+
+impl Header {
+    /// Nothing is known.
+    pub const UNKNOWN: Header = Header { mime_type: UNKNOWN_TYPE, width: None, height: None };
+
+    /// What these bytes, or the first of them, say.
+    pub fn of(bytes: &[u8]) -> Header {
+        let mime_type = sniff(bytes);
+        let size = match mime_type {
+            "image/png" => decoded_size(bytes, ImageFormat::Png),
+            "image/jpeg" => decoded_size(bytes, ImageFormat::Jpeg),
+            "image/webp" => decoded_size(bytes, ImageFormat::WebP),
+            "image/gif" => gif_size(bytes),
+            _ => None,
+        };
+        Header { mime_type, width: size.map(|(width, _)| width), height: size.map(|(_, height)| height) }
+    }
+}
+
+/// What the beginning of this file says.
+pub(super) fn read(file: impl Read) -> Header {
+    let mut bytes = Vec::new();
+    // Whatever came before a failed read still tells what it is.
+    let _ = file.take(LOOK_AT).read_to_end(&mut bytes);
+    Header::of(&bytes)
+}
+
+/// Only marks that no text or other format has by chance.
+fn sniff(bytes: &[u8]) -> &'static str {
+    let at = |offset: usize, mark: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark));
+    if at(0, b"\x89PNG\r\n\x1a\n") {
+        "image/png"
+    } else if at(0, b"\xff\xd8\xff") {
+        "image/jpeg"
+    } else if at(0, b"RIFF") && at(8, b"WEBP") {
+        "image/webp"
+    } else if at(0, b"GIF87a") || at(0, b"GIF89a") {
+        "image/gif"
+    } else if at(4, b"ftypavif") || at(4, b"ftypavis") {
+        "image/avif"
+    } else if at(4, b"ftypheic") || at(4, b"ftypheix") || at(4, b"ftypmif1") {
+        "image/heic"
+    } else if at(0, b"\0\0\0\x0cJXL \r\n\x87\n") || at(0, b"\xff\x0a") {
+        "image/jxl"
+    } else if at(0, b"II*\0") || at(0, b"MM\0*") {
+        "image/tiff"
+    } else if at(0, b"BM") && at(15, b"\0\0\0") {
+        "image/bmp"
+    } else if at(0, b"v/1\x01") {
+        "image/x-exr"
+    } else {
+        UNKNOWN_TYPE
+    }
+}
+
+fn decoded_size(bytes: &[u8], format: ImageFormat) -> Option<(u32, u32)> {
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_ALLOC);
+    reader.limits(limits);
+    // A decoder that panics on a crooked file must not cost the recording.
+    catch_unwind(AssertUnwindSafe(|| reader.into_dimensions().ok())).ok().flatten()
+}
+
+fn gif_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let side = |offset: usize| Some(u32::from(u16::from_le_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?)));
+    Some((side(6)?, side(8)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image::RgbImage::new(width, height).write_to(&mut bytes, format).unwrap();
+        bytes.into_inner()
+    }
+
+    #[test]
+    fn knows_type_and_size() {
+        for (format, mime_type) in
+            [(ImageFormat::Png, "image/png"), (ImageFormat::Jpeg, "image/jpeg"), (ImageFormat::WebP, "image/webp")]
+        {
+            let header = Header::of(&encoded(format, 31, 17));
+            assert_eq!(header, Header { mime_type, width: Some(31), height: Some(17) });
+        }
+        let gif = Header::of(b"GIF89a\x40\x01\xf0\x00rest");
+        assert_eq!(gif, Header { mime_type: "image/gif", width: Some(320), height: Some(240) });
+    }
+
+    #[test]
+    fn what_is_no_picture_is_said_to_be_none() {
+        for bytes in [&b""[..], b"P3 prompt", b"BMW at night", b"RIFFxxxxWAVE", b"\x89PN", b"<svg/>", b"ID3"] {
+            assert_eq!(Header::of(bytes), Header::UNKNOWN, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_or_crooked_file_keeps_its_type() {
+        for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
+            let whole = encoded(format, 64, 64);
+            let known = Header::of(&whole).mime_type;
+            for end in 12..whole.len().min(400) {
+                assert_eq!(Header::of(&whole[..end]).mime_type, known);
+            }
+            for at in 12..whole.len().min(400) {
+                let mut crooked = whole.clone();
+                crooked[at] ^= 0xff;
+                assert_eq!(Header::of(&crooked).mime_type, known);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_costs_nothing() {
+        // 60000 × 60000 pixels would be 10 GB; only the header is looked at.
+        let mut png = encoded(ImageFormat::Png, 1, 1);
+        png[16..20].copy_from_slice(&60_000u32.to_be_bytes());
+        png[20..24].copy_from_slice(&60_000u32.to_be_bytes());
+        let crc = crc32fast::hash(&png[12..29]);
+        png[29..33].copy_from_slice(&crc.to_be_bytes());
+        assert_eq!(Header::of(&png).mime_type, "image/png");
+    }
+}

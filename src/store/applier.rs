@@ -1,0 +1,144 @@
+//! The applier: a thread that moves acknowledged commits into the database in order, and keeps the database quick to open.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::database::{Database, Trouble, guard};
+use super::log::{Log, State};
+
+/// How many events one transaction applies at the most.
+const MOST_APPLIED: usize = 512;
+/// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So
+/// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
+const REOPEN_AFTER: usize = 24 * 1024;
+/// The same when nobody is waiting.
+const REOPEN_AFTER_IDLE: usize = 8 * 1024;
+/// How long applied commits may wait for a checkpoint.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(5);
+
+impl Log {
+    /// Moves acknowledged commits into the database until the log stops. Runs on its own thread.
+    pub(super) fn apply_until_stopped(&self) {
+        loop {
+            let state = self.lock();
+            let idle = |state: &mut State| (state.pending.is_empty() || state.broken.is_some()) && !state.stopping;
+            let (state, timed_out) = if !state.dirty {
+                (self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner), false)
+            } else {
+                let waited = self.work.wait_timeout_while(state, CHECKPOINT_AFTER, idle);
+                let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state, result.timed_out())
+            };
+            let nothing = state.pending.is_empty() || state.broken.is_some();
+            let (stopping, since_open) = (state.stopping, state.since_open);
+            drop(state);
+            let worked = if nothing && stopping {
+                return;
+            } else if timed_out {
+                self.quietly(|| if since_open > REOPEN_AFTER_IDLE { self.reopen() } else { self.checkpoint() })
+            } else {
+                self.quietly(|| self.apply_some())
+            };
+            if let Err((generation, trouble)) = worked
+                && let Err(error) = self.mend(generation, &trouble)
+            {
+                tracing::error!(%error, "the database could not be mended; the next request tries again");
+            }
+        }
+    }
+
+    /// Makes everything applied last in the database, and writes the mark.
+    pub(super) fn checkpoint(&self) -> Result<(), Trouble> {
+        let mark = {
+            let mut state = self.lock();
+            state.mark.count += 1;
+            state.mark.events = state.totals.events;
+            state.dirty = false;
+            state.mark
+        };
+        self.read()?.sync()?;
+        if let Err(error) = mark.write(&self.disk, &self.dir.join("journal")) {
+            tracing::warn!(%error, "the mark cannot be written");
+        }
+        Ok(())
+    }
+
+    fn quietly(&self, work: impl FnOnce() -> Result<(), Trouble>) -> Result<(), (u64, Trouble)> {
+        let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = self.generation.load(Ordering::Acquire);
+        work().map_err(|trouble| (generation, trouble))
+    }
+
+    fn apply_some(&self) -> Result<(), Trouble> {
+        let mut taken = Vec::new();
+        let mut ticket = 0;
+        {
+            let mut state = self.lock();
+            let mut events = 0;
+            while events < MOST_APPLIED
+                && let Some((said, change)) = state.pending.pop_front()
+            {
+                events += change.records.len();
+                ticket = said;
+                taken.push(change);
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.read()?.apply(&taken)?;
+        let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
+        let mut state = self.lock();
+        state.pending_events -= events;
+        state.since_open += events;
+        state.dirty = true;
+        state.applied = ticket;
+        state.acked.forget(ticket);
+        let reopen = state.since_open > REOPEN_AFTER;
+        drop(state);
+        self.applied.notify_all();
+        if reopen { self.reopen() } else { Ok(()) }
+    }
+
+    /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
+    fn reopen(&self) -> Result<(), Trouble> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let old = database.take();
+        let position = match &old {
+            Some(old) => {
+                old.sync()?;
+                old.position()?
+            }
+            None => None,
+        };
+        drop(old);
+        *database = Some(Database::open(&self.dir.join("db"))?);
+        drop(database);
+        let mut state = self.lock();
+        state.since_open = 0;
+        if let Some(position) = position {
+            state.mark.unchecked = position;
+        }
+        drop(state);
+        self.checkpoint()
+    }
+
+    /// The checkpoint of a log that ends: nothing needs to be written when nothing was applied since the last one.
+    pub(super) fn last_checkpoint(&self) -> Result<(), Trouble> {
+        let dirty = self.lock().dirty;
+        let checked = if dirty { self.checkpoint() } else { Ok(()) };
+        let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
+        guard(|| {
+            drop(database);
+            Ok(())
+        })?;
+        checked
+    }
+
+    /// Tells the applier to finish what there is and end.
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.work.notify_all();
+    }
+}

@@ -1,0 +1,255 @@
+//! `export`: sessions as JSON lines that people can read and [`import`](Tracker::import) gives back exactly.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs::File;
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderWriter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::model::{Actor, Event, EventBody, Hash, IterationId, SessionId, Timestamp};
+use crate::store::Detail;
+
+use super::{Error, ErrorKind, OutcomeView, Tracker, lookup};
+
+/// What to export.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExportRequest {
+    /// The sessions' ids; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_ids: Vec<String>,
+    /// Leaves out the images' bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub omit_images: bool,
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportReport {
+    /// Sessions written.
+    pub sessions: u64,
+    /// Events written.
+    pub events: u64,
+    /// Images written.
+    pub images: u64,
+    /// What could not be written, such as an image that is missing, each in one line.
+    pub problems: Vec<String>,
+}
+
+impl Tracker {
+    /// Writes sessions as JSON lines, one session in memory at a time. What is missing is reported, and the rest written.
+    pub fn export(&self, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
+        let chosen = request.session_ids.iter().map(|id| lookup::session_id(id)).collect::<Result<BTreeSet<_>, _>>()?;
+        for id in &chosen {
+            self.head(*id)?;
+        }
+        let total = if chosen.is_empty() { self.store.totals()?.sessions } else { chosen.len() as u64 };
+        let mut export = Export {
+            tracker: self,
+            out,
+            omit_images: request.omit_images,
+            written: HashSet::new(),
+            report: ExportReport::default(),
+        };
+        export.line(&HeaderLine { version: VERSION, created_at: self.now(), program: PROGRAM })?;
+        let mut each = |id| {
+            export.session(id)?;
+            self.report("exporting", export.report.sessions, total.max(export.report.sessions));
+            Ok(())
+        };
+        if chosen.is_empty() {
+            self.each_session(each)?;
+        } else {
+            chosen.into_iter().try_for_each(&mut each)?;
+        }
+        export.out.flush().map_err(|error| unwritten(&error))?;
+        Ok(export.report)
+    }
+}
+
+/// The version of the lines. Raised when an older version of Retake could not read them any more.
+pub(super) const VERSION: u32 = 1;
+
+const PROGRAM: &str = concat!("retake ", env!("CARGO_PKG_VERSION"));
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "retake-export", rename_all = "camelCase")]
+struct HeaderLine {
+    version: u32,
+    created_at: Timestamp,
+    program: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "text")]
+struct TextLine<'a> {
+    hash: Hash,
+    text: &'a str,
+}
+
+/// Everything that `import` needs is in `record`, the exact bytes on disk; the rest is for people and other programs.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "event")]
+struct EventLine<'a> {
+    session: SessionId,
+    seq: u32,
+    kind: &'a str,
+    at: Timestamp,
+    actor: &'a Actor,
+    key: &'a str,
+    data: Value,
+    prev: Hash,
+    hash: Hash,
+    record: String,
+}
+
+struct Export<'a> {
+    tracker: &'a Tracker,
+    out: &'a mut dyn Write,
+    omit_images: bool,
+    /// Texts and images that are in the file already: sessions share them.
+    written: HashSet<Hash>,
+    report: ExportReport,
+}
+
+impl Export<'_> {
+    fn session(&mut self, id: SessionId) -> Result<(), Error> {
+        let store = &self.tracker.store;
+        // Records first: whatever is appended in between is then left out of both.
+        let read = store.records(id).and_then(|records| Ok((store.events(id, Detail::Brief)?, records)));
+        let (events, records) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                self.report.problems.push(format!("{id} is left out: {error}"));
+                return Ok(());
+            }
+        };
+        for record in &records {
+            for hash in store.texts_of(record) {
+                self.text(id, hash)?;
+            }
+        }
+        for event in events.iter().take(records.len()) {
+            if let EventBody::Recorded { index, iteration } = &event.body
+                && !self.omit_images
+            {
+                for image in &iteration.images {
+                    self.image(id.iteration(*index), image.hash)?;
+                }
+            }
+        }
+        for (event, record) in events.into_iter().zip(&records) {
+            // A large workflow is read when its line is written, so that only one is in memory.
+            let whole = store.event(id, event.seq, Detail::Full)?;
+            self.event(&whole.unwrap_or(event), record)?;
+        }
+        self.report.sessions += 1;
+        Ok(())
+    }
+
+    fn text(&mut self, id: SessionId, hash: Hash) -> Result<(), Error> {
+        if !self.written.insert(hash) {
+            return Ok(());
+        }
+        match self.tracker.store.text(hash) {
+            Some(text) => self.line(&TextLine { hash, text: &text }),
+            None => {
+                self.report.problems.push(format!("{id}: text {hash} is missing or damaged"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes an image without holding it in memory.
+    fn image(&mut self, id: IterationId, hash: Hash) -> Result<(), Error> {
+        if !self.written.insert(hash) {
+            return Ok(());
+        }
+        let images = &self.tracker.images;
+        let opened = images.check(hash).and_then(|()| File::open(images.path(hash)));
+        let mut file = match opened {
+            Ok(file) => file,
+            Err(error) => {
+                self.report.problems.push(format!("{id}: image {hash} is left out: {error}"));
+                return Ok(());
+            }
+        };
+        let mut write = || {
+            write!(self.out, r#"{{"type":"image","hash":"{hash}","data":""#)?;
+            let mut encoder = EncoderWriter::new(&mut *self.out, &STANDARD);
+            io::copy(&mut file, &mut encoder)?;
+            encoder.finish()?;
+            drop(encoder);
+            self.out.write_all(b"\"}\n")
+        };
+        write().map_err(|error| unwritten(&error))?;
+        self.report.images += 1;
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event, record: &[u8]) -> Result<(), Error> {
+        self.line(&EventLine {
+            session: event.session,
+            seq: event.seq,
+            kind: event.body.kind(),
+            at: event.at,
+            actor: &event.actor,
+            key: &event.key,
+            data: readable(&event.body),
+            prev: event.prev,
+            hash: event.hash,
+            record: STANDARD.encode(record),
+        })?;
+        self.report.events += 1;
+        Ok(())
+    }
+
+    fn line(&mut self, line: &impl Serialize) -> Result<(), Error> {
+        let written = serde_json::to_writer(&mut *self.out, line).map_err(io::Error::from);
+        written.and_then(|()| self.out.write_all(b"\n")).map_err(|error| unwritten(&error))
+    }
+}
+
+/// What happened, for people and other programs.
+fn readable(body: &EventBody) -> Value {
+    let mut data = match body {
+        EventBody::Started { title, project } | EventBody::Titled { title, project } => {
+            json!({ "title": title, "project": project })
+        }
+        EventBody::Recorded { index, iteration } => json!({
+            "index": index,
+            "timestamp": iteration.created_at,
+            "recipe": iteration.recipe,
+            "outcome": OutcomeView::from(iteration.outcome.clone()),
+            "images": iteration.images,
+            "parent": iteration.parent,
+        }),
+        EventBody::Annotated { index, change } => {
+            json!({ "index": index, "rating": change.rating, "tags": change.tags, "note": change.note })
+        }
+        EventBody::Archived { reason } | EventBody::Restored { reason } => json!({ "reason": reason }),
+        EventBody::Lost(loss) => json!(loss),
+        EventBody::Unknown { kind, version } => json!({ "kind": kind, "version": version }),
+    };
+    if let Value::Object(fields) = &mut data {
+        fields.retain(|_, value| !value.is_null());
+    }
+    data
+}
+
+fn unwritten(error: &io::Error) -> Error {
+    use io::ErrorKind as Io;
+    let hint = match error.kind() {
+        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
+            "free some space or export to another disk, then try again"
+        }
+        _ => "look at the cause, then export again: the workspace is not affected",
+    };
+    Error::new(ErrorKind::Internal, "cannot write the export", hint).caused_by(error)
+}

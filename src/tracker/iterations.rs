@@ -1,0 +1,247 @@
+//! `iterations`: the newest iterations of one session, in ascending order.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Cost, Iteration, IterationId, IterationState, OutcomeStatus, Seed, SessionId, Timestamp};
+
+use super::fit::{self, Page};
+use super::{Error, ImageView, Tracker, cursor, lookup};
+
+/// Which iterations to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IterationsRequest {
+    /// The session's id, such as `session-2025-12-11-001`.
+    pub session_id: String,
+    /// At most this many, the newest ones (default 200, at most 1000). A page may hold fewer; `nextCursor` says whether
+    /// there are older ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub limit: Option<u32>,
+    /// `nextCursor` of the page before: leads to older iterations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Whether each row also names its images.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub include_images: bool,
+}
+
+/// A page of a session's iterations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IterationList {
+    /// The session.
+    pub session_id: SessionId,
+    /// The newest iterations before the cursor, in ascending order.
+    pub iterations: Vec<IterationRow>,
+    /// How many iterations the session has in all.
+    pub total_iterations: u32,
+    /// How many this page holds.
+    pub returned_count: u32,
+    /// Present when there are older ones: give it back as `cursor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// Indexes within this page's range that were lost to damage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<u32>,
+}
+
+/// An iteration in a list: enough to choose by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IterationRow {
+    /// Its index in the session, from 0.
+    pub index: u32,
+    /// The prompt as typed, cut short when it is long.
+    pub prompt: String,
+    /// Present and true when `prompt` was cut: `get-iteration` has more of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prompt_truncated: bool,
+    /// When the picture was made (UTC).
+    pub timestamp: Timestamp,
+    /// Present when the attempt did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeStatus>,
+    /// The iteration it came from, present when that is not the one before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<IterationId>,
+    /// Its rating, 1 to 5, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<u8>,
+    /// What is known of how it was made.
+    pub metadata: Metadata,
+    /// Its images, when `includeImages` was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Vec<ImageView>>,
+}
+
+/// What is known of how an iteration was made; what is unknown is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// The width in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// The height in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// The number of sampling steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// CFG or guidance scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guidance_scale: Option<f64>,
+    /// The sampler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<String>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The seed, as a string.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<Seed>,
+    /// How long it took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation_time_ms: Option<u64>,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+impl Tracker {
+    /// The newest iterations of a session, a page at a time.
+    pub fn iterations(&self, request: &IterationsRequest) -> Result<IterationList, Error> {
+        let id = lookup::session_id(&request.session_id)?;
+        let limit = fit::limit(request.limit)?;
+        let scope = format!("iterations {id}");
+        let before =
+            request.cursor.as_deref().map(|at| cursor::decode(&scope, at, |index| index.parse().ok())).transpose()?;
+
+        let total = self.summary(id)?.iteration_count();
+        let session = self.folded(id)?;
+        let upper = before.unwrap_or(total).min(total);
+        let lost = |lower: u32| -> Vec<u32> {
+            (lower..upper).filter(|index| !session.iterations.contains_key(index)).take(MAX_LOST).collect()
+        };
+        let mut list = IterationList {
+            session_id: id,
+            iterations: Vec::new(),
+            total_iterations: total,
+            returned_count: 0,
+            next_cursor: None,
+            lost: lost(0),
+        };
+        let mut page = Page::new(limit, &list);
+        let mut lower = 0;
+        for (&index, state) in session.iterations.range(..upper).rev() {
+            let images = request.include_images.then(|| self.image_views(id.iteration(index), &state.iteration.images));
+            if !page.push(row(id.iteration(index), state, images)) {
+                lower = index.saturating_add(1);
+                list.next_cursor = Some(cursor::encode(&scope, &lower.to_string()));
+                break;
+            }
+        }
+        page.rows.reverse();
+        list.lost = lost(lower);
+        list.returned_count = u32::try_from(page.rows.len()).unwrap_or(u32::MAX);
+        list.iterations = page.rows;
+        Ok(list)
+    }
+}
+
+/// The most lost indexes a page names; an audit names the events.
+const MAX_LOST: usize = 200;
+/// What a prompt may take in a row: most are whole, and two dozen long ones still fit a page.
+const PROMPT_BYTES: usize = 2000;
+/// What a name may take in a row. Recorded ones are shorter; imported ones need not be.
+const NAME_BYTES: usize = 1024;
+
+fn row(id: IterationId, state: &IterationState, images: Option<Vec<ImageView>>) -> IterationRow {
+    let iteration = &state.iteration;
+    let before = id.index.checked_sub(1).map(|index| id.session.iteration(index));
+    let cut = fit::clipped(&iteration.recipe.prompt, PROMPT_BYTES);
+    IterationRow {
+        index: id.index,
+        prompt_truncated: cut.is_some(),
+        prompt: cut.unwrap_or_else(|| iteration.recipe.prompt.clone()),
+        timestamp: iteration.created_at,
+        outcome: Some(iteration.outcome.status).filter(|status| *status != OutcomeStatus::Succeeded),
+        parent: iteration.parent.filter(|parent| Some(*parent) != before),
+        rating: state.annotation.rating,
+        metadata: metadata(iteration),
+        images,
+    }
+}
+
+fn metadata(iteration: &Iteration) -> Metadata {
+    let Iteration { recipe, outcome, images, .. } = iteration;
+    let name = |name: &Option<String>| {
+        let mut name = name.clone()?;
+        fit::clip(&mut name, NAME_BYTES);
+        Some(name)
+    };
+    // What came out counts where nobody said what was asked for.
+    let made = images.first();
+    let mut cost = outcome.cost.clone();
+    if let Some(cost) = &mut cost {
+        fit::clip(&mut cost.currency, NAME_BYTES);
+    }
+    Metadata {
+        width: recipe.width.or_else(|| made?.width),
+        height: recipe.height.or_else(|| made?.height),
+        steps: recipe.steps,
+        guidance_scale: recipe.guidance_scale,
+        sampler: name(&recipe.sampler),
+        model: name(&recipe.model),
+        seed: recipe.seed,
+        generation_time_ms: outcome.generation_time_ms,
+        cost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Actor, Annotation, Outcome, Recipe};
+
+    fn state(prompt: &str, parent: Option<&str>) -> IterationState {
+        IterationState {
+            iteration: Iteration {
+                created_at: Timestamp::from_millis(1_765_464_322_456).unwrap(),
+                recipe: Recipe { prompt: prompt.to_owned(), seed: Some(Seed(u64::MAX)), ..Recipe::default() },
+                outcome: Outcome::default(),
+                images: Vec::new(),
+                parent: parent.map(|parent| parent.parse().unwrap()),
+            },
+            recorded_at: Timestamp::from_millis(0).unwrap(),
+            recorded_by: Actor { client: String::new(), user: String::new() },
+            annotation: Annotation::default(),
+        }
+    }
+
+    fn shown(state: &IterationState) -> String {
+        serde_json::to_string(&row("session-2025-12-11-001#3".parse().unwrap(), state, None)).unwrap()
+    }
+
+    #[test]
+    fn a_row_says_only_what_is_not_plain() {
+        let plain = r#"{"index":3,"prompt":"a cat","timestamp":"2025-12-11T14:45:22.456Z","metadata":{"seed":"18446744073709551615"}}"#;
+        assert_eq!(shown(&state("a cat", Some("session-2025-12-11-001#2"))), plain);
+        assert_eq!(shown(&state("a cat", None)), plain);
+
+        let mut branch = state("a cat", Some("session-2025-12-11-001#0"));
+        branch.iteration.outcome.status = OutcomeStatus::Refused;
+        branch.annotation.rating = Some(4);
+        assert!(shown(&branch).contains(
+            r#""timestamp":"2025-12-11T14:45:22.456Z","outcome":"refused","parent":"session-2025-12-11-001#0","rating":4,"metadata""#
+        ));
+    }
+
+    #[test]
+    fn a_long_prompt_is_cut_and_says_so() {
+        let long = shown(&state(&"\"猫\" ".repeat(1000), None));
+        assert!(long.contains(r#"…","promptTruncated":true,"#), "{long}");
+        assert!(long.len() < PROMPT_BYTES + 200, "{}", long.len());
+    }
+}

@@ -1,0 +1,114 @@
+//! `verify` and `repair`: every byte of the workspace checked, and each copy rebuilt from the other.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{EventBody, SessionId};
+use crate::store::{Detail, Recovery};
+
+use super::audit::ImageState;
+use super::{Error, Tracker};
+
+/// What a check of the whole workspace found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifyView {
+    /// Whether nothing is wrong.
+    pub whole: bool,
+    /// Sessions checked.
+    pub sessions: u64,
+    /// Events checked.
+    pub events: u64,
+    /// Bytes of journal read.
+    pub journal_bytes: u64,
+    /// Images checked.
+    pub images: u64,
+    /// What is wrong, each in one line that names what it concerns.
+    pub problems: Vec<String>,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepairView {
+    /// Whether anything was wrong and has been rebuilt.
+    pub repaired: bool,
+    /// What was found, what was done, and what is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub recovery: Option<Recovery>,
+}
+
+impl Tracker {
+    /// Checks every byte: both copies of every event, every long text, every image.
+    pub fn verify(&self) -> Result<VerifyView, Error> {
+        let found = self.store.verify(self.progress.clone())?;
+        let mut view = VerifyView {
+            sessions: found.sessions,
+            events: found.events,
+            journal_bytes: found.journal_bytes,
+            problems: found.problems,
+            ..VerifyView::default()
+        };
+        self.verify_images(&mut view)?;
+        view.whole = view.problems.is_empty();
+        Ok(view)
+    }
+
+    /// Rebuilds what is wrong with the events, each copy from the other. Images are kept once and cannot be mended.
+    pub fn repair(&self) -> Result<RepairView, Error> {
+        let recovery = self.store.repair(self.progress.clone())?;
+        Ok(RepairView { repaired: recovery.is_some(), recovery })
+    }
+
+    fn verify_images(&self, view: &mut VerifyView) -> Result<(), Error> {
+        let total = self.store.totals()?.sessions;
+        // An image that several iterations share is read once, and named for each of them.
+        let mut seen = HashMap::new();
+        let mut done = 0;
+        self.each_session(|id| {
+            for event in self.store.events(id, Detail::Brief)? {
+                let EventBody::Recorded { index, iteration } = event.body else { continue };
+                for image in iteration.images {
+                    let state = seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
+                    let what = match state {
+                        ImageState::Whole => continue,
+                        ImageState::Missing => "is missing",
+                        ImageState::Damaged => "is damaged",
+                    };
+                    view.problems.push(format!(
+                        "{}: image {} {what}: {}",
+                        id.iteration(index),
+                        image.hash,
+                        self.images.path(image.hash).display()
+                    ));
+                }
+            }
+            done += 1;
+            self.report("checking images", done, total.max(done));
+            Ok(())
+        })?;
+        view.images = seen.len() as u64;
+        Ok(())
+    }
+
+    /// Shows `each` every session, by day and number, a few ids in memory at a time.
+    pub(super) fn each_session(&self, mut each: impl FnMut(SessionId) -> Result<(), Error>) -> Result<(), Error> {
+        let mut after = None;
+        loop {
+            let ids = self.store.ids(after, ID_CHUNK)?;
+            for id in &ids {
+                each(*id)?;
+            }
+            match ids.last() {
+                Some(last) => after = Some(*last),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Ids read at once.
+const ID_CHUNK: usize = 512;

@@ -1,0 +1,13 @@
+//! The use cases through the library, as a face would call them: what a user would notice of every verb, with a clock
+//! that stands still. Crashes, every kind of damage and several processes have their own test binaries.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
+
+mod annotating;
+mod auditing;
+mod bad_input;
+mod damage;
+mod listing;
+mod moving;
+mod recording;
+mod showing;
+mod support;
