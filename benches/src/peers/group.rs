@@ -1,0 +1,47 @@
+//! Group commit, as our log does it: whoever finds nobody leading writes for all who wait. Lent to the peers, so that
+//! with many writers engines are compared and not ways of waiting.
+
+use std::sync::{Condvar, Mutex};
+
+/// What waits to be written by whoever leads.
+pub(crate) struct Group<T> {
+    state: Mutex<State<T>>,
+    settled: Condvar,
+}
+
+struct State<T> {
+    queue: Vec<T>,
+    leading: bool,
+    queued: u64,
+    settled: u64,
+}
+
+impl<T> Group<T> {
+    pub(crate) fn new() -> Group<T> {
+        let state = State { queue: Vec::new(), leading: false, queued: 0, settled: 0 };
+        Group { state: Mutex::new(state), settled: Condvar::new() }
+    }
+
+    /// Returns when `item` was part of a finished `write`, made by this thread or another.
+    pub(crate) fn submit(&self, item: T, write: impl Fn(Vec<T>)) {
+        let mut state = self.state.lock().unwrap();
+        state.queue.push(item);
+        state.queued += 1;
+        let ticket = state.queued;
+        while state.settled < ticket {
+            if state.leading {
+                state = self.settled.wait(state).unwrap();
+                continue;
+            }
+            state.leading = true;
+            let group = std::mem::take(&mut state.queue);
+            let last = state.queued;
+            drop(state);
+            write(group);
+            state = self.state.lock().unwrap();
+            state.settled = last;
+            state.leading = false;
+            self.settled.notify_all();
+        }
+    }
+}

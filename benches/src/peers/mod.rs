@@ -1,0 +1,62 @@
+//! Who we are measured beside, and ourselves, behind one small interface.
+
+pub(crate) mod floor;
+mod group;
+pub(crate) mod json;
+pub(crate) mod ours;
+pub(crate) mod sqlite;
+
+use retake::model::SessionId;
+
+/// An engine that appends durably. When `append` returns, the iteration is on the disk.
+pub(crate) trait Appender: Sync {
+    /// Its name in the tables.
+    fn name(&self) -> &str;
+
+    /// Appends the iteration at the cursor.
+    fn append(&self, writer: usize, cursor: &mut Cursor);
+
+    /// Waits until nothing is left to do in the background.
+    fn drain(&self) {}
+}
+
+/// Where a writer stands: every writer has a session of its own, and begins another after some iterations.
+pub(crate) struct Cursor {
+    /// Our number for the session.
+    pub(crate) session: u64,
+    /// The index of the iteration to append.
+    pub(crate) index: u32,
+    /// The id that our store gave the session.
+    pub(crate) id: Option<SessionId>,
+    step: u64,
+}
+
+/// How many iterations a session gets before its writer begins another.
+const ITERATIONS: u32 = 20;
+
+impl Cursor {
+    /// A cursor that begins at session `first` and goes on in steps of `step`.
+    pub(crate) fn new(first: u64, step: u64) -> Cursor {
+        Cursor { session: first, index: 0, id: None, step }
+    }
+
+    /// Moves on to the next iteration.
+    pub(crate) fn advance(&mut self) {
+        self.index += 1;
+        if self.index == ITERATIONS {
+            *self = Cursor::new(self.session + self.step, self.step);
+        }
+    }
+}
+
+/// A row of a peer's listing: what our summary tells.
+#[expect(dead_code, reason = "it is made to cost what ours costs, not to be looked at")]
+pub(crate) struct Row {
+    pub(crate) id: u64,
+    pub(crate) title: Option<String>,
+    pub(crate) project: Option<String>,
+    pub(crate) created: i64,
+    pub(crate) modified: i64,
+    pub(crate) archived: bool,
+    pub(crate) iterations: u64,
+}

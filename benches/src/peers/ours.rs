@@ -1,0 +1,35 @@
+//! Retake's store, through its public interface.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use retake::model::Timestamp;
+use retake::store::{Options, Store};
+
+use super::{Appender, Cursor};
+use crate::workload;
+
+/// Opens the store in `dir`.
+pub(crate) fn open(dir: &Path) -> Store {
+    let now = Timestamp::from_millis(1_765_447_200_000).unwrap();
+    Store::open(dir, Options::new(Arc::new(move || now))).unwrap()
+}
+
+/// An open store that is appended to.
+pub(crate) struct Ours(pub(crate) Store);
+
+impl Appender for Ours {
+    fn name(&self) -> &str {
+        "retake"
+    }
+
+    fn append(&self, _writer: usize, cursor: &mut Cursor) {
+        let ack = self.0.append(workload::batch(cursor.id, cursor.session, cursor.index)).unwrap();
+        cursor.id = Some(ack.head.id);
+    }
+
+    /// A listing by id is answered by the database alone, so it waits until the database has everything.
+    fn drain(&self) {
+        self.0.ids(None, 1).unwrap();
+    }
+}

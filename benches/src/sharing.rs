@@ -1,0 +1,140 @@
+//! What it costs to be a client: the same calls through the owner's socket and in the process that owns the workspace.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use retake::model::Timestamp;
+use retake::sharing::{Stay, Workspace};
+use retake::store::{Options, Order, Status};
+use retake::tracker::{self, ListRequest, Tracker};
+
+use crate::Settings;
+use crate::report::{Report, Table, median, micros};
+use crate::workload;
+
+const ROUND: Duration = Duration::from_millis(800);
+
+pub(crate) fn run(settings: &Settings, report: &mut Report) {
+    page(settings, report);
+    append(settings, report);
+}
+
+/// A client process: appends until its time is over, and says how often.
+pub(crate) fn child(dir: &str, number: &str) {
+    let workspace = open(Path::new(dir));
+    let mut line = String::new();
+    println!("ready");
+    std::io::stdin().read_line(&mut line).unwrap();
+    println!("{}", append_for(&workspace, number.parse().unwrap()));
+}
+
+fn open(dir: &Path) -> Workspace {
+    let clock = Arc::new(|| Timestamp::from_millis(1_700_000_000_000).unwrap());
+    Workspace::open(dir, Options::new(clock), Stay::Short).unwrap()
+}
+
+fn page(settings: &Settings, report: &mut Report) {
+    let dir = settings.scratch("sharing-page");
+    let owner = open(&dir);
+    for session in 0..1000 {
+        owner.append(workload::batch(None, session, 0)).unwrap();
+    }
+    let client = open(&dir);
+    let tracker = Tracker::open(&dir, tracker::Options::default()).unwrap();
+    let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    let request = ListRequest { limit: Some(100), ..ListRequest::default() };
+    for _ in 0..3000 {
+        for (times, workspace) in times.iter_mut().zip([&owner, &client]) {
+            let begun = Instant::now();
+            assert_eq!(workspace.page(Status::All, Order::Recent, None, 100).unwrap().len(), 100);
+            times.push(begun.elapsed());
+        }
+        let begun = Instant::now();
+        assert_eq!(tracker.list(&request).unwrap().sessions.len(), 100);
+        times[3].push(begun.elapsed());
+    }
+    drop((client, tracker, owner));
+    let tracker = Tracker::open(&dir, tracker::Options::default()).unwrap();
+    for _ in 0..3000 {
+        let begun = Instant::now();
+        assert_eq!(tracker.list(&request).unwrap().sessions.len(), 100);
+        times[2].push(begun.elapsed());
+    }
+    let median = |times: &Vec<Duration>| median(&times.iter().map(|time| micros(*time)).collect::<Vec<_>>());
+    let [log_here, log_there, list_here, list_there] = &times;
+    let mut table = Table::new("A page of 100 sessions, p50 in µs", &["call", "owner", "through the socket", "ratio"]);
+    for (name, here, there) in [
+        ("the log's page", median(log_here), median(log_there)),
+        ("list-sessions, as JSON", median(list_here), median(list_there)),
+    ] {
+        table.row(vec![name.to_owned(), format!("{here:.1}"), format!("{there:.1}"), format!("{:.2}", there / here)]);
+    }
+    report.show("sharing", &table);
+}
+
+fn append(settings: &Settings, report: &mut Report) {
+    let columns = ["writers", "threads of the owner /s", "processes /s", "processes : threads"];
+    let mut table = Table::new("Durable appends", &columns);
+    for writers in [1usize, 4, 16] {
+        let (mut inside, mut outside, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 0..settings.rounds {
+            let dir = settings.scratch(&format!("sharing-{writers}"));
+            let owner = open(&dir);
+            let threads = thread::scope(|scope| {
+                let threads: Vec<_> = (0..writers)
+                    .map(|at| (number(round, at), &owner))
+                    .map(|(writer, owner)| scope.spawn(move || append_for(owner, writer)))
+                    .collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+            });
+            let mut children: Vec<Child> = (0..writers).map(|at| spawn(&dir, number(round, writers + at))).collect();
+            let mut outputs: Vec<_> =
+                children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
+            outputs.iter_mut().for_each(|lines| assert_eq!(lines.next().unwrap().unwrap(), "ready"));
+            for child in &mut children {
+                child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+            }
+            let counts = outputs.iter_mut().map(|lines| lines.next().unwrap().unwrap().parse::<u64>().unwrap());
+            let processes: u64 = counts.sum();
+            children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+            let rate = |count: u64| count as f64 / ROUND.as_secs_f64();
+            inside.push(rate(threads));
+            outside.push(rate(processes));
+            ratios.push(rate(processes) / rate(threads));
+        }
+        table.row(vec![
+            writers.to_string(),
+            format!("{:.0}", median(&inside)),
+            format!("{:.0}", median(&outside)),
+            format!("{:.2}", median(&ratios)),
+        ]);
+    }
+    report.show("sharing", &table);
+}
+
+/// Numbers of writers that never meet, so that every idempotency key is new.
+fn number(round: usize, writer: usize) -> u64 {
+    (round * 100 + writer) as u64
+}
+
+fn append_for(workspace: &Workspace, writer: u64) -> u64 {
+    let begun = Instant::now();
+    let mut count = 0;
+    while begun.elapsed() < ROUND {
+        let mut batch = workload::batch(None, count, 0);
+        batch.key = format!("{writer} {count}");
+        workspace.append(batch).unwrap();
+        count += 1;
+    }
+    count
+}
+
+fn spawn(dir: &Path, writer: u64) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("child-append").arg(dir).arg(writer.to_string());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
