@@ -7,6 +7,7 @@
 
 mod append;
 mod data;
+mod opening;
 mod page;
 mod peers;
 mod report;
@@ -46,9 +47,12 @@ impl Settings {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [verb, dir, writer] = arguments.as_slice()
-        && verb == "child-append"
+        && verb.starts_with("child-")
     {
-        return sharing::child(dir, writer);
+        return match verb.as_str() {
+            "child-append" => sharing::child(dir, writer),
+            _ => opening::child(verb, dir, writer),
+        };
     }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
@@ -65,6 +69,9 @@ fn main() {
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
     if asked("page") {
         page::run(&settings, &mut report);
+    }
+    if asked("opening") {
+        opening::run(&settings, &mut report);
     }
     if asked("sharing") {
         sharing::run(&settings, &mut report);

@@ -28,7 +28,7 @@ use crate::store::{
 
 use self::client::{Client, Lost};
 use self::owner::Owner;
-use self::protocol::{Answer, Ask};
+use self::protocol::{Answer, Ask, Row};
 
 /// How long someone who wants news waits for them to be coming in.
 const LISTENING: Duration = Duration::from_secs(10);
@@ -156,7 +156,7 @@ impl Workspace {
         )
     }
 
-    /// The next `limit` sessions after that place in that order.
+    /// The next `limit` sessions after that place in that order, at most 100,000 at once.
     pub fn page(
         &self,
         status: Status,
@@ -167,10 +167,7 @@ impl Workspace {
         self.run(
             |store| store.page(status, order, after, limit),
             || Ask::Page { status, order, after, limit },
-            |answer, _| match answer {
-                Answer::Page(rows) => Some(rows.into_iter().map(Arc::new).collect()),
-                _ => None,
-            },
+            |answer, bytes| if let Answer::Page = answer { Row::unpack(&bytes) } else { None },
         )
     }
 

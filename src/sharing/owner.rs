@@ -14,13 +14,15 @@ use crate::disk::Disk;
 use crate::model::Timestamp;
 use crate::store::{self, Error, Lock, Options, Progress, Store};
 
-use super::protocol::{Answer, Ask, Failure, Hello, Notice, OwnerInfo, PROTOCOL};
+use super::protocol::{Answer, Ask, Failure, Hello, Notice, OwnerInfo, PROTOCOL, Row};
 use super::socket::{Door, Frame, Wire, address, remove};
 
 /// How long a client may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
 /// How many bytes of records one answer has.
 const MOST_RECORDS: usize = 8 << 20;
+/// How many rows one answer has.
+const MOST_ROWS: usize = 100_000;
 /// How many connections there may be.
 const MOST_CLIENTS: u32 = 256;
 
@@ -207,9 +209,12 @@ impl Owner {
                 bytes = record.unwrap_or_default();
                 Answer::Records
             }),
-            Ask::Page { status, order, after, limit } => store
-                .page(status, order, after, limit.min(10_000))
-                .map(|rows| Answer::Page(rows.into_iter().map(Arc::unwrap_or_clone).collect())),
+            Ask::Page { status, order, after, limit } => {
+                store.page(status, order, after, limit.min(MOST_ROWS)).map(|rows| {
+                    bytes = Row::pack(rows.iter().map(Arc::as_ref));
+                    Answer::Page
+                })
+            }
             Ask::Totals => store.totals().map(Answer::Totals),
             Ask::Children(id) => store.children(id).map(Answer::Children),
             Ask::Ids { after, limit } => store.ids(after, limit.min(100_000)).map(Answer::Ids),

@@ -1,10 +1,14 @@
 //! What is said between a client and the owner: only enums and plain values.
 
 use std::io;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use chrono::{Datelike, NaiveDate};
 use serde::{Deserialize, Serialize};
 
+use crate::model::session::Span;
 use crate::model::{Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 use crate::store::{Ack, Batch, Error, Fault, Order, Place, Recovery, Status, Totals, Verification};
 
@@ -82,7 +86,8 @@ pub(super) enum Answer {
     Ack(Ack),
     Head(Option<Head>),
     Records,
-    Page(Vec<Summary>),
+    /// The rows travel as bytes behind the JSON: see [`Row`].
+    Page,
     Totals(Totals),
     Children(Vec<IterationId>),
     Ids(Vec<SessionId>),
@@ -98,6 +103,59 @@ pub(super) enum Answer {
     /// There will be no more news: the owner lets go of the workspace.
     Goodbye,
     Failed(Failure),
+}
+
+/// A row of the listing in few bytes: a page is asked for often, and ids and times are slow to read as text.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Row {
+    day: i32,
+    number: u32,
+    created: i64,
+    modified: i64,
+    last_index: u32,
+    archived: bool,
+    title: Option<String>,
+    project: Option<String>,
+}
+
+impl Row {
+    pub(super) fn pack<'a>(rows: impl Iterator<Item = &'a Summary>) -> Vec<u8> {
+        let row = |row: &Summary| Row {
+            day: row.id.day().num_days_from_ce(),
+            number: row.id.number().get(),
+            created: row.created_at.millis(),
+            modified: row.last_modified_at.millis(),
+            last_index: row.current_iteration_index(),
+            archived: row.archived,
+            title: row.title.clone(),
+            project: row.project.clone(),
+        };
+        // Only a limit could make this fail, and there is none.
+        bincode::serialize(&rows.map(row).collect::<Vec<_>>()).unwrap_or_default()
+    }
+
+    /// None when the bytes are no rows.
+    pub(super) fn unpack(bytes: &[u8]) -> Option<Vec<Arc<Summary>>> {
+        let rows: Vec<Row> = bincode::deserialize(bytes).ok()?;
+        rows.into_iter().map(|row| row.summary().map(Arc::new)).collect()
+    }
+
+    fn summary(self) -> Option<Summary> {
+        let day = NaiveDate::from_num_days_from_ce_opt(self.day)?;
+        let span = Span {
+            created_at: Timestamp::from_millis(self.created)?,
+            last_modified_at: Timestamp::from_millis(self.modified)?,
+        };
+        let head = Head {
+            title: self.title,
+            project: self.project,
+            archived: self.archived,
+            span: Some(span),
+            last_index: Some(self.last_index),
+            ..Head::new(SessionId::new(day, NonZeroU32::new(self.number)?)?)
+        };
+        head.summary()
+    }
 }
 
 /// What happened.

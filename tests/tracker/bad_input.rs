@@ -149,10 +149,29 @@ fn the_other_verbs_refuse_what_is_not_there() {
 }
 
 #[test]
-fn a_second_process_is_told_that_the_workspace_is_busy() {
+fn a_second_process_refuses_the_same_things_in_the_same_words() {
     let ws = Workspace::new();
-    let error = Tracker::open(&ws.root(), Options::default()).err().unwrap();
-    assert_eq!(error.kind, ErrorKind::Busy, "{error:?}");
+    let id = ws.session(1);
+    let second = Tracker::open(&ws.root(), Options::default()).unwrap();
+    for request in [
+        RecordRequest { prompt: String::new(), ..RecordRequest::default() },
+        RecordRequest {
+            prompt: "a".to_owned(),
+            session_id: Some("session-2020-01-01-001".to_owned()),
+            ..RecordRequest::default()
+        },
+        RecordRequest {
+            prompt: "a".to_owned(),
+            session_id: Some(id.clone()),
+            expected_iteration_count: Some(7),
+            ..RecordRequest::default()
+        },
+    ] {
+        let before = ws.written();
+        let first = ws.tracker.record(&actor(), &request).unwrap_err();
+        assert_eq!(second.record(&actor(), &request).unwrap_err(), first);
+        assert_eq!(ws.written(), before);
+    }
 }
 
 /// Refuses every write once told to, as a full disk would.

@@ -37,7 +37,7 @@ impl JsonFiles {
     pub(crate) fn page(&self, limit: usize) -> Vec<Row> {
         let files = fs::read_dir(&self.dir).unwrap();
         let mut rows: Vec<Row> = files.map(|file| row(&fs::read(file.unwrap().path()).unwrap())).collect();
-        rows.sort_unstable_by(|a, b| (b.modified, b.id).cmp(&(a.modified, a.id)));
+        rows.sort_unstable_by_key(|row| std::cmp::Reverse((row.modified, row.id)));
         rows.truncate(limit);
         rows
     }
