@@ -34,7 +34,7 @@ struct Runs {
 }
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
-    for writers in [1, 16] {
+    for &writers in &settings.writers {
         let dir = settings.scratch("append");
         measure(settings, report, &dir, writers);
         std::fs::remove_dir_all(&dir).unwrap();

@@ -6,18 +6,25 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
 mod append;
+mod child;
 mod data;
-mod opening;
+mod history;
+mod open;
 mod page;
 mod peers;
 mod report;
 mod sharing;
+mod size;
 mod workload;
 
 use std::fs;
 use std::path::PathBuf;
 
+use data::Shape;
 use report::Report;
+
+/// Answers one question.
+type Ask = fn(&Settings, &mut Report);
 
 /// What was asked for.
 pub(crate) struct Settings {
@@ -27,12 +34,19 @@ pub(crate) struct Settings {
     rounds: usize,
     /// Only engines whose name contains this, for a profiler.
     only: Option<String>,
+    /// With how many writers to append.
+    writers: Vec<usize>,
 }
 
 impl Settings {
     /// Whether an engine of that name takes part.
     pub(crate) fn wants(&self, engine: &str) -> bool {
         self.only.as_ref().is_none_or(|only| engine.contains(only))
+    }
+
+    /// The large data set that most questions are asked of.
+    pub(crate) fn large(&self) -> Shape {
+        Shape { sessions: 100_000, iterations: 10, long: true }
     }
 
     /// A new empty directory for something that is thrown away.
@@ -46,13 +60,13 @@ impl Settings {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("child", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return child::run(rest);
+    }
     if let [verb, dir, writer] = arguments.as_slice()
-        && verb.starts_with("child-")
+        && verb == "client"
     {
-        return match verb.as_str() {
-            "child-append" => sharing::child(dir, writer),
-            _ => opening::child(verb, dir, writer),
-        };
+        return sharing::child(dir, writer);
     }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
@@ -64,19 +78,22 @@ fn main() {
     fs::create_dir_all(&data).unwrap();
     let full = flags.iter().any(|flag| flag == "--full");
     let only = flags.iter().find_map(|flag| flag.strip_prefix("--only=").map(str::to_owned));
-    let settings = Settings { full, rounds: if full { 15 } else { 7 }, only, data };
+    let writers = flags.iter().find_map(|flag| flag.strip_prefix("--writers="));
+    let writers = writers.map_or(vec![1, 16], |writers| vec![writers.parse().unwrap()]);
+    let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    if asked("page") {
-        page::run(&settings, &mut report);
-    }
-    if asked("opening") {
-        opening::run(&settings, &mut report);
-    }
-    if asked("sharing") {
-        sharing::run(&settings, &mut report);
-    }
-    if asked("append") {
-        append::run(&settings, &mut report);
+    let questions: [(&str, Ask); 6] = [
+        ("append", append::run),
+        ("page", page::run),
+        ("history", history::run),
+        ("open", open::run),
+        ("size", size::run),
+        ("sharing", sharing::run),
+    ];
+    for (name, ask) in questions {
+        if asked(name) {
+            ask(&settings, &mut report);
+        }
     }
 }

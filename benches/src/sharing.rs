@@ -135,6 +135,6 @@ fn append_for(workspace: &Workspace, writer: u64) -> u64 {
 
 fn spawn(dir: &Path, writer: u64) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg("child-append").arg(dir).arg(writer.to_string());
+    command.arg("client").arg(dir).arg(writer.to_string());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }

@@ -1,14 +1,18 @@
 //! The applier: a thread that moves acknowledged commits into the database in order, and keeps the database quick to open.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::database::{Database, Trouble, guard};
 use super::log::{Log, State};
 
-/// How many events one transaction applies at the most.
-const MOST_APPLIED: usize = 512;
+/// How many events one transaction applies at the most. sled lets nobody read while a transaction runs.
+const MOST_APPLIED: usize = 64;
+/// How many events are worth a transaction: sled writes, and wakes all its threads, twice for each however small.
+pub(super) const WORTH_APPLYING: usize = 64;
+/// How long fewer than that wait for more, unless someone waits for them.
+const GATHER: Duration = Duration::from_millis(50);
 /// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So
 /// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
 const REOPEN_AFTER: usize = 24 * 1024;
@@ -31,6 +35,14 @@ impl Log {
                 (state, result.timed_out())
             };
             let nothing = state.pending.is_empty() || state.broken.is_some();
+            let gathering = |state: &mut State| {
+                state.pending_events < WORTH_APPLYING && state.wanted <= state.applied && !state.stopping
+            };
+            let state = if nothing {
+                state
+            } else {
+                self.work.wait_timeout_while(state, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0
+            };
             let (stopping, since_open) = (state.stopping, state.since_open);
             drop(state);
             let worked = if nothing && stopping {
@@ -74,27 +86,31 @@ impl Log {
         let mut taken = Vec::new();
         let mut ticket = 0;
         {
-            let mut state = self.lock();
+            let state = self.lock();
             let mut events = 0;
-            while events < MOST_APPLIED
-                && let Some((said, change)) = state.pending.pop_front()
-            {
+            // They stay pending until they are applied: an import looks for records there first.
+            for (said, change) in state.pending.iter() {
+                if events >= MOST_APPLIED {
+                    break;
+                }
                 events += change.records.len();
-                ticket = said;
-                taken.push(change);
+                ticket = *said;
+                taken.push(Arc::clone(change));
             }
         }
         if taken.is_empty() {
             return Ok(());
         }
-        self.read()?.apply(&taken)?;
+        self.read()?.apply(taken.iter().map(Arc::as_ref))?;
         let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
         let mut state = self.lock();
         state.pending_events -= events;
         state.since_open += events;
         state.dirty = true;
         state.applied = ticket;
-        state.acked.forget(ticket);
+        state.pending.drain(..taken.len());
+        taken.iter().for_each(|change| state.acked.forget_change(ticket, change));
+        self.moves.fetch_add(1, Ordering::AcqRel);
         let reopen = state.since_open > REOPEN_AFTER;
         drop(state);
         self.applied.notify_all();

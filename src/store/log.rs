@@ -16,12 +16,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockRead
 use crate::disk::{ContentDir, Disk};
 use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal, SessionId};
 
+use super::applier::WORTH_APPLYING;
 use super::database::{Change, Database, Trouble};
 use super::journal::Journal;
 use super::keys;
 use super::mark::Mark;
 use super::overlay::Overlay;
-use super::queued::Queued;
+use super::queued::{Queued, Told, Waiter};
 use super::record;
 use super::window::Window;
 use super::{Ack, Batch, Clock, Error, Target, Totals};
@@ -42,7 +43,7 @@ pub(super) struct Log {
     /// Held while the database is applied to, checked, closed or rebuilt.
     pub(super) maintenance: Mutex<()>,
     pub(super) state: Mutex<State>,
-    /// Signalled when a group was acknowledged or refused.
+    /// Signalled when a group was acknowledged or refused, for those who wait for another's commit.
     settled: Condvar,
     /// Signalled when the applier has something to do.
     pub(super) work: Condvar,
@@ -53,6 +54,9 @@ pub(super) struct Log {
     pub(super) database: RwLock<Option<Database>>,
     /// Counts rebuilt databases, so that trouble seen twice is mended once.
     pub(super) generation: AtomicU64,
+    /// Counts how often commits have moved from the overlay to the database, so that what was looked up without the
+    /// state's lock is known to hold still.
+    pub(super) moves: AtomicU64,
 }
 
 /// Someone who is told of every acknowledged event, until it says no.
@@ -70,10 +74,13 @@ pub(super) struct State {
     refused: Vec<(std::ops::RangeInclusive<u64>, u64, Arc<io::Error>)>,
     pub(super) queued: Overlay,
     pub(super) acked: Overlay,
-    pub(super) pending: VecDeque<(u64, Change)>,
+    /// Commits that the database lacks, in order, with their tickets.
+    pub(super) pending: VecDeque<(u64, Arc<Change>)>,
     pub(super) pending_events: usize,
     pub(super) applied: u64,
     pub(super) acked_ticket: u64,
+    /// The last ticket that someone waits for in the database.
+    pub(super) wanted: u64,
     /// The newest summaries; none until a page was asked for.
     pub(super) window: Option<Window>,
     pub(super) totals: Totals,
@@ -120,6 +127,7 @@ impl Log {
             pending_events: 0,
             applied: 0,
             acked_ticket: 0,
+            wanted: 0,
             window: None,
             totals,
             mark,
@@ -144,6 +152,7 @@ impl Log {
             journal: Mutex::new(journal),
             database: RwLock::new(Some(database)),
             generation: AtomicU64::new(0),
+            moves: AtomicU64::new(0),
         }
     }
 
@@ -174,11 +183,15 @@ impl Log {
 
     /// Waits until every acknowledged event of this session (of all, when none is named) is in the database.
     pub(super) fn settle(&self, session: Option<SessionId>) {
-        let state = self.lock();
+        let mut state = self.lock();
         let until = match session {
             Some(id) => state.acked.heads.get(&id).map_or(0, |(ticket, _)| *ticket),
             None => state.acked_ticket,
         };
+        if state.applied < until {
+            state.wanted = state.wanted.max(until);
+            self.work.notify_one();
+        }
         let waiting = |state: &mut State| state.applied < until && state.broken.is_none();
         drop(self.applied.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner));
     }
@@ -213,7 +226,7 @@ impl Log {
     /// Writes the long texts of a batch to their files, and gives those that the journal may not hold yet.
     fn keep_texts(&self, batch: &Batch) -> Result<Vec<(Hash, String)>, Error> {
         let mut kept = Vec::new();
-        for draft in &batch.drafts {
+        for draft in batch.drafts.iter().filter(|draft| super::payload::may_be_long(draft)) {
             let body = provisional(draft);
             for text in super::payload::encode(&batch.actor, &batch.key, &body).texts {
                 kept.push((self.keep_text(&text)?, text));
@@ -233,14 +246,20 @@ impl Log {
 
     fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, Failure> {
         let key = keys::idempotency_key(&batch.key);
+        // Looked up before the lock is taken: sled keeps readers waiting while the applier writes.
+        let moves = self.moves.load(Ordering::Acquire);
+        let stored = self.read()?.key(key)?;
         let mut state = self.ready(self.lock())?;
         while let Some((ticket, _)) = state.queued.keys.get(&key) {
             // The same request is on its way: its fate decides.
             let ticket = *ticket;
             state = self.ready(self.await_ticket(state, ticket))?;
         }
-        let known = state.acked.keys.get(&key).map(|(_, hit)| *hit);
-        let known = if known.is_some() { known } else { self.read()?.key(key)? };
+        let known = match state.acked.keys.get(&key) {
+            Some((_, hit)) => Some(*hit),
+            None if self.moves.load(Ordering::Acquire) == moves => stored,
+            None => self.read()?.key(key)?,
+        };
         if let Some(hit) = known {
             let head = self.newest_acked(&state, hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
             return Ok(Ack { head, index: hit.index, repeated: true });
@@ -267,20 +286,31 @@ impl Log {
     }
 
     /// Queues a commit and waits until it is acknowledged or refused.
-    pub(super) fn enqueue(&self, mut state: MutexGuard<'_, State>, queued: Queued) -> Result<(), Failure> {
-        let ticket = queued.ticket;
+    pub(super) fn enqueue<'a>(&'a self, mut state: MutexGuard<'a, State>, queued: Queued) -> Result<(), Failure> {
+        let (ticket, waiter) = (queued.ticket, Arc::clone(&queued.waiter));
         state.next_ticket += 1;
         state.queued.add(ticket, &queued.change);
         state.queue.push(queued);
-        let mut state = self.await_ticket(state, ticket);
-        match state.refusal(ticket) {
-            Some(error) => Err(Failure::Error(Error::Io {
-                action: "write the journal".into(),
-                path: self.dir.join("journal"),
-                source: io::Error::new(error.kind(), error.to_string()),
-            })),
-            None => Ok(()),
+        loop {
+            // Whoever leads calls the next one when it is done, or finds the queue empty.
+            if waiter.is_waiting() && !state.leading {
+                self.lead(state);
+            } else {
+                drop(state);
+            }
+            match waiter.wait() {
+                Told::Acknowledged => return Ok(()),
+                Told::Refused => return Err(self.refusal(ticket)),
+                Told::Lead => state = self.lock(),
+            }
         }
+    }
+
+    fn refusal(&self, ticket: u64) -> Failure {
+        let error = self.lock().refusal(ticket);
+        let source = error
+            .map_or(io::Error::other("no reason was given"), |error| io::Error::new(error.kind(), error.to_string()));
+        Failure::Error(Error::Io { action: "write the journal".into(), path: self.dir.join("journal"), source })
     }
 
     /// Waits until an append may begin.
@@ -332,28 +362,24 @@ impl Log {
         }
     }
 
-    /// Waits until a ticket is settled, leading whenever nobody does.
-    pub(super) fn await_ticket<'a>(&'a self, mut state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
-        while state.settled < ticket {
-            state = if state.leading {
-                self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                self.lead(state)
-            };
-        }
-        state
+    /// Waits until another's ticket is settled.
+    pub(super) fn await_ticket<'a>(&'a self, state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
+        let open = |state: &mut State| state.settled < ticket;
+        self.settled.wait_while(state, open).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes what is queued as one frame, and acknowledges or refuses all of it.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn lead(&self, mut state: MutexGuard<'_, State>) {
         state.leading = true;
         let group = std::mem::take(&mut state.queue);
         drop(state);
+        let mut waiters: Vec<Arc<Waiter>> = group.iter().map(|queued| Arc::clone(&queued.waiter)).collect();
         let mut body = Vec::with_capacity(group.iter().map(|queued| queued.bytes.len()).sum());
         group.iter().for_each(|queued| body.extend_from_slice(&queued.bytes));
         let entries = group.iter().map(|queued| queued.entries).sum();
         let written = self.journal.lock().unwrap_or_else(PoisonError::into_inner).commit(&body, entries, 0);
         let mut state = self.lock();
+        let behind = state.pending_events;
         match written {
             Ok(written) => {
                 let mut offset = 0;
@@ -362,29 +388,36 @@ impl Log {
                     offset += queued.bytes.len() as u64;
                     state.acknowledge(queued);
                 }
+                let last = state.settled;
+                state.queued.forget(last);
                 state.mark.frame = written.frame;
                 state.mark.end = written.end;
-                self.work.notify_one();
+                // The applier waits for the first event, and then for enough of them.
+                if behind == 0 || (behind < WORTH_APPLYING && state.pending_events >= WORTH_APPLYING) {
+                    self.work.notify_one();
+                }
             }
-            Err(error) => state.refuse(error),
+            Err(error) => {
+                waiters.extend(state.queue.iter().map(|queued| Arc::clone(&queued.waiter)));
+                state.refuse(error);
+                waiters.iter().for_each(|waiter| waiter.settle(Told::Refused));
+            }
         }
         state.leading = false;
+        let next = state.queue.first().map(|queued| Arc::clone(&queued.waiter));
+        drop(state);
+        // First of all the disk is given work again.
+        next.iter().for_each(|next| next.call_to_lead());
+        waiters.iter().for_each(|waiter| waiter.wake());
         self.settled.notify_all();
-        state
     }
 
     /// Runs `work` while no append is under way and none can begin, then wakes whoever waits.
     pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock();
         state.mending = true;
-        while state.leading || !state.queue.is_empty() {
-            state = if state.leading {
-                self.settled.wait(state).unwrap_or_else(PoisonError::into_inner)
-            } else {
-                self.lead(state)
-            };
-        }
-        drop(state);
+        let busy = |state: &mut State| state.leading || !state.queue.is_empty();
+        drop(self.settled.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner));
         let done = work();
         self.lock().mending = false;
         self.applied.notify_all();
@@ -438,12 +471,12 @@ impl State {
         if change.before.is_none() {
             self.mark.newest = self.mark.newest.max(keys::numbers(change.after.id));
         }
-        self.queued.forget(queued.ticket);
         self.acked.add(queued.ticket, &queued.change);
         self.settled = queued.ticket;
         self.acked_ticket = queued.ticket;
         self.pending_events += queued.change.records.len();
-        self.pending.push_back((queued.ticket, queued.change));
+        self.pending.push_back((queued.ticket, Arc::new(queued.change)));
+        queued.waiter.settle(Told::Acknowledged);
         if !self.followers.is_empty() {
             for event in queued.events {
                 let event = Arc::new(event);

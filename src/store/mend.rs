@@ -79,6 +79,7 @@ impl Log {
                     *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
                     let mut state = self.lock();
                     state.caught_up(totals);
+                    self.moves.fetch_add(1, Ordering::AcqRel);
                     state.since_open = since_open;
                     state.mark = mark;
                     state.broken = None;

@@ -35,6 +35,16 @@ impl Overlay {
         }
     }
 
+    /// Forgets what one commit said, unless a later one than that ticket said it again.
+    pub(super) fn forget_change(&mut self, ticket: u64, change: &Change) {
+        forget_one(&mut self.heads, ticket, &change.after.id);
+        change.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
+        if change.before.is_none() {
+            forget_one(&mut self.days, ticket, &super::keys::numbers(change.after.id).0);
+        }
+        change.texts.iter().for_each(|(hash, _)| forget_one(&mut self.texts, ticket, hash));
+    }
+
     /// Forgets what was said up to that ticket and not since.
     pub(super) fn forget(&mut self, ticket: u64) {
         forget(&mut self.heads, ticket);
@@ -45,8 +55,19 @@ impl Overlay {
 }
 
 fn forget<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64) {
-    // One burst must not keep its memory for ever.
     map.retain(|_, (said, _)| *said > ticket);
+    shrink(map);
+}
+
+fn forget_one<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64, key: &K) {
+    if map.get(key).is_some_and(|(said, _)| *said <= ticket) {
+        map.remove(key);
+        shrink(map);
+    }
+}
+
+/// One burst must not keep its memory for ever.
+fn shrink<K: Eq + MapKey, V>(map: &mut HashMap<K, V>) {
     if map.is_empty() && map.capacity() > 4096 {
         map.shrink_to_fit();
     }

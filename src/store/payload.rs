@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Actor, AnnotationChange, Cost, EventBody, Hash, ImageRef, Iteration, IterationId, Lora, Loss, Outcome,
+    Actor, AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, Lora, Loss, Outcome,
     OutcomeStatus, Recipe, Seed, Timestamp,
 };
 
@@ -186,6 +186,26 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         EventBody::Unknown { kind, .. } => (*kind, Vec::new()),
     };
     Encoded { kind, version: 1, bytes, texts }
+}
+
+/// Whether texts may be put out of what this draft becomes: false for nearly all, without encoding them.
+pub(super) fn may_be_long(draft: &Draft) -> bool {
+    let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let bytes = match draft {
+        Draft::Record(iteration) => {
+            let recipe = &iteration.recipe;
+            let texts = recipe.prompt.len() + length(&recipe.prompt_sent) + length(&recipe.negative_prompt);
+            texts + length(&iteration.outcome.message) + json_length(&recipe.parameters)
+        }
+        Draft::Annotate { change, .. } => length(&change.note),
+        Draft::Archive { reason } | Draft::Restore { reason } => length(reason),
+        Draft::Start { .. } | Draft::Title { .. } | Draft::Lose(_) => 0,
+    };
+    bytes > INLINE_TEXT
+}
+
+fn json_length(object: &Map<String, Value>) -> usize {
+    if object.is_empty() { 0 } else { serde_json::to_string(object).map_or(usize::MAX, |text| text.len()) }
 }
 
 /// Reads a payload. A kind or version that is not known becomes [`EventBody::Unknown`]; none when a known one does not

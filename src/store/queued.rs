@@ -1,4 +1,8 @@
-//! A commit on its way to the journal: the bytes of its frame's part, and the change it makes to the database.
+//! A commit on its way to the journal: the bytes of its frame's part, the change it makes to the database, and who waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{self, Thread};
 
 use crate::model::{Event, EventBody, Hash, Head, IterationId};
 
@@ -14,6 +18,72 @@ pub(super) struct Queued {
     pub(super) entries: u32,
     pub(super) change: Change,
     pub(super) events: Vec<Event>,
+    pub(super) waiter: Arc<Waiter>,
+}
+
+/// The thread that waits for a commit. Each is told by itself: one signal for all would wake them only to queue for the
+/// state's lock.
+pub(super) struct Waiter {
+    thread: Thread,
+    told: AtomicU8,
+}
+
+/// What a waiter can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// Nobody leads: look whether you must.
+    Lead,
+    /// Your commit is on the disk.
+    Acknowledged,
+    /// The disk refused your commit.
+    Refused,
+}
+
+const NOTHING: u8 = 0;
+const LEAD: u8 = 1;
+const ACKNOWLEDGED: u8 = 2;
+const REFUSED: u8 = 3;
+
+impl Waiter {
+    /// The thread that asks.
+    fn current() -> Arc<Waiter> {
+        Arc::new(Waiter { thread: thread::current(), told: AtomicU8::new(NOTHING) })
+    }
+
+    /// Waits to be told something. What a commit came to is told for good, a call to lead once.
+    pub(super) fn wait(&self) -> Told {
+        loop {
+            match self.told.load(Ordering::Acquire) {
+                ACKNOWLEDGED => return Told::Acknowledged,
+                REFUSED => return Told::Refused,
+                LEAD if self.told.compare_exchange(LEAD, NOTHING, Ordering::AcqRel, Ordering::Acquire).is_ok() => {
+                    return Told::Lead;
+                }
+                _ => thread::park(),
+            }
+        }
+    }
+
+    /// Whether its commit is still to be written.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.told.load(Ordering::Acquire) < ACKNOWLEDGED
+    }
+
+    /// Tells what became of the commit; the thread notices when it is [woken](Waiter::wake).
+    pub(super) fn settle(&self, told: Told) {
+        self.told.store(if told == Told::Refused { REFUSED } else { ACKNOWLEDGED }, Ordering::Release);
+    }
+
+    pub(super) fn wake(&self) {
+        self.thread.unpark();
+    }
+
+    /// Asks the thread to lead, unless its commit has been settled meanwhile.
+    pub(super) fn call_to_lead(&self) {
+        if self.told.compare_exchange(NOTHING, LEAD, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.wake();
+        }
+    }
 }
 
 impl Queued {
@@ -28,7 +98,7 @@ impl Queued {
             texts: Vec::new(),
             totals: Totals::default(),
         };
-        Queued { ticket, bytes: Vec::new(), entries: 0, change, events: Vec::new() }
+        Queued { ticket, bytes: Vec::new(), entries: 0, change, events: Vec::new(), waiter: Waiter::current() }
     }
 
     pub(super) fn take_text(&mut self, hash: Hash, text: &str) {

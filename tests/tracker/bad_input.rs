@@ -97,7 +97,7 @@ fn an_archived_session_says_how_to_go_on() {
     let before = ws.written();
     for key in [None, Some("new".to_owned())] {
         let request = RecordRequest {
-            session_id: Some(id.clone()),
+            session_id: Some(id),
             idempotency_key: key,
             images: vec![picture.clone()],
             ..prompt("more")
@@ -162,7 +162,7 @@ fn a_second_process_refuses_the_same_things_in_the_same_words() {
         },
         RecordRequest {
             prompt: "a".to_owned(),
-            session_id: Some(id.clone()),
+            session_id: Some(id),
             expected_iteration_count: Some(7),
             ..RecordRequest::default()
         },
