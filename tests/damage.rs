@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use retake::disk::{Disk, Observer, Op};
-use retake::model::{Draft, SessionId};
-use retake::store::{Options, Recovery, Store};
+use retake::model::{Draft, EventBody, Hash, SessionId};
+use retake::store::{Detail, FaultKind, Options, Recovery, Store};
 use support::*;
 
 /// Small segments, so that a workspace has several.
@@ -314,4 +314,56 @@ fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what
         }
     }
     !missing.is_empty()
+}
+
+/// Someone edits an event in the journal, and knows the checksums.
+#[test]
+fn a_record_edited_by_hand_is_found() {
+    for knows_the_hash in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        let store = open(home.path());
+        let id = store.append(start("a red fox", 0, "k1")).unwrap().head.id;
+        store.append(record(id, "a blue fox", 1, "k2")).unwrap();
+        store.close().unwrap();
+        let path = home.path().join("journal/00000001.log");
+        let mut bytes = fs::read(&path).unwrap();
+        let word = bytes.windows(9).position(|window| window == b"a red fox").unwrap();
+        bytes[word..word + 9].copy_from_slice(b"a hen fox");
+        let magic = |magic: &[u8], before: usize| (0..before).rev().find(|at| bytes[*at..].starts_with(magic)).unwrap();
+        let (event, frame) = (magic(b"\xF6RTE", word), magic(b"\xF7RTF", word));
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let (payload, body) = (number(event + 12), number(frame + 8));
+        if knows_the_hash {
+            let hash = Hash::of(&bytes[event..event + 72 + payload]);
+            bytes[event + 72 + payload..][..32].copy_from_slice(&hash.0);
+        }
+        let crc = crc32fast::hash(&bytes[frame + 32..frame + 32 + body]);
+        bytes[frame + 24..frame + 28].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[frame..frame + 28]);
+        bytes[frame + 28..frame + 32].copy_from_slice(&crc.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+
+        let store = open(home.path());
+        let faults = store.trail(id).unwrap().faults;
+        let reports = store.recoveries().unwrap();
+        if !knows_the_hash {
+            // The hash tells which copy is the true one.
+            assert!(reports[0].causes[0].contains("the database lacks event 1"), "{reports:?}");
+            assert_eq!((reports[0].lost_events, faults.len()), (0, 0), "{reports:?} {faults:?}");
+            let events = store.events(id, Detail::Full).unwrap();
+            let EventBody::Recorded { iteration, .. } = &events[1].body else { panic!("{events:?}") };
+            assert_eq!(iteration.recipe.prompt, "a red fox", "the event is back as it was");
+            assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
+            continue;
+        }
+        // Both copies are whole and differ: the event behind names the one that was there.
+        assert!(reports[0].causes[0].contains("hold different events at place 1"), "{reports:?}");
+        assert_eq!((faults[0].seq, faults[0].kind), (2, FaultKind::Unlinked));
+        assert!(!store.verify(None).unwrap().problems.is_empty());
+        store.close().unwrap();
+        // With the other copy gone, the chain still tells.
+        fs::remove_dir_all(home.path().join("db")).unwrap();
+        let faults = open(home.path()).trail(id).unwrap().faults;
+        assert_eq!((faults[0].seq, faults[0].kind), (2, FaultKind::Unlinked));
+    }
 }

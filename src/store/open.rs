@@ -340,6 +340,9 @@ impl<'a> Tail<'a> {
         }
         self.expected = Some(frame.number + 1);
         let end = Position { segment, offset: frame.end };
+        if end > self.position && !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
+            return Err(Behind::Damage(format!("frame {} of the journal was altered", frame.number)));
+        }
         let mut texts = Vec::new();
         for (offset, entry) in &frame.entries {
             let position = Position { segment, offset: *offset };
@@ -362,7 +365,13 @@ impl<'a> Tail<'a> {
         let id = record.header.session;
         let stored = self.database.events.get(keys::numbered_key(id, record.header.seq)).map_err(Trouble::from)?;
         if stored.as_deref() != Some(event_value(record.bytes, position).as_slice()) {
-            return Err(Behind::Damage(format!("the database lacks event {} of {id}", record.header.seq)));
+            let seq = record.header.seq;
+            let other = stored.as_deref().and_then(Record::read).filter(|other| other.hash != record.hash);
+            return Err(Behind::Damage(match other {
+                // No accident does this: both are whole, so one of them was rewritten.
+                Some(_) => format!("the journal and the database hold different events at place {seq} of {id}"),
+                None => format!("the database lacks event {seq} of {id}"),
+            }));
         }
         self.compared.insert(id);
         Ok(())

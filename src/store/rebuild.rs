@@ -168,8 +168,21 @@ impl<'a> Work<'a> {
                     if frame.number >= void_from || failed.is_some() {
                         return;
                     }
-                    segment.frames.push((frame.start, frame.end, frame.number));
                     self.highest_frame = self.highest_frame.max(frame.number);
+                    if !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
+                        // A checksum that fits and a hash that does not: someone has been here. The other copy decides.
+                        segment.ruins.push((frame.start, frame.end));
+                        let (kept, altered): (Vec<_>, Vec<_>) =
+                            frame.entries.iter().partition(|(_, entry)| entry.is_true());
+                        salvaged.extend(kept.iter().map(|(_, entry)| owned(entry)));
+                        for (_, entry) in altered {
+                            if let Entry::Record(record) = entry {
+                                self.heard_of(record.header.session, record.header.seq + 1, None);
+                            }
+                        }
+                        return;
+                    }
+                    segment.frames.push((frame.start, frame.end, frame.number));
                     let since_mark = self.mark.is_some_and(|mark| frame.number > mark.frame);
                     for (offset, entry) in &frame.entries {
                         if let Entry::Record(record) = entry

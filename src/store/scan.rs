@@ -20,6 +20,16 @@ pub(super) enum Entry<'a> {
     Text(Hash, &'a str),
 }
 
+impl Entry<'_> {
+    /// Whether it matches its hash. A frame's checksum tells accidents; only the hash tells edits.
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Entry::Record(record) => Record::read(record.bytes).is_some(),
+            Entry::Text(hash, text) => Hash::of(text.as_bytes()) == *hash,
+        }
+    }
+}
+
 /// A whole frame.
 pub(super) struct Frame<'a> {
     pub(super) number: u64,
