@@ -97,7 +97,7 @@ fn an_archived_session_says_how_to_go_on() {
     let before = ws.written();
     for key in [None, Some("new".to_owned())] {
         let request = RecordRequest {
-            session_id: Some(id),
+            session_id: Some(id.clone()),
             idempotency_key: key,
             images: vec![picture.clone()],
             ..prompt("more")
@@ -109,7 +109,7 @@ fn an_archived_session_says_how_to_go_on() {
         assert!(error.hint.contains("parent session-2025-12-11-001"), "{}", error.hint);
     }
     assert_eq!(ws.written(), before);
-    ws.record(&RecordRequest { parent: Some(id.clone()), ..prompt("goes on elsewhere") });
+    ws.record(&RecordRequest { parent: Some(id), ..prompt("goes on elsewhere") });
 }
 
 #[test]
