@@ -32,7 +32,8 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn name(self) -> String {
-        format!("{}x{}", self.sessions, self.iterations)
+        let long = if self.long { format!("+{LONG}") } else { String::new() };
+        format!("{}x{}{long}", self.sessions, self.iterations)
     }
 
     /// The number of the long session: behind all others, so that it is not on the first page by chance of its day.

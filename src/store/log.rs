@@ -17,7 +17,7 @@ use crate::disk::{ContentDir, Disk};
 use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal, SessionId};
 
 use super::applier::WORTH_APPLYING;
-use super::database::{Change, Database, Trouble};
+use super::database::{Change, Database, KeyHit, Trouble};
 use super::journal::Journal;
 use super::keys;
 use super::mark::Mark;
@@ -246,10 +246,16 @@ impl Log {
 
     fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, Failure> {
         let key = keys::idempotency_key(&batch.key);
-        // Looked up before the lock is taken: sled keeps readers waiting while the applier writes.
-        let moves = self.moves.load(Ordering::Acquire);
-        let stored = self.read()?.key(key)?;
+        let mut stored = self.look_up(batch, key)?;
         let mut state = self.ready(self.lock())?;
+        for _ in 0..TRIES {
+            if stored.moves == self.moves.load(Ordering::Acquire) {
+                break;
+            }
+            drop(state);
+            stored = self.look_up(batch, key)?;
+            state = self.ready(self.lock())?;
+        }
         while let Some((ticket, _)) = state.queued.keys.get(&key) {
             // The same request is on its way: its fate decides.
             let ticket = *ticket;
@@ -257,14 +263,14 @@ impl Log {
         }
         let known = match state.acked.keys.get(&key) {
             Some((_, hit)) => Some(*hit),
-            None if self.moves.load(Ordering::Acquire) == moves => stored,
+            None if self.moves.load(Ordering::Acquire) == stored.moves => stored.key,
             None => self.read()?.key(key)?,
         };
         if let Some(hit) = known {
             let head = self.newest_acked(&state, hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
             return Ok(Ack { head, index: hit.index, repeated: true });
         }
-        let (before, mut head) = self.target(&state, batch)?;
+        let (before, mut head) = self.target(&state, batch, stored)?;
         let mut queued = Queued::new(state.next_ticket, before, head.clone());
         for (hash, text) in texts {
             let ahead = state.queued.texts.contains_key(hash) || state.acked.texts.contains_key(hash);
@@ -323,8 +329,20 @@ impl Log {
         }
     }
 
+    /// What the database says of a batch. Looked up without the state's lock: sled keeps readers waiting while the
+    /// applier writes, and nobody else should wait with them.
+    fn look_up(&self, batch: &Batch, key: [u8; 16]) -> Result<Stored, Trouble> {
+        let moves = self.moves.load(Ordering::Acquire);
+        let database = self.read()?;
+        let head = match batch.target {
+            Target::Existing(id) => database.head(id)?,
+            Target::New(_) => None,
+        };
+        Ok(Stored { moves, key: database.key(key)?, head })
+    }
+
     /// The session that a batch goes to: as it stands, and as it will.
-    fn target(&self, state: &State, batch: &Batch) -> Result<(Option<Head>, Head), Failure> {
+    fn target(&self, state: &State, batch: &Batch, stored: Stored) -> Result<(Option<Head>, Head), Failure> {
         match batch.target {
             Target::New(day) => {
                 let number = keys::day_number(day);
@@ -341,9 +359,11 @@ impl Log {
                 Ok((None, Head::new(id)))
             }
             Target::Existing(id) => {
-                let head = match state.queued.heads.get(&id) {
+                let ahead = [&state.queued, &state.acked].into_iter().find_map(|overlay| overlay.heads.get(&id));
+                let head = match ahead {
                     Some((_, head)) => Some(head.clone()),
-                    None => self.newest_acked(state, id)?,
+                    None if self.moves.load(Ordering::Acquire) == stored.moves => stored.head,
+                    None => self.read()?.head(id)?,
                 };
                 let head = head.ok_or(Refusal::NoSession(id))?;
                 let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
@@ -423,6 +443,13 @@ impl Log {
         self.applied.notify_all();
         done
     }
+}
+
+/// What the database said when commits had been moved into it that often.
+struct Stored {
+    moves: u64,
+    key: Option<KeyHit>,
+    head: Option<Head>,
 }
 
 /// The database, held for reading.

@@ -39,9 +39,7 @@ impl Overlay {
     pub(super) fn forget_change(&mut self, ticket: u64, change: &Change) {
         forget_one(&mut self.heads, ticket, &change.after.id);
         change.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
-        if change.before.is_none() {
-            forget_one(&mut self.days, ticket, &super::keys::numbers(change.after.id).0);
-        }
+        // Days stay: they are few, and the next session of today asks for today's number again.
         change.texts.iter().for_each(|(hash, _)| forget_one(&mut self.texts, ticket, hash));
     }
 
