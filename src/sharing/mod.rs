@@ -420,7 +420,12 @@ impl Shared {
         }
     }
 
-    fn is_listening(&self) {
+    /// News are coming in. When they have before, something may have been missed between; that is said only now, so that
+    /// whoever looks for what it was misses nothing after.
+    fn hears(&self, again: bool) {
+        if again {
+            self.tell(&News::Missed);
+        }
         *self.listening.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.listening.1.notify_all();
     }

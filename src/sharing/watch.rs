@@ -22,9 +22,7 @@ fn watch(shared: &Weak<Shared>) {
     let mut first = true;
     loop {
         let Some(strong) = shared.upgrade() else { return };
-        if !std::mem::take(&mut first) {
-            strong.tell(&News::Missed);
-        }
+        let again = !std::mem::take(&mut first);
         let role = strong.role().clone();
         match role {
             Role::Closed => return,
@@ -33,7 +31,7 @@ fn watch(shared: &Weak<Shared>) {
                 let told = owner.with_store(|store| {
                     store.tell(move |event| sender.send(Notice::from(&**event)).is_ok());
                 });
-                strong.is_listening();
+                strong.hears(again);
                 drop((owner, strong));
                 // Ends when the store is closed, which for an owner is the end.
                 while told.is_some()
@@ -46,7 +44,7 @@ fn watch(shared: &Weak<Shared>) {
             }
             Role::Client(client) => {
                 drop(strong);
-                listen(shared, &client);
+                listen(shared, &client, again);
                 let Some(strong) = shared.upgrade() else { return };
                 if let Err(error) = strong.seek_again(&client, Instant::now() + PATIENCE) {
                     tracing::warn!(%error, "nobody owns the workspace; the next request looks again");
@@ -59,10 +57,10 @@ fn watch(shared: &Weak<Shared>) {
 }
 
 /// Passes news on until the owner goes.
-fn listen(shared: &Weak<Shared>, client: &Arc<Client>) {
+fn listen(shared: &Weak<Shared>, client: &Arc<Client>, again: bool) {
     let Some(wire) = client.follow() else { return };
     if let Some(shared) = shared.upgrade() {
-        shared.is_listening();
+        shared.hears(again);
     }
     while let Ok(frame) = wire.receive(None) {
         match frame.read() {
