@@ -89,10 +89,13 @@ impl Log {
             let state = self.lock();
             let mut events = 0;
             // They stay pending until they are applied: an import looks for records there first.
-            for (said, change) in state.pending.iter() {
-                if events >= MOST_APPLIED {
+            let mut end = None;
+            for (said, change) in &state.pending {
+                // Never part of a frame: the position that is stored with them is behind all of it.
+                if events >= MOST_APPLIED && end != Some(change.end) {
                     break;
                 }
+                end = Some(change.end);
                 events += change.records.len();
                 ticket = *said;
                 taken.push(Arc::clone(change));
