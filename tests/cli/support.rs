@@ -33,7 +33,7 @@ impl TestWorkspace {
 
     /// The current directory of the commands.
     pub(crate) fn dir(&self) -> PathBuf {
-        self.root.path().join("work")
+        self.root.path().join("desk")
     }
 
     /// The directory that holds everything, the home directory included.
