@@ -24,10 +24,10 @@ fn the_closest_word_on_the_workspace_counts() {
         )
     };
     let expect = |place: &str, by: &str| (place.to_owned(), by.to_owned());
-    assert_eq!(found("work/a/b", None, &[]), expect("work/.retake", "directory"));
-    assert_eq!(found("work/a/b", Some(""), &[]), expect("work/.retake", "directory"));
-    assert_eq!(found("work/a/b", Some("by-variable"), &[]), expect("work/a/b/by-variable", "environment"));
-    assert_eq!(found("work/a/b", Some("by-variable"), &["--workspace", "by-flag"]), expect("work/a/b/by-flag", "flag"));
+    assert_eq!(found("desk/a/b", None, &[]), expect("desk/.retake", "directory"));
+    assert_eq!(found("desk/a/b", Some(""), &[]), expect("desk/.retake", "directory"));
+    assert_eq!(found("desk/a/b", Some("by-variable"), &[]), expect("desk/a/b/by-variable", "environment"));
+    assert_eq!(found("desk/a/b", Some("by-variable"), &["--workspace", "by-flag"]), expect("desk/a/b/by-flag", "flag"));
     let (place, by) = found("", None, &[]);
     assert_eq!(by, "default");
     assert!(place.starts_with("home/") && place.to_lowercase().contains("retake"), "{place}");

@@ -27,7 +27,7 @@ pub(crate) struct TestWorkspace {
 impl TestWorkspace {
     pub(crate) fn new() -> TestWorkspace {
         let root = tempfile::tempdir().unwrap();
-        fs::create_dir_all(root.path().join("work/.retake")).unwrap();
+        fs::create_dir_all(root.path().join("desk/.retake")).unwrap();
         TestWorkspace { root }
     }
 
