@@ -5,9 +5,11 @@
 mod annotating;
 mod auditing;
 mod bad_input;
+mod comparing;
 mod damage;
 mod listing;
 mod moving;
 mod recording;
+mod resuming;
 mod showing;
 mod support;
