@@ -10,6 +10,7 @@
 //! that nothing recorded can speak to an agent as if it were Retake.
 
 mod lines;
+mod pictures;
 mod schema;
 mod server;
 mod tool;

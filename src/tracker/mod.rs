@@ -22,6 +22,7 @@ mod list;
 mod lookup;
 mod record;
 mod row;
+mod sight;
 mod status;
 mod verify;
 mod writing;
@@ -40,9 +41,11 @@ pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
 pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
+pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

@@ -8,6 +8,7 @@ mod bad_input;
 mod damage;
 mod listing;
 mod moving;
+mod pictures;
 mod recording;
 mod showing;
 mod support;
