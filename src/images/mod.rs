@@ -9,6 +9,7 @@
 mod blobs;
 mod decode;
 mod header;
+pub mod metadata;
 mod phash;
 mod pool;
 mod scale;

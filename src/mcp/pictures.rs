@@ -1,55 +1,58 @@
 //! Pictures beside an answer: thumbnails, so that an agent sees what it reads about and still has room to think.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rmcp::model::ContentBlock;
-
+use super::tool::Reply;
 use crate::tracker::{ImageView, ThumbSide, Tracker};
 
-/// An iteration's first picture, large enough to judge it, or why it does not come along: a picture that is lost costs no
-/// recipe. Nothing when there is none.
-pub(super) fn picture(tracker: &Tracker, images: &[ImageView]) -> Vec<ContentBlock> {
-    let Some(image) = images.first() else { return Vec::new() };
-    let mut blocks = vec![thumbnail(tracker, image, ThumbSide::Large)];
-    if image.missing && blocks.iter().all(|block| block.as_image().is_some()) {
-        blocks.push(ContentBlock::text("The original of this picture is gone; only the thumbnail is left."));
+/// The answer with an iteration's first picture, large enough to judge it, or with why it does not come along: a picture
+/// that is lost costs no recipe.
+pub(super) fn with_picture<V>(reply: Reply<V>, tracker: &Tracker, image: Option<&ImageView>) -> Reply<V> {
+    let Some(image) = image else { return reply };
+    match thumbnail(tracker, image, ThumbSide::Large) {
+        Ok(file) if image.missing => reply
+            .with_picture(&file, THUMBNAIL_TYPE)
+            .with_remark("The original of this picture is gone; only the thumbnail is left."),
+        Ok(file) => reply.with_picture(&file, THUMBNAIL_TYPE),
+        Err(why) => reply.with_remark(why),
     }
-    blocks
 }
 
-/// The first pictures of several iterations, small, each under its name: as many of the last ones as stay below a bound,
-/// and a word on those left out.
-pub(super) fn pictures<'a>(
-    tracker: &Tracker,
-    named: impl DoubleEndedIterator<Item = (String, &'a ImageView)>,
-) -> Vec<ContentBlock> {
-    let mut blocks = Vec::new();
-    let (mut bytes, mut left_out) = (0, 0);
-    for (name, image) in named.rev() {
+/// The answer with a picture of each of several iterations, small, under its name: as many of the last ones as stay below
+/// a bound, and a word on those left out.
+pub(super) fn with_pictures<V>(mut reply: Reply<V>, tracker: &Tracker, named: &[(String, ImageView)]) -> Reply<V> {
+    let mut shown = Vec::new();
+    let mut bytes = 0;
+    for (name, image) in named.iter().rev() {
         if bytes >= MAX_PICTURES_BYTES {
-            left_out += 1;
-            continue;
+            break;
         }
-        let shown = thumbnail(tracker, image, ThumbSide::Small);
-        bytes += shown.as_image().map_or(0, |image| image.data.len());
-        blocks.push(shown);
-        blocks.push(ContentBlock::text(format!("{name}:")));
+        let thumbnail = thumbnail(tracker, image, ThumbSide::Small);
+        bytes += thumbnail.as_ref().map_or(0, Vec::len);
+        shown.push((name, thumbnail));
     }
-    if left_out > 0 {
-        let hint = "ask for fewer iterations, or for one with get-iteration";
-        blocks.push(ContentBlock::text(format!("The pictures of {left_out} older iterations are left out: {hint}.")));
+    match named.len() - shown.len() {
+        0 => {}
+        older => {
+            reply = reply.with_remark(format!(
+                "The pictures of {older} older iterations are left out: ask for fewer, or for one with get-iteration."
+            ));
+        }
     }
-    blocks.reverse();
-    blocks
+    shown.into_iter().rev().fold(reply, |reply, (name, thumbnail)| {
+        let reply = reply.with_remark(format!("{name}:"));
+        match thumbnail {
+            Ok(file) => reply.with_picture(&file, THUMBNAIL_TYPE),
+            Err(why) => reply.with_remark(why),
+        }
+    })
 }
 
-/// Where pictures beside one answer stop, as base64: some two dozen of them.
-const MAX_PICTURES_BYTES: usize = 500_000;
+const THUMBNAIL_TYPE: &str = "image/jpeg";
+/// Where pictures beside one answer stop: some two dozen of them, half a megabyte as base64.
+const MAX_PICTURES_BYTES: usize = 375_000;
 
-fn thumbnail(tracker: &Tracker, image: &ImageView, side: ThumbSide) -> ContentBlock {
-    match tracker.thumbnail(image.hash, side) {
-        Ok(file) => ContentBlock::image(STANDARD.encode(file), "image/jpeg"),
-        Err(_) if image.missing => ContentBlock::text("The picture is not sent: its file is gone."),
-        Err(error) => ContentBlock::text(format!("The picture is not sent: {}.", error.message)),
-    }
+fn thumbnail(tracker: &Tracker, image: &ImageView, side: ThumbSide) -> Result<Vec<u8>, String> {
+    tracker.thumbnail(image.hash, side).map_err(|error| {
+        let why = if image.missing { "its file is gone" } else { &error.message };
+        format!("The picture is not sent: {why}.")
+    })
 }

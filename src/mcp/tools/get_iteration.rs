@@ -1,9 +1,8 @@
 //! `get-iteration`: one iteration with everything that is known of it, and its picture.
 
 use crate::mcp::pictures;
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, GetRequest, IterationView, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, GetRequest, IterationView};
 
 pub(super) struct GetIteration;
 
@@ -18,9 +17,9 @@ first picture comes along as a thumbnail. What was cut to keep the answer below 
     type Request = GetRequest;
     type View = IterationView;
 
-    fn call(tracker: &Tracker, _: &Actor, request: GetRequest) -> Result<Reply<IterationView>, Error> {
-        let view = tracker.get(&request)?;
-        let also = if request.include_image { pictures::picture(tracker, &view.images) } else { Vec::new() };
-        Ok(Reply { view, also })
+    fn call(call: &Call<'_>, request: GetRequest) -> Result<Reply<IterationView>, Error> {
+        let view = call.tracker.get(&request)?;
+        let pictured = if request.include_image { view.images.first().cloned() } else { None };
+        Ok(pictures::with_picture(view.into(), call.tracker, pictured.as_ref()))
     }
 }

@@ -1,9 +1,8 @@
 //! `list-iterations`: how a session went.
 
 use crate::mcp::pictures;
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, ImageView, IterationList, IterationsRequest, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, ImageView, IterationList, IterationRow, IterationsRequest};
 
 pub(super) struct ListIterations;
 
@@ -19,14 +18,11 @@ small thumbnails come along. Long prompts are cut; `nextCursor` leads to older i
     type Request = IterationsRequest;
     type View = IterationList;
 
-    fn call(tracker: &Tracker, _: &Actor, request: IterationsRequest) -> Result<Reply<IterationList>, Error> {
-        let view = tracker.iterations(&request)?;
-        let named: Vec<(String, &ImageView)> = view
-            .iterations
-            .iter()
-            .filter_map(|row| Some((view.session_id.iteration(row.index).to_string(), row.images.as_ref()?.first()?)))
-            .collect();
-        let also = pictures::pictures(tracker, named.into_iter());
-        Ok(Reply { view, also })
+    fn call(call: &Call<'_>, request: IterationsRequest) -> Result<Reply<IterationList>, Error> {
+        let view = call.tracker.iterations(&request)?;
+        let name = |row: &IterationRow| view.session_id.iteration(row.index).to_string();
+        let pictured: Vec<(String, ImageView)> =
+            view.iterations.iter().filter_map(|row| Some((name(row), row.images.as_ref()?.first()?.clone()))).collect();
+        Ok(pictures::with_pictures(view.into(), call.tracker, &pictured))
     }
 }
