@@ -60,13 +60,18 @@ async fn what_went_in_comes_out() {
         assert_eq!(recipe["parameters"].to_string(), parameters.to_string(), "in the order they came");
         assert_eq!(whole.view["outcome"]["status"], "refused");
         assert_eq!(whole.view["parent"], "session-2025-12-11-001#0");
-        let [picture] = whole.also.as_slice() else { panic!("{:?}", whole.also) };
+        let uri = "retake://iterations/session-2025-12-11-001/1/image";
+        let link = json!({
+            "type": "resource_link", "uri": uri, "name": "image", "title": "Picture", "mimeType": "image/png", "size": 70
+        });
+        let [linked, picture] = whole.also.as_slice() else { panic!("{:?}", whole.also) };
+        assert_eq!(*linked, link);
         assert_eq!((&picture["type"], &picture["mimeType"]), (&json!("image"), &json!("image/jpeg")));
         let thumbnail = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
         let thumbnail = image::load_from_memory(&thumbnail).unwrap().to_rgb8();
         assert_eq!(thumbnail.dimensions(), (1, 1));
         let plain = client.call("get-iteration", json!({ "reference": reference })).await;
-        assert_eq!((plain.view, plain.also), (whole.view.clone(), Vec::new()));
+        assert_eq!((plain.view, plain.also), (whole.view.clone(), vec![link]));
 
         let list = client.get("list-iterations", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!((&list["totalIterations"], &list["returnedCount"]), (&json!(2), &json!(2)));
@@ -95,7 +100,7 @@ async fn a_lost_picture_costs_no_recipe() {
     let mut said = Vec::new();
     for number in ["001", "002", "003"] {
         let arguments = json!({ "reference": format!("session-2025-12-11-{number}#0"), "includeImage": true });
-        said.push(client.call("get-iteration", arguments).await.also[0].clone());
+        said.push(client.call("get-iteration", arguments).await.also[1].clone());
     }
     assert_eq!(said[0]["type"], "image");
     assert!(said[1]["text"].as_str().unwrap().contains("it has 65535 x 65535 pixels"), "{said:?}");
@@ -167,7 +172,7 @@ async fn many_calls_at_once_are_all_answered() {
     client.send_bytes(lines.as_bytes()).await;
     let mut seen = Vec::new();
     for _ in 0..60 {
-        let response: Value = client.next().await.unwrap();
+        let response: Value = client.next_answer().await.unwrap();
         seen.push(answer(&response).view["reference"].as_str().unwrap().to_owned());
     }
     seen.sort();

@@ -1,6 +1,9 @@
 //! `get-iteration`: one iteration with everything that is known of it, and its picture.
 
+use rmcp::model::ContentBlock;
+
 use crate::mcp::pictures;
+use crate::mcp::resources::{self, MAX_PICTURE_BYTES};
 use crate::mcp::tool::{Call, Effect, Reply, Tool};
 use crate::tracker::{Error, GetRequest, IterationView};
 
@@ -19,7 +22,11 @@ first picture comes along as a thumbnail. What was cut to keep the answer below 
 
     fn call(call: &Call<'_>, request: GetRequest) -> Result<Reply<IterationView>, Error> {
         let view = call.tracker.get(&request)?;
+        let readable = view.images.iter().find(|image| !image.missing && image.bytes <= MAX_PICTURE_BYTES);
+        let link = readable.map(|image| resources::image_link(&image.uri, &image.mime_type, image.bytes));
         let pictured = if request.include_image { view.images.first().cloned() } else { None };
-        Ok(pictures::with_picture(view.into(), call.tracker, pictured.as_ref()))
+        let mut reply = Reply::from(view);
+        reply.also.extend(link.map(ContentBlock::resource_link));
+        Ok(pictures::with_picture(reply, call.tracker, pictured.as_ref()))
     }
 }
