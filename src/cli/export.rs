@@ -152,7 +152,9 @@ fn tell(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
     }
     if let Some(seal) = report.seal {
         output.line(format_args!("seal {seal}"));
-        output.hint("keep the seal somewhere else: `retake verify FILE --seal SEAL` then tells whether it is still this bundle");
+        output.hint(
+            "keep the seal somewhere else: `retake verify FILE --seal SEAL` then tells whether it is still this bundle",
+        );
     }
     for problem in &report.problems {
         output.warn(words::one_line(problem));

@@ -83,19 +83,13 @@ fn a_bundle_proves_itself_without_a_workspace() {
 fn every_flipped_bit_of_a_bundle_is_found() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
-    // Every byte would take minutes; a stride that is no multiple of anything in it meets every part.
-    let first = 512 + 1024;
-    for at in (first..bundle.len() - 1024).step_by(1021) {
+    // Every byte would take minutes; a stride that is no multiple of anything in it meets every part. The words of the
+    // first file are for people, and zeros between files belong to nobody.
+    for at in (2048..bundle.len() - 1024).step_by(1021).filter(|at| bundle[*at] != 0) {
         let mut altered = bundle.clone();
         altered[at] ^= 0x10;
-        let padding = bundle[at] == 0 && !verified_differs(&altered);
-        assert!(padding || !verified(&altered).whole, "a flipped bit at {at} was not noticed");
+        assert!(!verified(&altered).whole, "a flipped bit at {at} was not noticed");
     }
-}
-
-/// Whether the check sees anything at all in these bytes: padding between files belongs to nobody.
-fn verified_differs(bytes: &[u8]) -> bool {
-    !verified(bytes).whole
 }
 
 #[test]

@@ -107,9 +107,10 @@ impl Check {
         let Some(manifest) = manifest else {
             self.problem("manifest.json is missing or altered: what should be here is not known".to_owned());
             // What is here can still be checked.
-            let ids = self.entries.keys().filter_map(|name| {
-                name.strip_prefix("sessions/")?.strip_suffix(".jsonl")?.parse::<SessionId>().ok()
-            });
+            let ids = self
+                .entries
+                .keys()
+                .filter_map(|name| name.strip_prefix("sessions/")?.strip_suffix(".jsonl")?.parse::<SessionId>().ok());
             for id in ids.collect::<Vec<_>>() {
                 self.session(id, None, &BTreeSet::new())?;
             }
@@ -117,10 +118,14 @@ impl Check {
         };
         self.found.created_at = Some(manifest.created_at);
         let absent: BTreeSet<Hash> = manifest.missing.iter().map(|absent| absent.hash).collect();
-        self.found.left_out = manifest.missing.iter().map(|absent| match absent.reference {
-            Some(id) => format!("{id}: {}: {}", absent.what, absent.hash),
-            None => format!("{}: {}", absent.what, absent.hash),
-        }).collect();
+        self.found.left_out = manifest
+            .missing
+            .iter()
+            .map(|absent| match absent.reference {
+                Some(id) => format!("{id}: {}: {}", absent.what, absent.hash),
+                None => format!("{}: {}", absent.what, absent.hash),
+            })
+            .collect();
         for hash in &manifest.texts {
             self.blob(&text_file(*hash), *hash, "text")?;
         }

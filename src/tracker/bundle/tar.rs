@@ -137,8 +137,7 @@ mod tests {
 
     #[test]
     fn what_was_written_is_listed() {
-        let files: [(&str, &[u8]); 4] =
-            [("a", b""), ("images/b.png", &[7; 512]), ("c", b"hello"), ("d", &[1; 1000])];
+        let files: [(&str, &[u8]); 4] = [("a", b""), ("images/b.png", &[7; 512]), ("c", b"hello"), ("d", &[1; 1000])];
         let tar = made(&files);
         assert_eq!(tar.len() % 512, 0);
         let (entries, whole) = list(&mut Cursor::new(&tar)).unwrap();
