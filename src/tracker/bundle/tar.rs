@@ -160,7 +160,7 @@ mod tests {
             assert!(!whole, "cut at {end}");
             assert!(entries.len() <= 2);
         }
-        let mut crooked = tar.clone();
+        let mut crooked = tar;
         crooked[1024 + 3] ^= 1;
         let (entries, whole) = list(&mut Cursor::new(&crooked)).unwrap();
         assert_eq!((entries.len(), whole), (1, false));
