@@ -116,7 +116,7 @@ fn dropping_the_last_event_is_found() {
     let line = bundle.windows(18).rposition(|part| part == br#""kind":"annotated""#).unwrap();
     let start = line - bundle[text..line].iter().rev().position(|byte| *byte == b'\n').unwrap();
     let end = line + bundle[line..].iter().position(|byte| *byte == b'\n').unwrap();
-    let mut dropped = bundle.clone();
+    let mut dropped = bundle;
     dropped[start..end].fill(b' ');
     let problems = verified(&dropped).problems;
     assert!(problems.iter().any(|problem| problem.contains("or ends with another one")), "{problems:?}");
