@@ -9,6 +9,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod bundle;
 mod cursor;
 mod error;
 mod export;
@@ -31,6 +32,7 @@ mod writing;
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use bundle::{BundleView, verify_bundle};
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
