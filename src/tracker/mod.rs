@@ -9,6 +9,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod bundle;
 mod compare;
 mod cursor;
 mod error;
@@ -26,6 +27,7 @@ mod onlooker;
 mod record;
 mod resume;
 mod row;
+mod sight;
 mod status;
 mod story;
 mod verify;
@@ -34,6 +36,7 @@ mod writing;
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use bundle::{BundleView, verify_bundle};
 pub use compare::{CompareRequest, CompareView, ComparedIteration, Difference, LineageView, Render};
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
@@ -48,10 +51,12 @@ pub use onlooker::Onlooker;
 pub use record::{RecordRequest, Recorded};
 pub use resume::{EarlierSteps, LikedIteration, NextStep, OpenBranch, ResumeRequest, ResumeView};
 pub use row::SessionRow;
+pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use story::{StoryRequest, StoryStep, StoryView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

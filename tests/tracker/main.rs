@@ -5,10 +5,12 @@
 mod annotating;
 mod auditing;
 mod bad_input;
+mod bundling;
 mod comparing;
 mod damage;
 mod listing;
 mod moving;
+mod pictures;
 mod recording;
 mod resuming;
 mod showing;
