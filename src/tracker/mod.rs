@@ -9,6 +9,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod bundle;
 mod cursor;
 mod error;
 mod export;
@@ -24,6 +25,7 @@ mod onlooker;
 mod raw;
 mod record;
 mod row;
+mod sight;
 mod status;
 mod verify;
 mod writing;
@@ -31,6 +33,7 @@ mod writing;
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use bundle::{BundleView, verify_bundle};
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
@@ -44,9 +47,11 @@ pub use onlooker::Onlooker;
 pub use raw::{RawEntry, RawImage, RawPass, RawSource, RawView, raw_file};
 pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
+pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 
