@@ -345,7 +345,7 @@ impl ResumeView {
         let older = self.story.len().saturating_sub(few);
         let dropped: Vec<StoryStep> = self.story.drain(..older).collect();
         let Some(first) = dropped.first() else { return };
-        let earlier = self.earlier.get_or_insert_with(|| EarlierSteps {
+        let earlier = self.earlier.get_or_insert(EarlierSteps {
             iterations: 0,
             first: first.reference,
             first_prompt: None,
