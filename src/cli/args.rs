@@ -13,6 +13,7 @@ use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
@@ -79,6 +80,7 @@ pub(super) enum Verb {
     #[command(after_help = "Example, for an MCP client's configuration:\n  \
                             {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
     Mcp,
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -94,6 +96,7 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(json)
             | Verb::Repair(json)

@@ -14,7 +14,7 @@ mod lines;
 mod schema;
 mod server;
 mod tool;
-mod tools;
+pub(crate) mod tools;
 mod waiting;
 
 pub use server::Server;
@@ -89,7 +89,7 @@ const MAX_CALLS_AT_ONCE: usize = 64;
 
 /// Done once when someone asks the process to end: ctrl-c, or what `kill` and service managers send.
 #[cfg(unix)]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -103,7 +103,7 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 
 /// Done once when someone asks the process to end.
 #[cfg(not(unix))]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -9,6 +9,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod cover;
 mod cursor;
 mod error;
 mod export;
@@ -24,17 +25,19 @@ mod onlooker;
 mod record;
 mod row;
 mod status;
+mod strip;
 mod verify;
 mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use cover::Cover;
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
-pub use image::{ImageBytes, ImageRequest, ImageView};
+pub use image::{ImageBytes, ImageRequest, ImageView, Original};
 pub use import::{ImportProblem, ImportReport};
 pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
@@ -43,6 +46,7 @@ pub use onlooker::Onlooker;
 pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
 pub use status::{Sizes, StatusView};
+pub use strip::{Step, StripView};
 pub use verify::{RepairView, VerifyView};
 
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
