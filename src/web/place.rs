@@ -105,7 +105,7 @@ mod tests {
             Place::Free(_) => panic!("it is taken"),
         }
         drop(held);
-        std::fs::write(dir.path().join("serve.url"), "http://127.0.0.1:1/").unwrap();
+        fs::write(dir.path().join("serve.url"), "http://127.0.0.1:1/").unwrap();
         assert!(matches!(Place::take(dir.path()).unwrap(), Place::Free(_)));
     }
 }

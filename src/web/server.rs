@@ -163,7 +163,7 @@ async fn accept(
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut ended = std::pin::pin!(ended);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(MAX_HEADER_BYTES).half_close(false);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(MAX_HEADER_BYTES).half_close(false);
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener, &places) => accepted,
