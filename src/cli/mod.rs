@@ -77,7 +77,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
-        Verb::Verify(_) => verify::verify(context),
+        Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp => mcp::mcp(context),

@@ -9,6 +9,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod bundle;
 mod cover;
 mod cursor;
 mod error;
@@ -32,6 +33,7 @@ mod writing;
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use bundle::{BundleView, verify_bundle};
 pub use cover::Cover;
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};

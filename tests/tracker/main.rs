@@ -5,6 +5,7 @@
 mod annotating;
 mod auditing;
 mod bad_input;
+mod bundling;
 mod damage;
 mod listing;
 mod moving;
