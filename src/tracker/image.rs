@@ -6,7 +6,6 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::images::Header;
 use crate::model::iteration::MAX_LIST;
 use crate::model::{Hash, ImageRef, IterationId};
 
@@ -63,34 +62,7 @@ pub struct ImageBytes {
     pub data: Vec<u8>,
 }
 
-/// A picture asked for by its hash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Original {
-    /// Its media type, told from its first bytes.
-    pub mime_type: &'static str,
-    /// Its bytes, exactly as they were recorded.
-    pub data: Vec<u8>,
-}
-
 impl Tracker {
-    /// The picture of that hash, whichever iterations have it.
-    pub fn original(&self, hash: Hash) -> Result<Original, Error> {
-        match self.images.get(hash) {
-            Ok(data) => Ok(Original { mime_type: Header::of(&data).mime_type, data }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::new(
-                ErrorKind::NotFound,
-                format!("there is no image {hash}"),
-                "look at the iteration it belongs to: its file may be gone",
-            )),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(Error::new(
-                ErrorKind::Damaged,
-                format!("image {hash} is damaged"),
-                "put the original back by recording it again: it gets the same place",
-            )),
-            Err(error) => Err(disk_error("read the image", &self.images.path(hash), &error)),
-        }
-    }
-
     /// One picture of an iteration, byte for byte.
     pub fn image(&self, request: &ImageRequest) -> Result<ImageBytes, Error> {
         let id = self.resolve(&request.reference)?;

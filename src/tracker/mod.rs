@@ -40,7 +40,7 @@ pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
-pub use image::{ImageBytes, ImageRequest, ImageView, Original};
+pub use image::{ImageBytes, ImageRequest, ImageView};
 pub use import::{ImportProblem, ImportReport};
 pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};

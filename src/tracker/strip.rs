@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, IterationId, IterationState, OutcomeStatus, Session, Timestamp};
 
 use super::{Error, SessionRow, Tracker, fit, lookup};
@@ -42,6 +43,9 @@ pub struct Step {
     /// The iteration it came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<IterationId>,
+    /// What changed from that one, in one line; absent where nothing of it is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
     /// The lane it lies in, from 0.
     pub lane: u32,
     /// The lane of its parent, when that is in this session.
@@ -51,6 +55,8 @@ pub struct Step {
 
 /// What a prompt may take.
 const PROMPT_BYTES: usize = 160;
+/// What a change may take.
+const CHANGE_BYTES: usize = 200;
 
 impl Tracker {
     /// The iterations of a session from an index on, at most `limit`.
@@ -60,29 +66,35 @@ impl Tracker {
         let session = self.folded(id)?;
         let lanes = lanes(&session);
         let window = session.iterations.range(from..from.saturating_add(limit));
-        let steps = window.map(|(index, state)| step(id.iteration(*index), state, &lanes)).collect();
+        let steps = window.map(|(index, state)| step(&session, *index, state, &lanes)).collect();
         let count = lanes.values().max().map_or(1, |last| last.saturating_add(1));
         Ok(StripView { session: row, lanes: count, steps })
     }
 }
 
-fn step(id: IterationId, state: &IterationState, lanes: &BTreeMap<u32, u32>) -> Step {
+fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<u32, u32>) -> Step {
     let iteration = &state.iteration;
+    let id = session.head.id;
     let mut prompt = iteration.recipe.prompt.clone();
     fit::clip(&mut prompt, PROMPT_BYTES);
     let parent = iteration.parent;
+    let here = parent.filter(|parent| parent.session == id).map(|parent| parent.index);
+    let change = here.and_then(|parent| session.iterations.get(&parent)).map(|parent| {
+        let mut line = RecipeDiff::between(&parent.iteration.recipe, &iteration.recipe).summary;
+        fit::clip(&mut line, CHANGE_BYTES);
+        line
+    });
     Step {
-        index: id.index,
+        index,
         timestamp: iteration.created_at,
         prompt,
         image: iteration.images.first().map(|image| image.hash),
         outcome: iteration.outcome.status,
         rating: state.annotation.rating,
         parent,
-        lane: lanes.get(&id.index).copied().unwrap_or(0),
-        parent_lane: parent
-            .filter(|parent| parent.session == id.session)
-            .and_then(|parent| lanes.get(&parent.index).copied()),
+        change,
+        lane: lanes.get(&index).copied().unwrap_or(0),
+        parent_lane: here.and_then(|parent| lanes.get(&parent).copied()),
     }
 }
 

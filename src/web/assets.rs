@@ -17,6 +17,11 @@ const STYLE: &str = "text/css; charset=utf-8";
 const ASSETS: &[(&str, &str, &[u8])] = &[
     ("style.css", STYLE, include_bytes!("assets/style.css")),
     ("app.js", SCRIPT, include_bytes!("assets/app.js")),
+    ("kit.js", SCRIPT, include_bytes!("assets/kit.js")),
+    ("tray.js", SCRIPT, include_bytes!("assets/tray.js")),
+    ("wall.js", SCRIPT, include_bytes!("assets/wall.js")),
+    ("session.js", SCRIPT, include_bytes!("assets/session.js")),
+    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 

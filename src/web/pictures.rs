@@ -13,12 +13,10 @@ use axum::response::{IntoResponse, Response};
 use super::reply::{FOREVER, Failed};
 use super::state::Gallery;
 use crate::model::Hash;
-use crate::tracker::{Error, ErrorKind};
+use crate::tracker::{Error, ErrorKind, ThumbSide};
 
 /// What a browser shows as a picture and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
-/// The longer side of a thumbnail.
-const THUMB_SIDE: u32 = 512;
 
 /// `GET /images/{hash}`: the original, byte for byte.
 pub(super) async fn original(
@@ -30,7 +28,8 @@ pub(super) async fn original(
     if has_it(&headers, &name) {
         return Ok(unchanged(&name));
     }
-    let picture = gallery.ask(move |tracker, _| tracker.original(hash)).await?;
+    let picture = gallery.ask(move |tracker, _| tracker.original(hash)).await;
+    let picture = picture.map_err(|error| without_path(error, &name))?;
     let shown = SHOWN.into_iter().find(|kind| *kind == picture.mime_type);
     let mut response = picture.data.into_response();
     let headers = response.headers_mut();
@@ -52,8 +51,25 @@ pub(super) async fn thumbnail(
     if has_it(&headers, &name) {
         return Ok(unchanged(&name));
     }
-    let _ = THUMB_SIDE;
-    original(State(gallery), Path(hash.to_string()), headers).await
+    let jpeg = gallery.ask(move |tracker, _| tracker.thumbnail(hash, ThumbSide::Large)).await;
+    let mut response = jpeg.map_err(|error| without_path(error, &name))?.into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+    keep(response.headers_mut(), &name);
+    Ok(response)
+}
+
+/// Why there is no picture, without where on this machine it would be.
+fn without_path(error: Error, name: &str) -> Error {
+    let message = match error.kind {
+        ErrorKind::NotFound => format!("there is no image {name}"),
+        ErrorKind::Damaged => format!("image {name} is damaged"),
+        ErrorKind::Invalid => format!("image {name} cannot be shown"),
+        _ => {
+            tracing::warn!(causes = ?error.causes, "{}", error.message);
+            format!("image {name} cannot be read")
+        }
+    };
+    Error::new(error.kind, message, error.hint)
 }
 
 /// Only 64 lower-case hexadecimal digits are a name here, so that nothing else ever becomes a path.
