@@ -20,6 +20,7 @@ mod list;
 mod mcp;
 mod output;
 mod progress;
+mod raw;
 mod recipe;
 mod record;
 mod requests;
