@@ -13,6 +13,7 @@ use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
 
@@ -77,6 +78,7 @@ pub(super) enum Verb {
     #[command(after_help = "Example, for an MCP client's configuration:\n  \
                             {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
     Mcp,
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -92,6 +94,7 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)
