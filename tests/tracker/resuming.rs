@@ -63,7 +63,7 @@ fn all_it_takes_to_go_on() {
         images: vec![path(&ws.file("a.png", &png(4, 4, 9)))],
         ..seeded("1girl, solo, (red dress:1.35)", u64::MAX)
     };
-    add(&ws, &id, last.clone());
+    add(&ws, &id, last);
 
     let view = resume(&ws, None);
     assert_eq!(view.reference.to_string(), format!("{id}#4"));
