@@ -12,8 +12,10 @@ use super::completions::CompletionsArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
+use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
 use super::show::ShowArgs;
+use super::verify::VerifyArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -63,10 +65,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
-    /// Check every byte of the workspace: both copies of every event, every long text, every image
-    ///
-    /// Changes nothing. Prints one line for each problem, and ends with status 3 when there is one.
-    Verify(Json),
+    Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
     /// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one
@@ -75,10 +74,7 @@ pub(super) enum Verb {
     Repair(Json),
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
-    /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
-    #[command(after_help = "Example, for an MCP client's configuration:\n  \
-                            {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
-    Mcp,
+    Mcp(McpArgs),
     Completions(CompletionsArgs),
 }
 
@@ -95,11 +91,11 @@ impl Verb {
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
-            | Verb::Verify(json)
+            | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)
             | Verb::Doctor(json) => json.json,
             Verb::Record(record) => record.json.is_some(),
-            Verb::Mcp => false,
+            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),
         }
     }
 }

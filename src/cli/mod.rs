@@ -10,16 +10,19 @@ mod annotate;
 mod archive;
 mod args;
 mod audit;
+mod clients;
 mod completions;
 mod context;
 mod doctor;
 mod ending;
 mod export;
 mod import;
+mod install;
 mod list;
 mod mcp;
 mod output;
 mod progress;
+mod raw;
 mod recipe;
 mod record;
 mod requests;
@@ -76,10 +79,10 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
-        Verb::Verify(_) => verify::verify(context),
+        Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
-        Verb::Mcp => mcp::mcp(context),
+        Verb::Mcp(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

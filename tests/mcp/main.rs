@@ -9,10 +9,16 @@
     reason = "a test may stop anywhere"
 )]
 
+mod bad_input;
 mod client;
 mod failing;
+mod http;
 mod listing;
 mod process;
+mod prompts;
 mod protocol;
 mod recording;
+mod resources;
+mod subscriptions;
 mod surface;
+mod waiting;
