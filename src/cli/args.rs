@@ -14,6 +14,7 @@ use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
 
@@ -75,6 +76,7 @@ pub(super) enum Verb {
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
     Mcp(McpArgs),
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -90,6 +92,7 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

@@ -26,6 +26,7 @@ mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod serve;
 mod session;
 mod show;
 mod table;
@@ -83,6 +84,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }
