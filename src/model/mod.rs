@@ -8,15 +8,18 @@ pub mod event;
 pub mod hash;
 pub mod id;
 pub mod iteration;
+pub mod query;
 pub mod reference;
 mod schema;
 pub mod session;
 pub mod time;
+pub mod words;
 
 pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, Loss};
 pub use hash::Hash;
 pub use id::{IterationId, SessionId};
 pub use iteration::{Cost, ImageRef, Invalid, Iteration, Lora, Outcome, OutcomeStatus, Recipe, Seed};
+pub use query::{NotAQuery, Query};
 pub use reference::{Position, Reference, SessionChoice};
 pub use session::{Annotation, Head, IterationState, Refusal, Session, Summary};
 pub use time::Timestamp;
