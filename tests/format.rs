@@ -8,14 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use retake::model::{
-    AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, Lora, Outcome, OutcomeStatus, Recipe, Seed,
+    AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, LikelyParent, Looks, Lora, Outcome,
+    OutcomeStatus, Recipe, Seed,
 };
 use retake::store::{Detail, Store, Target};
 use serde_json::{Value, json};
 use support::*;
 
-fn frozen() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/format-1")
+fn frozen(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(name)
 }
 
 /// A history with every kind of event and every field in it.
@@ -53,8 +54,13 @@ fn history(store: &Store) {
             width: Some(1),
             height: None,
             name: Some("a.png".to_owned()),
+            pixels: None,
+            looks: None,
+            linked: None,
         }],
         parent: None,
+        parent_reason: None,
+        likely_parent: None,
     };
     let (title, project) = (Some("Bridges".to_owned()), Some("cards".to_owned()));
     let drafts = vec![Draft::Start { title, project }, Draft::Record(Box::new(full.clone()))];
@@ -74,6 +80,33 @@ fn history(store: &Store) {
     let mut records = store.records(id).unwrap();
     records.push(from_the_future(records.last().unwrap()));
     assert_eq!(store.import(&records).unwrap(), 1);
+}
+
+/// A history with everything that version 2 of a recorded event brought.
+fn history_with_looks(store: &Store) {
+    let image = ImageRef {
+        hash: Hash::of(b"picture"),
+        bytes: 7,
+        mime_type: "image/png".to_owned(),
+        width: Some(640),
+        height: Some(480),
+        name: None,
+        pixels: Some(Hash::of(b"pixels")),
+        looks: Some(Looks(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
+        linked: None,
+    };
+    let unseen = ImageRef { pixels: None, looks: None, linked: Some("/pictures/a b.png".to_owned()), ..image.clone() };
+    let first = Iteration { images: vec![image, unseen], ..iteration("a fox", 0) };
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(first))];
+    let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
+    let found = Iteration { parent_reason: Some("its init image".to_owned()), ..iteration("a red fox", 1) };
+    let reason = "nearly the same picture".to_owned();
+    let likely = LikelyParent { reference: id.iteration(0), reason };
+    let perhaps = Iteration { likely_parent: Some(likely), ..iteration("a blue fox", 2) };
+    for (millis, next) in [(1, found), (2, perhaps)] {
+        let drafts = vec![Draft::Record(Box::new(next))];
+        store.append(batch(Target::Existing(id), millis, &format!("key {}", millis + 1), drafts)).unwrap();
+    }
 }
 
 /// A record of a kind that does not exist yet, following `last`.
@@ -125,22 +158,32 @@ fn told(store: &Store) -> Value {
 
 #[test]
 fn format_1_reads_as_it_always_did() {
+    reads_as_it_always_did("format-1", history);
+}
+
+#[test]
+fn recorded_2_reads_as_it_always_did() {
+    reads_as_it_always_did("recorded-2", history_with_looks);
+}
+
+fn reads_as_it_always_did(name: &str, history: fn(&Store)) {
     let home = tempfile::tempdir().unwrap();
-    let expected = frozen().join("contents.json");
-    if std::env::var_os("RETAKE_BLESS").is_some() {
+    let frozen = frozen(name);
+    let expected = frozen.join("contents.json");
+    if std::env::var("RETAKE_BLESS").is_ok_and(|blessed| blessed == name) {
         let store = open(home.path());
         history(&store);
         let text = serde_json::to_string_pretty(&told(&store)).unwrap();
         store.close().unwrap();
         let segment = fs::read(home.path().join("journal/00000001.log")).unwrap();
         let end = segment.iter().rposition(|byte| *byte != 0).unwrap() + 1;
-        fs::create_dir_all(frozen().join("journal")).unwrap();
-        fs::write(frozen().join("journal/00000001.log"), &segment[..end]).unwrap();
+        fs::create_dir_all(frozen.join("journal")).unwrap();
+        fs::write(frozen.join("journal/00000001.log"), &segment[..end]).unwrap();
         fs::write(&expected, text + "\n").unwrap();
     }
     let expected: Value = serde_json::from_str(&fs::read_to_string(expected).unwrap()).unwrap();
     let workspace = home.path().join("frozen");
-    copy(&frozen().join("journal"), &workspace.join("journal"));
+    copy(&frozen.join("journal"), &workspace.join("journal"));
     let store = open(&workspace);
     assert_eq!(told(&store), expected);
     assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());

@@ -66,8 +66,13 @@ pub(crate) fn iteration(session: u64, index: u32) -> Iteration {
             width: Some(1024),
             height: Some(1024),
             name: Some(format!("{session:06}-{index:03}.png")),
+            pixels: None,
+            looks: None,
+            linked: None,
         }],
         parent: None,
+        parent_reason: None,
+        likely_parent: None,
     }
 }
 
@@ -188,6 +193,9 @@ impl Stored {
             width: image.width,
             height: image.height,
             name: image.name,
+            pixels: None,
+            looks: None,
+            linked: None,
         };
         let iteration = Iteration {
             created_at: Timestamp::from_millis(stored.created_at).unwrap(),
@@ -217,6 +225,8 @@ impl Stored {
             },
             images: stored.images.into_iter().map(image).collect(),
             parent: None,
+            parent_reason: None,
+            likely_parent: None,
         };
         (stored.key, iteration)
     }

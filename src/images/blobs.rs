@@ -81,6 +81,9 @@ impl Images {
             width: header.width,
             height: header.height,
             name,
+            pixels: None,
+            looks: None,
+            linked: None,
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! A tool is a file in `tools/`: its name, its words, and the one call of the tracker behind it. What all tools share
 //! is in `tool.rs` (arguments in, answers and errors out), `schema.rs` (schemas every client can read) and `server.rs`
-//! (what the protocol asks of us). `lines.rs` carries messages over a pair of streams.
+//! (what the protocol asks of us). `waiting.rs` carries work out on a thread of its own, with progress and cancellation;
+//! `lines.rs` carries messages over a pair of streams.
 //!
 //! Never known here: how a workspace is found or stored, what a verb does, who the user is other than what we are told,
 //! and anything of what was recorded when it comes to instructions, names and descriptions: those are fixed texts, so
@@ -14,6 +15,7 @@ mod schema;
 mod server;
 mod tool;
 mod tools;
+mod waiting;
 
 pub use server::Server;
 

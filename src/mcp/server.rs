@@ -9,8 +9,9 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-use super::tool::{clip, failed};
+use super::tool::{Call, clip, failed};
 use super::tools;
+use super::waiting::{self, Ended};
 use crate::model::Actor;
 use crate::tracker::{Error, ErrorKind, Tracker};
 
@@ -95,11 +96,18 @@ impl ServerHandler for Server {
         let actor = self.actor(context.client_info().as_ref());
         let tracker = Arc::clone(&self.tracker);
         let arguments = request.arguments.unwrap_or_default();
-        let called = tokio::task::spawn_blocking(move || entry.call(&tracker, &actor, arguments)).await;
-        let result = called.unwrap_or_else(|panic| {
-            let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
-            failed(&Error::new(ErrorKind::Internal, "Retake broke off while it worked on this", hint).caused_by(panic))
+        let called = waiting::carry_out(&context, move |onlooker| {
+            entry.call(&Call { tracker: &tracker, actor: &actor, onlooker }, arguments)
         });
+        let result = match called.await {
+            Ended::Done(result) => result,
+            Ended::Cancelled => return Err(waiting::cancelled()),
+            Ended::Broken(panic) => {
+                let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
+                let error = Error::new(ErrorKind::Internal, "Retake broke off while it worked on this", hint);
+                failed(&error.caused_by(panic))
+            }
+        };
         Ok(result.into())
     }
 

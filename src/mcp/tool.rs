@@ -1,6 +1,8 @@
 //! What every tool is made of: words, a schema for each side, and a call of the tracker; and how arguments become a
 //! request and what comes of it an answer.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{self, CallToolResult, ContentBlock, JsonObject, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +11,7 @@ use serde_json::Value;
 
 use super::schema;
 use crate::model::Actor;
-use crate::tracker::{Error, ErrorKind, MAX_ANSWER_BYTES, Tracker};
+use crate::tracker::{Error, ErrorKind, MAX_ANSWER_BYTES, Onlooker, Tracker};
 
 /// A verb of the tracker, in the words an agent chooses it by.
 pub(super) trait Tool {
@@ -27,7 +29,17 @@ pub(super) trait Tool {
     type View: Serialize + JsonSchema;
 
     /// Does it. May block.
-    fn call(tracker: &Tracker, actor: &Actor, request: Self::Request) -> Result<Reply<Self::View>, Error>;
+    fn call(call: &Call<'_>, request: Self::Request) -> Result<Reply<Self::View>, Error>;
+}
+
+/// One call of a tool: what it works with.
+pub(super) struct Call<'a> {
+    /// The workspace.
+    pub(super) tracker: &'a Tracker,
+    /// Who asks.
+    pub(super) actor: &'a Actor,
+    /// Who waits: told of progress when the client asked for that, and gone when it cancelled the call or went away.
+    pub(super) onlooker: &'a Onlooker,
 }
 
 /// What a tool does to the workspace. None ever deletes or replaces anything.
@@ -49,6 +61,22 @@ pub(super) struct Reply<V> {
     pub(super) also: Vec<ContentBlock>,
 }
 
+impl<V> Reply<V> {
+    /// The same answer with a picture beside it.
+    #[must_use]
+    pub(super) fn with_picture(mut self, bytes: &[u8], mime_type: &str) -> Reply<V> {
+        self.also.push(ContentBlock::image(STANDARD.encode(bytes), mime_type));
+        self
+    }
+
+    /// The same answer with a remark beside it: why a picture does not come along.
+    #[must_use]
+    pub(super) fn with_remark(mut self, text: impl Into<String>) -> Reply<V> {
+        self.also.push(ContentBlock::text(text));
+        self
+    }
+}
+
 impl<V> From<V> for Reply<V> {
     fn from(view: V) -> Reply<V> {
         Reply { view, also: Vec::new() }
@@ -59,7 +87,7 @@ impl<V> From<V> for Reply<V> {
 pub(super) struct Entry {
     /// What clients are told of it.
     pub(super) definition: model::Tool,
-    call: fn(&Entry, &Tracker, &Actor, JsonObject) -> CallToolResult,
+    call: fn(&Entry, &Call<'_>, JsonObject) -> CallToolResult,
 }
 
 impl Entry {
@@ -78,8 +106,8 @@ impl Entry {
     }
 
     /// Does it. May block.
-    pub(super) fn call(&self, tracker: &Tracker, actor: &Actor, arguments: JsonObject) -> CallToolResult {
-        (self.call)(self, tracker, actor, arguments)
+    pub(super) fn call(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
+        (self.call)(self, call, arguments)
     }
 }
 
@@ -106,9 +134,9 @@ pub(super) fn clip(text: &mut String) {
 /// The most characters of a text that quotes the caller.
 const MAX_QUOTING_CHARS: usize = 2000;
 
-fn call<T: Tool>(entry: &Entry, tracker: &Tracker, actor: &Actor, arguments: JsonObject) -> CallToolResult {
+fn call<T: Tool>(entry: &Entry, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
     let reply = request(T::NAME, &entry.definition.input_schema, arguments)
-        .and_then(|request| T::call(tracker, actor, request))
+        .and_then(|request| T::call(call, request))
         .and_then(|reply| match serde_json::to_value(&reply.view) {
             Ok(view) => Ok(Reply { view, also: reply.also }),
             Err(error) => Err(Error::new(

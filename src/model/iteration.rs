@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::hash::Hash;
 use super::id::IterationId;
+use super::looks::Looks;
 use super::time::Timestamp;
 
 /// One immutable attempt.
@@ -23,6 +24,22 @@ pub struct Iteration {
     pub images: Vec<ImageRef>,
     /// The iteration it came from, in any session.
     pub parent: Option<IterationId>,
+    /// Why that one, when it was found by evidence rather than told: what the evidence is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent_reason: Option<String>,
+    /// The iteration it may have come from, where the evidence is too weak to say so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub likely_parent: Option<LikelyParent>,
+}
+
+/// A parent that is likely and not certain, and stays so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LikelyParent {
+    /// The iteration.
+    pub reference: IterationId,
+    /// What speaks for it.
+    pub reason: String,
 }
 
 /// All it takes to make an iteration again.
@@ -145,6 +162,15 @@ pub struct ImageRef {
     /// The file name it came with.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
+    /// The hash of its pixels, where it could be decoded: the same picture saved again has the same.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pixels: Option<Hash>,
+    /// What it looks like, where it could be decoded.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub looks: Option<Looks>,
+    /// The path of the original, when it stayed where it was instead of being copied into the store.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub linked: Option<String>,
 }
 
 /// A value that a new iteration may not have: which field, what is wrong, and what would be right.
@@ -182,6 +208,8 @@ impl Iteration {
             check_number("cost.amount", Some(cost.amount), 0.0, 1e12)?;
             check_name("cost.currency", &cost.currency)?;
         }
+        check_optional_name("parentReason", self.parent_reason.as_deref())?;
+        check_optional_name("likelyParent.reason", self.likely_parent.as_ref().map(|likely| likely.reason.as_str()))?;
         check_count("images", self.images.len())
     }
 }
@@ -353,6 +381,8 @@ mod tests {
             outcome: Outcome::default(),
             images: Vec::new(),
             parent: None,
+            parent_reason: None,
+            likely_parent: None,
         }
     }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Actor, AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, Lora, Loss, Outcome,
-    OutcomeStatus, Recipe, Seed, Timestamp,
+    Actor, AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, LikelyParent, Looks, Lora,
+    Loss, Outcome, OutcomeStatus, Recipe, Seed, Timestamp,
 };
 
 use super::{Detail, keys};
@@ -110,6 +110,25 @@ struct ImageV1 {
     name: Option<String>,
 }
 
+/// Follows version 1 with what pictures look like and how a parent was found. Written only where there is any of it:
+/// what has none is the same bytes as ever.
+#[derive(Serialize, Deserialize)]
+struct RecordedV2 {
+    first: RecordedV1,
+    /// As many as `first.images`, in the same order.
+    images: Vec<MoreOfImageV2>,
+    parent_reason: Option<String>,
+    /// Day, number, index, and why.
+    likely_parent: Option<(u32, u32, u32, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MoreOfImageV2 {
+    pixels: Option<[u8; 32]>,
+    looks: Option<u128>,
+    linked: Option<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct AnnotatedV1 {
     who: WhoV1,
@@ -146,6 +165,7 @@ struct LostV1 {
 pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
     let who = WhoV1 { client: actor.client.clone(), user: actor.user.clone(), key: key.to_owned() };
     let mut texts = Vec::new();
+    let mut version = 1;
     let (kind, bytes) = match body {
         EventBody::Started { title, project } => {
             (STARTED, write(&StartedV1 { who, title: title.clone(), project: project.clone() }))
@@ -158,7 +178,15 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
             long.extend(payload.parameters.as_mut());
             long.extend(payload.message.as_mut());
             texts = put_out(long);
-            (RECORDED, write(&payload))
+            let bytes = match more(iteration) {
+                Some((images, likely_parent)) => {
+                    version = 2;
+                    let parent_reason = iteration.parent_reason.clone();
+                    write(&RecordedV2 { first: payload, images, parent_reason, likely_parent })
+                }
+                None => write(&payload),
+            };
+            (RECORDED, bytes)
         }
         EventBody::Annotated { index, change } => {
             let mut note = change.note.clone().map(TextV1::Inline);
@@ -185,7 +213,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         // Only ever read; a draft cannot become one.
         EventBody::Unknown { kind, .. } => (*kind, Vec::new()),
     };
-    Encoded { kind, version: 1, bytes, texts }
+    Encoded { kind, version, bytes, texts }
 }
 
 /// Whether texts may be put out of what this draft becomes: false for nearly all, without encoding them.
@@ -221,6 +249,22 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             let payload: RecordedV1 = read(bytes)?;
             let index = payload.index;
             let (who, iteration) = iteration(payload, &mut reader)?;
+            (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
+        }
+        (RECORDED, 2) => {
+            let RecordedV2 { first, images, parent_reason, likely_parent } = read(bytes)?;
+            let index = first.index;
+            let (who, mut iteration) = iteration(first, &mut reader)?;
+            for (image, more) in iteration.images.iter_mut().zip(images) {
+                image.pixels = more.pixels.map(Hash);
+                image.looks = more.looks.map(Looks);
+                image.linked = more.linked;
+            }
+            iteration.parent_reason = parent_reason;
+            if let Some((day, number, index, reason)) = likely_parent {
+                let reference = IterationId { session: keys::session_from(day, number)?, index };
+                iteration.likely_parent = Some(LikelyParent { reference, reason });
+            }
             (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
         }
         (ANNOTATED, 1) => {
@@ -283,8 +327,28 @@ fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
     out
 }
 
+/// What version 1 has no place for; none when there is nothing of it.
+#[expect(clippy::type_complexity, reason = "the two fields of the frozen structure, used once")]
+fn more(iteration: &Iteration) -> Option<(Vec<MoreOfImageV2>, Option<(u32, u32, u32, String)>)> {
+    let seen = |image: &ImageRef| image.pixels.is_some() || image.looks.is_some() || image.linked.is_some();
+    let any =
+        iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some();
+    any.then(|| {
+        let images = iteration.images.iter().map(|image| MoreOfImageV2 {
+            pixels: image.pixels.map(|hash| hash.0),
+            looks: image.looks.map(|looks| looks.0),
+            linked: image.linked.clone(),
+        });
+        let likely = iteration.likely_parent.as_ref().map(|likely| {
+            let (day, number) = keys::numbers(likely.reference.session);
+            (day, number, likely.reference.index, likely.reason.clone())
+        });
+        (images.collect(), likely)
+    })
+}
+
 fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
-    let Iteration { created_at, recipe, outcome, images, parent } = iteration;
+    let Iteration { created_at, recipe, outcome, images, parent, .. } = iteration;
     let text = |text: &Option<String>| text.clone().map(TextV1::Inline);
     let parameters = (!recipe.parameters.is_empty())
         .then(|| TextV1::Inline(serde_json::to_string(&recipe.parameters).unwrap_or_default()));
@@ -379,9 +443,14 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
         width: image.width,
         height: image.height,
         name: image.name,
+        pixels: None,
+        looks: None,
+        linked: None,
     });
     let created_at = Timestamp::from_millis(payload.created_at)?;
-    Some((payload.who, Iteration { created_at, recipe, outcome, images: images.collect(), parent }))
+    let images = images.collect();
+    let iteration = Iteration { created_at, recipe, outcome, images, parent, parent_reason: None, likely_parent: None };
+    Some((payload.who, iteration))
 }
 
 struct TextReader<'a> {

@@ -229,6 +229,8 @@ fn readable(body: &EventBody) -> Value {
             "outcome": OutcomeView::from(iteration.outcome.clone()),
             "images": iteration.images,
             "parent": iteration.parent,
+            "parentReason": iteration.parent_reason,
+            "likelyParent": iteration.likely_parent,
         }),
         EventBody::Annotated { index, change } => {
             json!({ "index": index, "rating": change.rating, "tags": change.tags, "note": change.note })

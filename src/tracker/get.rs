@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Actor, Cost, Event, EventBody, IterationId, IterationState, Outcome, OutcomeStatus, Recipe, Session, SessionId,
-    Timestamp,
+    Actor, Cost, Event, EventBody, IterationId, IterationState, LikelyParent, Outcome, OutcomeStatus, Recipe, Session,
+    SessionId, Timestamp,
 };
 use crate::store::Detail;
 
@@ -47,6 +47,12 @@ pub struct IterationView {
     /// The iteration it came from, in any session; absent for one that came from nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<IterationId>,
+    /// Why that parent, when it was found by evidence rather than told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_reason: Option<String>,
+    /// The iteration it may have come from, where the evidence is too weak to say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely_parent: Option<LikelyParent>,
     /// The iterations that came from it, in any session.
     pub children: Vec<IterationId>,
     /// The newest rating, tags and note.
@@ -104,6 +110,8 @@ impl Tracker {
             outcome: iteration.outcome.into(),
             recipe: RecipeView { recipe: iteration.recipe, parameters_omitted_bytes: None },
             parent: iteration.parent,
+            parent_reason: iteration.parent_reason,
+            likely_parent: iteration.likely_parent,
             children: self.log.children(id)?,
             annotations: annotation.into(),
             images: self.image_views(id, &iteration.images),

@@ -213,6 +213,8 @@ mod tests {
                 outcome: Outcome::default(),
                 images: Vec::new(),
                 parent: parent.map(|parent| parent.parse().unwrap()),
+                parent_reason: None,
+                likely_parent: None,
             },
             recorded_at: Timestamp::from_millis(0).unwrap(),
             recorded_by: Actor { client: String::new(), user: String::new() },

@@ -7,7 +7,7 @@ use crate::model::{Summary, Timestamp};
 use crate::store::{self, Place};
 
 use super::fit::{self, Page};
-use super::{Error, SessionRow, Tracker, cursor};
+use super::{Error, Onlooker, SessionRow, Tracker, cursor};
 
 /// Which sessions to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +94,11 @@ impl Tracker {
     /// A cursor keeps its place while sessions change: every session that is not modified in the meantime comes exactly
     /// once. One that is modified moves to the recent end, as it would in a listing begun afresh.
     pub fn list(&self, request: &ListRequest) -> Result<SessionList, Error> {
+        self.list_for(request, &Onlooker::patient())
+    }
+
+    /// The same, for someone who may stop waiting: a query looks at every session.
+    pub fn list_for(&self, request: &ListRequest, onlooker: &Onlooker) -> Result<SessionList, Error> {
         let listing = Listing::new(request);
         let limit = fit::limit(request.limit)?;
         let scope = listing.scope();
@@ -101,14 +106,14 @@ impl Tracker {
 
         let mut list = SessionList {
             sessions: Vec::new(),
-            total_sessions: self.count(&listing)?,
+            total_sessions: self.count(&listing, onlooker)?,
             timestamp: self.now(),
             next_cursor: None,
             recovery: self.recovery_notice()?,
         };
         let mut page = Page::new(limit, &list);
         let mut last = None;
-        self.walk(&listing, after, limit, |summary| {
+        self.walk(&listing, after, limit, onlooker, |summary| {
             let place = Place { modified: summary.last_modified_at, id: summary.id };
             if page.push(SessionRow::new(summary)?) {
                 last = Some(place);
@@ -127,16 +132,22 @@ impl Tracker {
         listing: &Listing,
         mut after: Option<Place>,
         likely: usize,
+        onlooker: &Onlooker,
         mut each: impl FnMut(&Summary) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let chunk = if listing.picks() { WALK_CHUNK } else { likely.saturating_add(1) };
+        let mut looked_at = 0;
         loop {
+            if looked_at > 0 {
+                onlooker.step("looking at sessions", looked_at, 0)?;
+            }
             let summaries = self.log.page(listing.status.into(), listing.sort.into(), after, chunk)?;
             for summary in &summaries {
                 if listing.matches(summary) && !each(summary)? {
                     return Ok(());
                 }
             }
+            looked_at += summaries.len() as u64;
             match summaries.last() {
                 Some(last) if summaries.len() == chunk => {
                     after = Some(Place { modified: last.last_modified_at, id: last.id });
@@ -146,10 +157,10 @@ impl Tracker {
         }
     }
 
-    fn count(&self, listing: &Listing) -> Result<u64, Error> {
+    fn count(&self, listing: &Listing, onlooker: &Onlooker) -> Result<u64, Error> {
         if listing.picks() {
             let mut matching = 0;
-            self.walk(listing, None, WALK_CHUNK, |_| {
+            self.walk(listing, None, WALK_CHUNK, onlooker, |_| {
                 matching += 1;
                 Ok(true)
             })?;

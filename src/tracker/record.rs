@@ -232,6 +232,8 @@ impl RecordRequest {
             },
             images: Vec::new(),
             parent: None,
+            parent_reason: None,
+            likely_parent: None,
         })
     }
 

@@ -64,6 +64,8 @@ pub(crate) fn iteration(prompt: &str, millis: i64) -> Iteration {
         outcome: Outcome::default(),
         images: Vec::new(),
         parent: None,
+        parent_reason: None,
+        likely_parent: None,
     }
 }
 

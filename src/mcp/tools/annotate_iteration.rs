@@ -1,8 +1,7 @@
 //! `annotate-iteration`: say what an iteration is worth.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{AnnotateRequest, AnnotationsView, Error, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{AnnotateRequest, AnnotationsView, Error};
 
 pub(super) struct AnnotateIteration;
 
@@ -17,7 +16,7 @@ audit trail keeps. Each call adds an event, unless it repeats an `idempotencyKey
     type Request = AnnotateRequest;
     type View = AnnotationsView;
 
-    fn call(tracker: &Tracker, actor: &Actor, request: AnnotateRequest) -> Result<Reply<AnnotationsView>, Error> {
-        Ok(tracker.annotate(actor, &request)?.into())
+    fn call(call: &Call<'_>, request: AnnotateRequest) -> Result<Reply<AnnotationsView>, Error> {
+        Ok(call.tracker.annotate(call.actor, &request)?.into())
     }
 }

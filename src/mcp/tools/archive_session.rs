@@ -1,8 +1,7 @@
 //! `archive-session`: put a session away.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{ArchiveRequest, Error, SessionRow};
 
 pub(super) struct ArchiveSession;
 
@@ -17,7 +16,7 @@ session changes nothing.";
     type Request = ArchiveRequest;
     type View = SessionRow;
 
-    fn call(tracker: &Tracker, actor: &Actor, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
-        Ok(tracker.archive(actor, &request)?.into())
+    fn call(call: &Call<'_>, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
+        Ok(call.tracker.archive(call.actor, &request)?.into())
     }
 }

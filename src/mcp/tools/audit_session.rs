@@ -1,8 +1,7 @@
 //! `audit-session`: what happened to a session, and whether all of it is still there.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{AuditRequest, AuditView, Error, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{AuditRequest, AuditView, Error};
 
 pub(super) struct AuditSession;
 
@@ -17,7 +16,7 @@ Reads only, but reads every image of the session, which takes a while for a larg
     type Request = AuditRequest;
     type View = AuditView;
 
-    fn call(tracker: &Tracker, _: &Actor, request: AuditRequest) -> Result<Reply<AuditView>, Error> {
-        Ok(tracker.audit(&request)?.into())
+    fn call(call: &Call<'_>, request: AuditRequest) -> Result<Reply<AuditView>, Error> {
+        Ok(call.tracker.audit_for(&request, call.onlooker)?.into())
     }
 }

@@ -1,12 +1,7 @@
 //! `get-iteration`: one iteration with everything that is known of it, and its picture where it is small enough.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use rmcp::model::ContentBlock;
-
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, GetRequest, ImageRequest, IterationView, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, GetRequest, ImageBytes, ImageRequest, IterationView, Tracker};
 
 pub(super) struct GetIteration;
 
@@ -21,10 +16,18 @@ first picture comes along unless it is large. What was cut to keep the answer be
     type Request = GetRequest;
     type View = IterationView;
 
-    fn call(tracker: &Tracker, _: &Actor, request: GetRequest) -> Result<Reply<IterationView>, Error> {
-        let view = tracker.get(&request)?;
-        let also = if request.include_image { picture(tracker, &view).into_iter().collect() } else { Vec::new() };
-        Ok(Reply { view, also })
+    fn call(call: &Call<'_>, request: GetRequest) -> Result<Reply<IterationView>, Error> {
+        let view = call.tracker.get(&request)?;
+        if !request.include_image {
+            return Ok(view.into());
+        }
+        let picture = picture(call.tracker, &view);
+        let reply = Reply::from(view);
+        Ok(match picture {
+            None => reply,
+            Some(Ok(picture)) => reply.with_picture(&picture.data, &picture.image.mime_type),
+            Some(Err(why)) => reply.with_remark(format!("The picture is not sent: {why}.")),
+        })
     }
 }
 
@@ -33,20 +36,16 @@ const MAX_PICTURE_BYTES: u64 = 520_000;
 
 /// The iteration's first picture, or why it does not come along: a picture that is lost costs no recipe. None when it has
 /// none.
-fn picture(tracker: &Tracker, view: &IterationView) -> Option<ContentBlock> {
+fn picture(tracker: &Tracker, view: &IterationView) -> Option<Result<ImageBytes, String>> {
     let image = view.images.first()?;
-    let left_out = if image.missing {
-        "its file is gone".to_owned()
+    Some(if image.missing {
+        Err("its file is gone".to_owned())
     } else if !image.mime_type.starts_with("image/") {
-        "it is of no known image type".to_owned()
+        Err("it is of no known image type".to_owned())
     } else if image.bytes > MAX_PICTURE_BYTES {
-        format!("it takes {} bytes, and at most {MAX_PICTURE_BYTES} are sent", image.bytes)
+        Err(format!("it takes {} bytes, and at most {MAX_PICTURE_BYTES} are sent", image.bytes))
     } else {
         let request = ImageRequest { reference: view.reference.to_string(), image: None };
-        match tracker.image(&request) {
-            Ok(read) => return Some(ContentBlock::image(STANDARD.encode(read.data), image.mime_type.clone())),
-            Err(error) => error.message,
-        }
-    };
-    Some(ContentBlock::text(format!("The picture is not sent: {left_out}.")))
+        tracker.image(&request).map_err(|error| error.message)
+    })
 }

@@ -1,8 +1,7 @@
 //! `list-iterations`: how a session went.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, IterationList, IterationsRequest, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, IterationList, IterationsRequest};
 
 pub(super) struct ListIterations;
 
@@ -17,7 +16,7 @@ the session use list-sessions. Reads only. Long prompts are cut; `nextCursor` le
     type Request = IterationsRequest;
     type View = IterationList;
 
-    fn call(tracker: &Tracker, _: &Actor, request: IterationsRequest) -> Result<Reply<IterationList>, Error> {
-        Ok(tracker.iterations(&request)?.into())
+    fn call(call: &Call<'_>, request: IterationsRequest) -> Result<Reply<IterationList>, Error> {
+        Ok(call.tracker.iterations(&request)?.into())
     }
 }

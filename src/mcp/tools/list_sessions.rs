@@ -1,8 +1,7 @@
 //! `list-sessions`: which sessions there are.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, ListRequest, SessionList, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, ListRequest, SessionList};
 
 pub(super) struct ListSessions;
 
@@ -18,7 +17,7 @@ is present, data was damaged: tell the user.";
     type Request = ListRequest;
     type View = SessionList;
 
-    fn call(tracker: &Tracker, _: &Actor, request: ListRequest) -> Result<Reply<SessionList>, Error> {
-        Ok(tracker.list(&request)?.into())
+    fn call(call: &Call<'_>, request: ListRequest) -> Result<Reply<SessionList>, Error> {
+        Ok(call.tracker.list_for(&request, call.onlooker)?.into())
     }
 }

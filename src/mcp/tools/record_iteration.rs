@@ -1,8 +1,7 @@
 //! `record-iteration`: remember an attempt.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{Error, RecordRequest, Recorded, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{Error, RecordRequest, Recorded};
 
 pub(super) struct RecordIteration;
 
@@ -18,7 +17,7 @@ Without `idempotencyKey` a repeated call records again. An archived session refu
     type Request = RecordRequest;
     type View = Recorded;
 
-    fn call(tracker: &Tracker, actor: &Actor, request: RecordRequest) -> Result<Reply<Recorded>, Error> {
-        Ok(tracker.record(actor, &request)?.into())
+    fn call(call: &Call<'_>, request: RecordRequest) -> Result<Reply<Recorded>, Error> {
+        Ok(call.tracker.record(call.actor, &request)?.into())
     }
 }

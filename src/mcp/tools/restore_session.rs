@@ -1,8 +1,7 @@
 //! `restore-session`: take a session out of the archive.
 
-use crate::mcp::tool::{Effect, Reply, Tool};
-use crate::model::Actor;
-use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+use crate::mcp::tool::{Call, Effect, Reply, Tool};
+use crate::tracker::{ArchiveRequest, Error, SessionRow};
 
 pub(super) struct RestoreSession;
 
@@ -17,7 +16,7 @@ Restoring an active session changes nothing.";
     type Request = ArchiveRequest;
     type View = SessionRow;
 
-    fn call(tracker: &Tracker, actor: &Actor, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
-        Ok(tracker.restore(actor, &request)?.into())
+    fn call(call: &Call<'_>, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
+        Ok(call.tracker.restore(call.actor, &request)?.into())
     }
 }

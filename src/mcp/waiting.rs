@@ -1,0 +1,118 @@
+//! Work that someone waits for: it runs on a thread of its own, since the tracker blocks; the client hears how far it has
+//! come if it asked for that, and may cancel it.
+//!
+//! A cancelled call is answered no more. Its thread ends at the next step that looks out for that; a recording that has
+//! begun is carried out, so an agent that cancels one and is not sure records again with the same idempotency key.
+
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ErrorData, ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RequestContext};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+
+use crate::tracker::Onlooker;
+
+/// How work ended.
+pub(super) enum Ended<T> {
+    /// It came to its end.
+    Done(T),
+    /// The client no longer waits for it.
+    Cancelled,
+    /// It panicked.
+    Broken(JoinError),
+}
+
+/// Carries out `work`, on behalf of the request with that context.
+pub(super) async fn carry_out<T: Send + 'static>(
+    context: &RequestContext<RoleServer>,
+    work: impl FnOnce(&Onlooker) -> T + Send + 'static,
+) -> Ended<T> {
+    let cancelled = context.ct.clone();
+    let mut onlooker = Onlooker::patient().until(move || cancelled.is_cancelled());
+    let mut news = None;
+    if let Some(token) = context.meta.get_progress_token() {
+        let (tell, told) = watch::channel(Step::default());
+        onlooker = onlooker.told(std::sync::Arc::new(move |what: &str, done, total| {
+            tell.send_replace(Step { what: what.to_owned(), done, total });
+        }));
+        news = Some(News { told, token, peer: context.peer.clone(), last: None, next: Instant::now() });
+    }
+    let mut working = tokio::task::spawn_blocking(move || work(&onlooker));
+    let ended = tokio::select! {
+        ended = follow(&mut working, news.as_mut()) => ended,
+        () = context.ct.cancelled() => return Ended::Cancelled,
+    };
+    ended.map_or_else(Ended::Broken, Ended::Done)
+}
+
+/// What a cancelled request ends with. It is not sent: nobody waits for it.
+pub(super) fn cancelled() -> ErrorData {
+    ErrorData::internal_error("the request was cancelled", None)
+}
+
+/// How far work has come.
+#[derive(Clone, Default)]
+struct Step {
+    what: String,
+    done: u64,
+    total: u64,
+}
+
+/// The way of progress to the client.
+struct News {
+    told: watch::Receiver<Step>,
+    token: ProgressToken,
+    peer: Peer<RoleServer>,
+    last: Option<u64>,
+    next: Instant,
+}
+
+/// Clients draw a bar: more often than this it only costs.
+const BETWEEN_NEWS: Duration = Duration::from_millis(100);
+
+async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut News>) -> Result<T, JoinError> {
+    let Some(news) = news else { return working.await };
+    loop {
+        tokio::select! {
+            ended = &mut *working => {
+                // Whoever asked hears of it once at least, however quick it was.
+                if news.last.is_none() && news.told.has_changed().unwrap_or(true) {
+                    news.send().await;
+                }
+                return ended;
+            }
+            () = news.due() => news.send().await,
+        }
+    }
+}
+
+impl News {
+    /// Done when there is something new to tell, and not too soon.
+    async fn due(&mut self) {
+        tokio::time::sleep_until(self.next).await;
+        if self.told.changed().await.is_err() {
+            // The work has ended, which the other branch sees.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn send(&mut self) {
+        let Step { what, done, total } = self.told.borrow_and_update().clone();
+        // The protocol wants it to grow each time. Work that begins to count anew stays silent until it has caught up.
+        if what.is_empty() || self.last.is_some_and(|last| done <= last) {
+            return;
+        }
+        self.last = Some(done);
+        self.next = Instant::now() + BETWEEN_NEWS;
+        #[expect(clippy::cast_precision_loss, reason = "the protocol counts in floating point")]
+        let (done, total) = (done as f64, (total > 0).then_some(total as f64));
+        let mut progress = ProgressNotificationParam::new(self.token.clone(), done).with_message(what);
+        progress.total = total;
+        if let Err(error) = self.peer.notify_progress(progress).await {
+            tracing::debug!(%error, "cannot tell the client how far a call has come");
+        }
+    }
+}
