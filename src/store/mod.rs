@@ -12,6 +12,7 @@ mod audit;
 mod catalog;
 mod database;
 mod fold;
+mod following;
 mod import;
 mod journal;
 mod keys;
@@ -30,6 +31,8 @@ mod salvage;
 mod scan;
 mod segment;
 mod window;
+
+pub use following::{Point, Since};
 
 use std::borrow::Cow;
 use std::fs::File;

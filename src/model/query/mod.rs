@@ -77,7 +77,7 @@ pub enum Condition {
 }
 
 /// A text that words are looked for in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Field {
     /// The prompt, as typed or as sent.
     Prompt,
