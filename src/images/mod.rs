@@ -4,6 +4,7 @@
 
 mod blobs;
 mod header;
+pub mod metadata;
 
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES};
 pub use header::{Header, UNKNOWN_TYPE};

@@ -12,7 +12,7 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId, ServerJ
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// The longest line taken in: a picture of some 48 MB as base64.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -26,8 +26,8 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Reads from one stream and writes to the other, each in a task of its own, so that neither loses its place in a
-    /// line when someone stops waiting for it.
-    pub(super) fn new<R, W>(reader: R, writer: W) -> Lines
+    /// line when someone stops waiting for it. Says `close` when there is nothing more to read.
+    pub(super) fn new<R, W>(reader: R, writer: W, close: Arc<watch::Sender<bool>>) -> Lines
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -36,7 +36,11 @@ impl Lines {
         let (to_server, incoming) = mpsc::channel(QUEUE);
         let outgoing = Outbox(to_writer);
         tokio::spawn(write(writer, lines));
-        tokio::spawn(read(BufReader::new(reader), to_server, outgoing.clone()));
+        let reading = read(BufReader::new(reader), to_server, outgoing.clone());
+        tokio::spawn(async move {
+            reading.await;
+            close.send_replace(true);
+        });
         Lines { incoming, outgoing, opened: Arc::default() }
     }
 

@@ -2,17 +2,25 @@
 //! 2024-11-05 to 2026-07-28.
 //!
 //! A tool is a file in `tools/`: its name, its words, and the one call of the tracker behind it. What all tools share
-//! is in `tool.rs` (arguments in, answers and errors out), `schema.rs` (schemas every client can read) and `server.rs`
-//! (what the protocol asks of us). `waiting.rs` carries work out on a thread of its own, with progress and cancellation;
-//! `lines.rs` carries messages over a pair of streams.
+//! is in `tool.rs` (arguments in, answers and errors out) and `schema.rs` (schemas every client can read). Beside them:
+//! `resources.rs` with `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (being told that it changed),
+//! `prompts.rs` (menus, and completion of what they ask for). `server.rs` is what the protocol asks of us, `waiting.rs`
+//! carries work out on a thread of its own, with progress and cancellation, and `lines.rs` carries messages over a pair
+//! of streams.
 //!
 //! Never known here: how a workspace is found or stored, what a verb does, who the user is other than what we are told,
 //! and anything of what was recorded when it comes to instructions, names and descriptions: those are fixed texts, so
 //! that nothing recorded can speak to an agent as if it were Retake.
 
+mod address;
+mod changes;
+mod icon;
 mod lines;
+mod prompts;
+mod resources;
 mod schema;
 mod server;
+mod subscriptions;
 mod tool;
 mod tools;
 mod waiting;
@@ -60,7 +68,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let mut ended = std::pin::pin!(ended);
-    let lines = Lines::new(reader, writer);
+    let lines = Lines::new(reader, writer, server.close());
     let opened = lines.opened();
     let session = tokio::select! {
         session = server.serve(lines) => match session {

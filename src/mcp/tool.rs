@@ -131,6 +131,13 @@ pub(super) fn clip(text: &mut String) {
     }
 }
 
+/// A text that someone else chose, as one line of at most that many characters.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(most).collect();
+    line.trim().to_owned()
+}
+
 /// The most characters of a text that quotes the caller.
 const MAX_QUOTING_CHARS: usize = 2000;
 

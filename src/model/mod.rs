@@ -4,6 +4,7 @@
 //!
 //! Never known here: the time of day, files, sled, async, how anything is encoded on disk or shown to people.
 
+pub mod diff;
 pub mod event;
 pub mod hash;
 pub mod id;
@@ -16,6 +17,7 @@ pub mod session;
 pub mod time;
 pub mod words;
 
+pub use diff::{RecipeDiff, StepLabel};
 pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, Loss};
 pub use hash::Hash;
 pub use id::{IterationId, SessionId};

@@ -8,9 +8,9 @@ use super::database::{Database, Trouble, guard};
 use super::log::{Log, State};
 
 /// How many events one transaction applies at the most. sled lets nobody read while a transaction runs.
-const MOST_APPLIED: usize = 64;
+const MOST_APPLIED: usize = 256;
 /// How many events are worth a transaction: sled writes, and wakes all its threads, twice for each however small.
-pub(super) const WORTH_APPLYING: usize = 64;
+pub(super) const WORTH_APPLYING: usize = 128;
 /// How long fewer than that wait for more, unless someone waits for them.
 const GATHER: Duration = Duration::from_millis(50);
 /// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So

@@ -259,10 +259,10 @@ impl Check<'_> {
                 self.problem(format!("the key of event {seq} of {id} is not known"));
             }
             if let EventBody::Recorded { index, iteration } = &event.body
-                && let Some(parent) = iteration.parent
-                && !database.children.contains_key(keys::child_key(parent, id.iteration(*index)))?
+                && let Some((parent, child)) = keys::link(iteration, id.iteration(*index))
+                && !database.children.contains_key(keys::child_key(parent, child))?
             {
-                self.problem(format!("{} is not known as a child of {parent}", id.iteration(*index)));
+                self.problem(format!("{child} is not known as a child of {parent}"));
             }
             if let EventBody::Lost(loss) = event.body {
                 known_lost.extend(loss.seqs);

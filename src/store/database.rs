@@ -4,7 +4,6 @@
 //! and whoever gets it rebuilds the database from the journal.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,9 +22,10 @@ use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 
 use super::journal::Position;
 use super::keys::{self, be_u32, le_u32};
+use super::sum::Sum;
 use super::{Place, Totals};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// The database cannot be trusted any more.
@@ -219,25 +219,28 @@ impl Database {
         })
     }
 
-    /// Applies commits in one transaction: all trees move together, or none.
+    /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
+    /// there already, and is applied again to the same end. Then, in one transaction, all that tells where things stand.
+    ///
+    /// sled lets nobody read while a transaction runs, and reads each value before it replaces it: so the less in it the
+    /// better.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), Trouble> {
-        // Nobody can read while a transaction runs, so all that can be made ready before is.
         let Some(sum) = Sum::of(changes) else { return Ok(()) };
         guard(|| {
-            let trees = (
-                &self.events,
-                &self.heads,
-                &self.recency,
-                &self.keys,
-                &self.children,
-                &self.days,
-                &self.texts,
-                &self.meta,
-            );
-            let applied = trees.transaction(|(events, heads, recency, keys_, children, days, texts, meta)| {
-                for (key, value) in &sum.events {
-                    events.insert(key, value)?;
-                }
+            for (key, value) in &sum.events {
+                self.events.insert(key, value)?;
+            }
+            for (key, value) in &sum.keys {
+                self.keys.insert(key, value)?;
+            }
+            for key in &sum.children {
+                self.children.insert(key, &[])?;
+            }
+            for (hash, position) in &sum.texts {
+                self.texts.insert(hash.0, position)?;
+            }
+            let trees = (&self.heads, &self.recency, &self.days, &self.meta);
+            let applied = trees.transaction(|(heads, recency, days, meta)| {
                 for (id, session) in &sum.sessions {
                     heads.insert(&keys::session_key(*id), &session.head)?;
                     if session.recency_before != session.recency_after {
@@ -249,18 +252,9 @@ impl Database {
                         }
                     }
                 }
-                for (key, value) in &sum.keys {
-                    keys_.insert(key, value)?;
-                }
-                for key in &sum.children {
-                    children.insert(key, &[])?;
-                }
                 for (day, number) in &sum.days {
                     let last = days.get(day.to_be_bytes())?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0);
                     days.insert(&day.to_be_bytes(), &last.max(*number).to_le_bytes())?;
-                }
-                for (hash, position) in &sum.texts {
-                    texts.insert(&hash.0, position)?;
                 }
                 meta.insert("totals", &sum.totals)?;
                 meta.insert("position", &sum.position)?;
@@ -279,65 +273,6 @@ impl Database {
         guard(|| {
             self.db.flush()?;
             sync_files(&self.path).map_err(|error| Trouble::Sled(error.into()))
-        })
-    }
-}
-
-/// What some commits change in all, as keys and values: a session that several of them touch is written once.
-struct Sum {
-    events: Vec<([u8; 12], IVec)>,
-    sessions: BTreeMap<SessionId, SessionSum>,
-    keys: Vec<([u8; 16], IVec)>,
-    children: Vec<[u8; 24]>,
-    days: BTreeMap<u32, u32>,
-    texts: Vec<(Hash, IVec)>,
-    totals: IVec,
-    position: IVec,
-}
-
-struct SessionSum {
-    head: IVec,
-    recency_before: Option<[u8; 17]>,
-    recency_after: Option<[u8; 17]>,
-}
-
-impl Sum {
-    /// None when there are no commits.
-    fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<Sum> {
-        let (mut events, mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut days = BTreeMap::new();
-        let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();
-        let mut last = None;
-        for change in changes {
-            let id = change.after.id;
-            for (seq, position, record) in &change.records {
-                events.push((keys::numbered_key(id, *seq), event_value(record, *position).into()));
-            }
-            let before = change.before.as_ref().and_then(recency_of);
-            touched.entry(id).or_insert((before, &change.after)).1 = &change.after;
-            keys_.extend(change.keys.iter().map(|(key, hit)| (*key, encode_hit(*hit).into())));
-            children.extend(change.children.iter().map(|(parent, child)| keys::child_key(*parent, *child)));
-            if change.before.is_none() {
-                let (day, number) = keys::numbers(id);
-                let highest = days.entry(day).or_insert(number);
-                *highest = number.max(*highest);
-            }
-            texts.extend(change.texts.iter().map(|(hash, position)| (*hash, position.to_bytes().to_vec().into())));
-            last = Some(change);
-        }
-        let last = last?;
-        let session = |(id, (recency_before, head)): (SessionId, (Option<[u8; 17]>, &Head))| {
-            (id, SessionSum { head: encode_head(head).into(), recency_before, recency_after: recency_of(head) })
-        };
-        Some(Sum {
-            events,
-            sessions: touched.into_iter().map(session).collect(),
-            keys: keys_,
-            children,
-            days,
-            texts,
-            totals: encode_totals(last.totals).into(),
-            position: last.end.to_bytes().to_vec().into(),
         })
     }
 }
@@ -509,7 +444,7 @@ fn decode_hit(bytes: &[u8]) -> Option<KeyHit> {
     Some(KeyHit { session, seq, index: be_u32(bytes, 12)?.checked_sub(1) })
 }
 
-fn encode_totals(totals: Totals) -> Vec<u8> {
+pub(super) fn encode_totals(totals: Totals) -> Vec<u8> {
     [totals.sessions, totals.archived, totals.events].iter().flat_map(|count| count.to_le_bytes()).collect()
 }
 

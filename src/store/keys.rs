@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use chrono::{Datelike, NaiveDate};
 
-use crate::model::{IterationId, SessionId, Timestamp};
+use crate::model::{Iteration, IterationId, SessionId, Timestamp};
 
 use super::Place;
 
@@ -41,6 +41,11 @@ pub(super) fn numbered_key(id: SessionId, number: u32) -> [u8; 12] {
 
 pub(super) fn numbered_of(key: &[u8]) -> Option<(SessionId, u32)> {
     Some((session_of(key)?, be_u32(key, 8)?))
+}
+
+/// The parent and child that an iteration links across sessions. Those within a session are found in it.
+pub(super) fn link(iteration: &Iteration, child: IterationId) -> Option<(IterationId, IterationId)> {
+    iteration.parent.filter(|parent| parent.session != child.session).map(|parent| (parent, child))
 }
 
 pub(super) fn child_key(parent: IterationId, child: IterationId) -> [u8; 24] {

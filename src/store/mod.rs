@@ -30,6 +30,7 @@ mod record;
 mod salvage;
 mod scan;
 mod segment;
+mod sum;
 mod window;
 
 pub use following::{Point, Since};
@@ -45,7 +46,7 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+use crate::model::{Actor, Draft, Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 
 use self::database::Trouble;
 use self::log::Log;
@@ -378,7 +379,21 @@ impl Store {
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
         self.log.ask(|| {
             self.log.settle(None);
-            self.log.read()?.children(id)
+            // The tree has only those in other sessions: nearly every iteration comes from the one before it.
+            let mut children: Vec<IterationId> = self
+                .log
+                .events(id.session, Detail::Brief)?
+                .into_iter()
+                .filter_map(|event| match event.body {
+                    EventBody::Recorded { index, iteration } => {
+                        (iteration.parent == Some(id)).then(|| id.session.iteration(index))
+                    }
+                    _ => None,
+                })
+                .collect();
+            children.extend(self.log.read()?.children(id)?);
+            children.sort_unstable();
+            Ok(children)
         })
     }
 

@@ -10,9 +10,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{ContentDir, Disk, read_at};
-use crate::model::{EventBody, Head, IterationId, SessionId};
+use crate::model::{EventBody, Head, SessionId};
 
-use super::database::{Change, Database, KeyHit, Trouble, event_value, recency_of};
+use super::database::{Change, Database, KeyHit, Trouble, event_value, guard, recency_of};
 use super::journal::{
     FORMAT, Journal, Position, SEGMENT_HEADER, STANDS_FOR_LOST, SegmentHeader, segment_path, segments,
 };
@@ -215,6 +215,7 @@ fn catch_up(
     let mut tail = Tail { site, database, position, totals: database.totals()?, ..Tail::new(site, database) };
     let unchecked = mark.map_or(start, |mark| mark.unchecked);
     let whole = unchecked < position && tail.totals.events <= SMALL;
+    tail.thorough = whole;
     let from = if whole { start } else { unchecked.min(position) };
     if from == start {
         tail.expected = Some(1);
@@ -313,6 +314,8 @@ struct Tail<'a> {
     totals: Totals,
     changes: Vec<Change>,
     compared: BTreeSet<SessionId>,
+    /// Whether sessions are folded again rather than asked for their last event only.
+    thorough: bool,
     applied: usize,
 }
 
@@ -326,6 +329,7 @@ impl<'a> Tail<'a> {
             totals: Totals::default(),
             changes: Vec::new(),
             compared: BTreeSet::new(),
+            thorough: false,
             applied: 0,
         }
     }
@@ -406,7 +410,7 @@ impl<'a> Tail<'a> {
         let mut children = Vec::new();
         if let EventBody::Recorded { index, iteration } = &event.body {
             hit.index = Some(*index);
-            children.extend(iteration.parent.map(|parent| (parent, IterationId { session: id, index: *index })));
+            children.extend(keys::link(iteration, id.iteration(*index)));
         }
         let listed = |head: &Head| u64::from(head.span.is_some());
         let archived = |head: &Head| u64::from(head.span.is_some() && head.archived);
@@ -436,7 +440,7 @@ impl<'a> Tail<'a> {
     fn finish(&mut self) -> Result<(), Behind> {
         self.flush()?;
         for id in &self.compared {
-            check_session(self.database, *id)?;
+            if self.thorough { check_session(self.database, *id)? } else { check_tip(self.database, *id)? }
         }
         Ok(())
     }
@@ -455,6 +459,28 @@ impl<'a> Tail<'a> {
     }
 }
 
+/// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up to its
+/// tip, so one that names the last of them is the one those events give.
+fn check_tip(database: &Database, id: SessionId) -> Result<(), Trouble> {
+    let head = database.head(id)?.ok_or_else(|| Trouble::Wrong(format!("it does not know {id}")))?;
+    let last = guard(|| Ok(database.events.scan_prefix(keys::session_key(id)).next_back().transpose()?))?;
+    let place = |value: &[u8]| Record::read_unchecked(value).map(|record| (record.header.seq, record.hash));
+    let last = last.and_then(|(_, value)| place(&value));
+    if last != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
+        return Err(Trouble::Wrong(format!("what it says of {id} differs from its events")));
+    }
+    listed(database, &head)
+}
+
+fn listed(database: &Database, head: &Head) -> Result<(), Trouble> {
+    match recency_of(head) {
+        Some(key) if !guard(|| Ok(database.recency.contains_key(key)?))? => {
+            Err(Trouble::Wrong(format!("{} is not in its listing", head.id)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks a session's head and its place in the recency order against its events.
 pub(super) fn check_session(database: &Database, id: SessionId) -> Result<(), Trouble> {
     let mut head = Head::new(id);
@@ -466,12 +492,7 @@ pub(super) fn check_session(database: &Database, id: SessionId) -> Result<(), Tr
     if database.head(id)?.as_ref() != Some(&head) {
         return Err(Trouble::Wrong(format!("what it says of {id} differs from its events")));
     }
-    if let Some(key) = recency_of(&head)
-        && !database.recency.contains_key(key)?
-    {
-        return Err(Trouble::Wrong(format!("{id} is not in its listing")));
-    }
-    Ok(())
+    listed(database, &head)
 }
 
 /// The workspace's id, from `retake.toml`, else from the journal, else made up.

@@ -113,7 +113,7 @@ impl Queued {
         if let EventBody::Recorded { index, iteration } = &event.body {
             hit.index = Some(*index);
             let child = IterationId { session: event.session, index: *index };
-            self.change.children.extend(iteration.parent.map(|parent| (parent, child)));
+            self.change.children.extend(keys::link(iteration, child));
         }
         match self.change.keys.iter_mut().find(|(known, _)| *known == key) {
             Some((_, known)) => known.index = known.index.or(hit.index),

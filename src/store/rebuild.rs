@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Actor, Event, EventBody, Hash, IterationId, SessionId, Timestamp};
+use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
 
 use super::database::{Database, KeyHit, Trouble, encode_head, encode_hit, event_value, recency_of};
 use super::fold::{Evidence, Fold};
@@ -399,8 +399,7 @@ impl<'a> Work<'a> {
             KeyHit { session: event.session, seq: first, index: fold.key_index.filter(|_| fold.key == event.key) };
         if let EventBody::Recorded { index, iteration } = &event.body {
             hit.index = Some(*index);
-            if let Some(parent) = iteration.parent {
-                let child = IterationId { session: event.session, index: *index };
+            if let Some((parent, child)) = keys::link(iteration, event.session.iteration(*index)) {
                 self.database.children.insert(keys::child_key(parent, child), &[]).map_err(Trouble::from)?;
             }
         }

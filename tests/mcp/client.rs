@@ -1,12 +1,13 @@
 //! A client that speaks in lines, so that tests see what goes over the wire; and a server to talk to, in memory.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use retake::mcp::{Server, serve};
 use retake::model::Timestamp;
-use retake::tracker::{MAX_ANSWER_BYTES, Options, Tracker};
+use retake::tracker::{MAX_ANSWER_BYTES, Options, Stay, Tracker};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
@@ -36,7 +37,8 @@ impl Workspace {
         let now = Arc::new(AtomicI64::new(0));
         let clock = Arc::clone(&now);
         let clock = Arc::new(move || Timestamp::from_millis(clock.load(Ordering::Relaxed)).unwrap());
-        let tracker = Tracker::open(&dir.path().join("ws"), Options { clock, ..Options::default() }).unwrap();
+        let tracker =
+            Tracker::open(&dir.path().join("ws"), Options { clock, stay: Stay::Long, ..Options::default() }).unwrap();
         let workspace = Workspace { tracker: Arc::new(tracker), dir, now };
         workspace.at("2025-12-11T10:15:30.123Z");
         workspace
@@ -69,6 +71,8 @@ pub(crate) struct Client {
     reader: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     last_id: u64,
+    /// Notifications that came while something else was waited for.
+    heard: VecDeque<Value>,
 }
 
 /// What a tool answered.
@@ -88,7 +92,13 @@ impl Client {
         writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Client {
         let reader: Box<dyn AsyncRead + Send + Unpin> = Box::new(reader);
-        Client { era, reader: BufReader::new(reader).lines(), writer: Some(Box::new(writer)), last_id: 0 }
+        Client {
+            era,
+            reader: BufReader::new(reader).lines(),
+            writer: Some(Box::new(writer)),
+            last_id: 0,
+            heard: VecDeque::new(),
+        }
     }
 
     pub(crate) async fn open(&mut self) {
@@ -121,6 +131,39 @@ impl Client {
         Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
+    /// The next answer; notifications before it are kept.
+    pub(crate) async fn next_answer(&mut self) -> Option<Value> {
+        loop {
+            let message = self.next().await?;
+            if message.get("id").is_some() {
+                return Some(message);
+            }
+            self.heard.push_back(message);
+        }
+    }
+
+    /// The next notification of that method; others are left out.
+    pub(crate) async fn heard(&mut self, method: &str) -> Value {
+        loop {
+            let message = match self.heard.pop_front() {
+                Some(message) => message,
+                None => self.next().await.expect("a notification"),
+            };
+            if message["method"] == method {
+                return message["params"].clone();
+            }
+            assert!(message.get("method").is_some(), "an answer that nobody waits for: {message}");
+        }
+    }
+
+    /// What was heard so far of that method. Only complete once something was answered that came after it.
+    pub(crate) fn overheard(&mut self, method: &str) -> Vec<Value> {
+        let (these, others): (Vec<Value>, Vec<Value>) =
+            std::mem::take(&mut self.heard).into_iter().partition(|said| said["method"] == method);
+        self.heard = others.into();
+        these
+    }
+
     /// Sends nothing more.
     pub(crate) fn hang_up(&mut self) {
         self.writer = None;
@@ -139,7 +182,7 @@ impl Client {
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let (line, id) = self.line(method, params);
         self.send(&line).await;
-        let response = self.next().await.expect("a response");
+        let response = self.next_answer().await.expect("a response");
         assert_eq!(response["id"], id, "{response}");
         response
     }

@@ -21,7 +21,7 @@ fn command(workspace: &Path) -> Command {
     command
 }
 
-async fn start(workspace: &Path, era: Era) -> (Child, Client) {
+pub(crate) async fn start(workspace: &Path, era: Era) -> (Child, Client) {
     let mut command = command(workspace);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut client = Client::new(era, child.stdout.take().unwrap(), child.stdin.take().unwrap());
@@ -30,9 +30,9 @@ async fn start(workspace: &Path, era: Era) -> (Child, Client) {
 }
 
 /// Ends the conversation; the process must end well, promptly, and without a word.
-async fn end(mut child: Child, mut client: Client) {
+pub(crate) async fn end(mut child: Child, mut client: Client) {
     client.hang_up();
-    assert_eq!(client.next().await, None);
+    assert_eq!(client.next_answer().await, None);
     let status = within_seconds(5, &mut child).await;
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
@@ -40,7 +40,7 @@ async fn end(mut child: Child, mut client: Client) {
     assert_eq!(said, "");
 }
 
-async fn within_seconds(seconds: u64, child: &mut Child) -> ExitStatus {
+pub(crate) async fn within_seconds(seconds: u64, child: &mut Child) -> ExitStatus {
     tokio::time::timeout(Duration::from_secs(seconds), child.wait()).await.expect("it ends in time").unwrap()
 }
 

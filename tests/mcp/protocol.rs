@@ -11,7 +11,10 @@ async fn every_version_with_initialize_is_answered_with_itself() {
         let mut client = workspace.connect(Era::Initialize);
         let opened = client.request("initialize", initialize(version)).await;
         assert_eq!(opened["result"]["protocolVersion"], version);
-        assert_eq!(opened["result"]["capabilities"], json!({ "tools": {} }));
+        let capabilities = json!({
+            "tools": {}, "prompts": {}, "completions": {}, "resources": { "subscribe": true, "listChanged": true }
+        });
+        assert_eq!(opened["result"]["capabilities"], capabilities);
         assert_eq!(opened["result"]["serverInfo"]["name"], "retake");
         let listed = client.request("tools/list", json!({})).await;
         assert_eq!(listed["result"].get("resultType"), None, "older clients do not know it");
@@ -58,7 +61,9 @@ async fn what_cannot_be_served_is_refused_by_its_code() {
         assert_eq!(client.refused("tools/call", json!({ "name": "list-sessions", "arguments": [1] })).await, -32602);
         assert_eq!(client.refused("tools/call", json!({})).await, -32602);
         assert_eq!(client.refused("sessions/delete", json!({})).await, -32601);
-        assert_eq!(client.refused("prompts/get", json!({ "name": "resume" })).await, -32601);
+        assert_eq!(client.refused("prompts/get", json!({ "name": "no-such" })).await, -32602);
+        assert_eq!(client.refused("resources/read", json!({ "uri": 7 })).await, -32602);
+        assert_eq!(client.refused("completion/complete", json!({ "ref": "resume" })).await, -32602);
         let without_arguments = client.request("tools/call", json!({ "name": "list-sessions" })).await;
         assert_eq!(without_arguments["result"]["isError"], false);
     }
@@ -115,8 +120,8 @@ async fn what_was_asked_before_the_end_is_answered() {
         // Without a line feed at its end.
         client.send_bytes(line.as_bytes()).await;
         client.hang_up();
-        assert_eq!(client.next().await.unwrap()["id"], id);
-        assert_eq!(client.next().await, None);
+        assert_eq!(client.next_answer().await.unwrap()["id"], id);
+        assert_eq!(client.next_answer().await, None);
         let again = workspace.client(era).await.get("list-sessions", json!({})).await;
         assert_eq!(again["totalSessions"], 1);
     }

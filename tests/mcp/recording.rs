@@ -60,9 +60,13 @@ async fn what_went_in_comes_out() {
         assert_eq!(recipe["parameters"].to_string(), parameters.to_string(), "in the order they came");
         assert_eq!(whole.view["outcome"]["status"], "refused");
         assert_eq!(whole.view["parent"], "session-2025-12-11-001#0");
-        assert_eq!(whole.also, [json!({ "type": "image", "data": PNG, "mimeType": "image/png" })]);
+        let uri = "retake://iterations/session-2025-12-11-001/1/image";
+        let link = json!({
+            "type": "resource_link", "uri": uri, "name": "image", "title": "Picture", "mimeType": "image/png", "size": 70
+        });
+        assert_eq!(whole.also, [link.clone(), json!({ "type": "image", "data": PNG, "mimeType": "image/png" })]);
         let plain = client.call("get-iteration", json!({ "reference": reference })).await;
-        assert_eq!((plain.view, plain.also), (whole.view.clone(), Vec::new()));
+        assert_eq!((plain.view, plain.also), (whole.view.clone(), vec![link]));
 
         let list = client.get("list-iterations", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!((&list["totalIterations"], &list["returnedCount"]), (&json!(2), &json!(2)));
@@ -88,7 +92,7 @@ async fn a_lost_picture_costs_no_recipe() {
     for number in ["001", "002", "003"] {
         let reference = format!("session-2025-12-11-{number}#0");
         let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
-        said.push(whole.also[0]["type"].as_str().unwrap().to_owned());
+        said.push(whole.also.last().unwrap()["type"].as_str().unwrap().to_owned());
         if number == "001" {
             let hash = whole.view["images"][0]["hash"].as_str().unwrap();
             let path = workspace.dir.path().join("ws/images").join(&hash[..2]).join(&hash[2..]);
@@ -156,7 +160,7 @@ async fn many_calls_at_once_are_all_answered() {
     client.send_bytes(lines.as_bytes()).await;
     let mut seen = Vec::new();
     for _ in 0..60 {
-        let response: Value = client.next().await.unwrap();
+        let response: Value = client.next_answer().await.unwrap();
         seen.push(answer(&response).view["reference"].as_str().unwrap().to_owned());
     }
     seen.sort();

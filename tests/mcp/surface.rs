@@ -16,11 +16,15 @@ async fn surface(client: &mut Client) -> Value {
         }
     };
     let tools = client.request("tools/list", json!({})).await["result"]["tools"].clone();
+    let prompts = client.request("prompts/list", json!({})).await["result"]["prompts"].clone();
+    let templates = client.request("resources/templates/list", json!({})).await["result"]["resourceTemplates"].clone();
     json!({
         "serverInfo": who,
         "capabilities": opened["capabilities"],
         "instructions": opened["instructions"],
         "tools": tools,
+        "prompts": prompts,
+        "resourceTemplates": templates,
     })
 }
 
@@ -42,8 +46,12 @@ async fn all_an_agent_sees() {
         tools.iter().map(|tool| read(tool, "name") + read(tool, "description") + read(tool, "inputSchema")).sum();
     let answers: usize = tools.iter().map(|tool| read(tool, "outputSchema")).sum();
     let instructions = seen["instructions"].as_str().unwrap().len();
+    let menus = read(&seen, "prompts") + read(&seen, "resourceTemplates");
+    // A token of such text is some four bytes. Clients give a model the instructions and each tool's name, description
+    // and input; menus are for people, and outputs for programs.
     let size = format!(
-        "instructions {instructions} bytes, names, descriptions and inputs {chosen_by} bytes (some {} tokens together), outputs {answers} bytes",
+        "instructions {instructions} bytes, names, descriptions and inputs of tools {chosen_by} bytes: some {} tokens \
+         together, at four bytes a token\nprompts and templates {menus} bytes, outputs {answers} bytes",
         (instructions + chosen_by) / 4
     );
     let pretty = serde_json::to_string_pretty(&seen).unwrap();

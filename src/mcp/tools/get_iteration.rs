@@ -1,5 +1,8 @@
 //! `get-iteration`: one iteration with everything that is known of it, and its picture where it is small enough.
 
+use rmcp::model::ContentBlock;
+
+use crate::mcp::resources::{self, MAX_PICTURE_BYTES};
 use crate::mcp::tool::{Call, Effect, Reply, Tool};
 use crate::tracker::{Error, GetRequest, ImageBytes, ImageRequest, IterationView, Tracker};
 
@@ -18,11 +21,11 @@ first picture comes along unless it is large. What was cut to keep the answer be
 
     fn call(call: &Call<'_>, request: GetRequest) -> Result<Reply<IterationView>, Error> {
         let view = call.tracker.get(&request)?;
-        if !request.include_image {
-            return Ok(view.into());
-        }
-        let picture = picture(call.tracker, &view);
-        let reply = Reply::from(view);
+        let readable = view.images.iter().find(|image| !image.missing && image.bytes <= MAX_PICTURE_BYTES);
+        let link = readable.map(|image| resources::image_link(&image.uri, &image.mime_type, image.bytes));
+        let picture = if request.include_image { picture(call.tracker, &view) } else { None };
+        let mut reply = Reply::from(view);
+        reply.also.extend(link.map(ContentBlock::resource_link));
         Ok(match picture {
             None => reply,
             Some(Ok(picture)) => reply.with_picture(&picture.data, &picture.image.mime_type),
@@ -30,9 +33,6 @@ first picture comes along unless it is large. What was cut to keep the answer be
         })
     }
 }
-
-/// The largest picture sent: below 700 kB as base64, which clients with small limits still take.
-const MAX_PICTURE_BYTES: u64 = 520_000;
 
 /// The iteration's first picture, or why it does not come along: a picture that is lost costs no recipe. None when it has
 /// none.

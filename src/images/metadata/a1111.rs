@@ -1,0 +1,387 @@
+//! The text of A1111 and all who write it: Forge and its children, SD.Next, Civitai, many savers of ComfyUI.
+//!
+//! ```text
+//! prompt, on one or more lines
+//! Negative prompt: also on one or more lines
+//! Steps: 20, Sampler: Euler a, CFG scale: 7, Seed: 1, Size: 512x512, Lora hashes: "a: 1f, b: 2e", Version: v1.10.1
+//! ```
+//! The last line counts as parameters when it reads as at least three pairs, two of them known. Values may be quoted as
+//! in JSON, or be JSON. Some tools write more lines behind it.
+
+use serde_json::Value;
+
+use super::container::{Slot, Texts};
+use super::fields::{Fields, at};
+use super::{Evidence, Generator, Hires, InitHash, Pass, fields, json};
+
+/// Keys by which a line of parameters is known.
+const KNOWN: [&str; 9] =
+    ["Steps", "Seed", "Sampler", "CFG scale", "Size", "Model", "Model hash", "Denoising strength", "Version"];
+const NEGATIVE: &str = "Negative prompt:";
+
+/// A text taken apart.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Parsed {
+    pub(super) prompt: String,
+    pub(super) negative: Option<String>,
+    pub(super) pairs: Vec<(String, String)>,
+    /// Lines behind the parameters.
+    pub(super) rest: Vec<String>,
+}
+
+/// Reads the first text of the file that is one of A1111's.
+pub(super) fn read(texts: &Texts) -> Option<Fields> {
+    let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
+    let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
+    candidates.sort_by_key(order);
+    candidates.into_iter().find_map(|index| read_text(texts, index))
+}
+
+/// Reads this text, where it is one of A1111's.
+pub(super) fn read_text(texts: &Texts, index: usize) -> Option<Fields> {
+    let parsed = parse(texts.text(index))?;
+    let mut fields = fill(&parsed, index);
+    if let Some(extra) = texts.png("postprocessing").or_else(|| texts.png("extras")) {
+        fields.parameter("postprocessing", texts.text(extra).into());
+    }
+    Some(fields)
+}
+
+/// `parameters` first, then wherever else such a text may lie; XMP and C2PA never hold one.
+fn rank(slot: &Slot, key: &str) -> u8 {
+    match slot {
+        Slot::PngChunk(_) | Slot::Pixels(_) if key == "parameters" => 0,
+        Slot::Xmp | Slot::C2pa => 2,
+        _ => 1,
+    }
+}
+
+/// Takes a text apart; none when it has no line of parameters, or when a JSON document stands where its prompt should:
+/// that is some tool's own record, and a prompt made of it would be a guess.
+pub(super) fn parse(text: &str) -> Option<Parsed> {
+    let lines: Vec<&str> = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').lines().collect();
+    let (at, line) =
+        (0..lines.len()).rev().find_map(|at| lines.get(at).and_then(|line| Some((at, parameter_line(line)?))))?;
+    let before: Vec<&str> = lines.iter().take(at).copied().chain(line.before).collect();
+    let (prompt, negative) = split_negative(&before, lines.len() == 1);
+    if json::parse(&prompt).is_some_and(|value| value.is_object()) {
+        return None;
+    }
+    let rest = lines.iter().skip(at + 1).map(|line| (*line).to_owned()).collect();
+    Some(Parsed { prompt, negative, pairs: line.pairs, rest })
+}
+
+/// The prompt and the negative prompt, which begins with the line that says so; anywhere on the line where a tool lost
+/// the line breaks.
+fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
+    let opens = |line: &&str| line.trim_start().starts_with(NEGATIVE) || (one_line && line.contains(NEGATIVE));
+    let Some(at) = lines.iter().position(opens) else { return (lines.join("\n"), None) };
+    let (before, from) = lines.split_at_checked(at).unwrap_or((lines, &[]));
+    let from = from.join("\n");
+    let (same_line, negative) = from.split_once(NEGATIVE).unwrap_or(("", &from));
+    let prompt = if before.is_empty() { same_line.to_owned() } else { before.join("\n") };
+    (prompt, Some(negative.to_owned()))
+}
+
+/// A line of parameters.
+struct Line<'a> {
+    /// What stands before them on the same line.
+    before: Option<&'a str>,
+    pairs: Vec<(String, String)>,
+}
+
+/// The pairs of a line, when it is one of parameters, and what stands before them on it.
+fn parameter_line(line: &str) -> Option<Line<'_>> {
+    let enough = |pairs: &[(String, String)]| {
+        pairs.len() >= 3 && pairs.iter().filter(|(key, _)| KNOWN.contains(&key.as_str())).count() >= 2
+    };
+    let known_start = |line: &str| pairs(line).first().is_some_and(|(key, _)| KNOWN.contains(&key.as_str()));
+    let whole = || Some(pairs(line)).filter(|pairs| enough(pairs)).map(|pairs| Line { before: None, pairs });
+    if known_start(line) {
+        return whole();
+    }
+    // A prompt before it on the same line.
+    if let Some(start) = line.match_indices("Steps: ").map(|(at, _)| at).find(|at| {
+        let behind_space = line.get(..*at).is_some_and(|before| before.ends_with(char::is_whitespace));
+        behind_space && line.get(at + 7..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    }) {
+        let (before, rest) = line.split_at_checked(start)?;
+        // `Sampler: x, Steps: 20` is all parameters.
+        let comma = before.trim_end().ends_with(',') && !pairs(before).is_empty() && !before.contains(NEGATIVE);
+        let found = pairs(rest);
+        if !comma && enough(&found) {
+            return Some(Line { before: Some(before), pairs: found });
+        }
+    }
+    whole()
+}
+
+/// `key: value, key: "value, quoted", key: {"a": 1}`.
+fn pairs(line: &str) -> Vec<(String, String)> {
+    const MOST: usize = 2000;
+    let mut found = Vec::new();
+    let mut rest = line;
+    while found.len() < MOST {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        let Some((key, behind)) = key(rest) else {
+            // Not a pair: go on behind the next comma.
+            match rest.split_once(',') {
+                Some((_, behind)) => rest = behind,
+                None => break,
+            }
+            continue;
+        };
+        let (value, behind) = value(behind);
+        found.push((key.to_owned(), value));
+        rest = behind;
+    }
+    found
+}
+
+/// A key and what is behind its colon.
+fn key(text: &str) -> Option<(&str, &str)> {
+    const LONGEST: usize = 100;
+    let end = text.find([':', ',', '"', '{', '[', '<', '\n'])?;
+    let (key, behind) = text.split_at_checked(end)?;
+    let behind = behind.strip_prefix(':')?;
+    let fits = key.len() <= LONGEST && key.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    fits.then_some((key.trim_end(), behind.trim_start_matches(' ')))
+}
+
+/// A value and what is behind it.
+fn value(text: &str) -> (String, &str) {
+    let ended = |rest: &str| rest.trim_start().is_empty() || rest.trim_start().starts_with(',');
+    if let Some((quoted, rest)) = quoted(text).filter(|(_, rest)| ended(rest)) {
+        // As JSON where it is; a tool that only put quotes around it has not escaped anything.
+        let inner = || quoted.trim_matches('"').to_owned();
+        return (serde_json::from_str(quoted).unwrap_or_else(|_| inner()), rest);
+    }
+    if let Some((json, rest)) = bracketed(text).filter(|(_, rest)| ended(rest)) {
+        return (json.to_owned(), rest);
+    }
+    let (value, rest) = text.split_once(',').unwrap_or((text, ""));
+    (value.trim().to_owned(), rest)
+}
+
+/// The quoted text at the beginning, with its quotes.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    let inside = text.strip_prefix('"')?;
+    let end = inside.find(|c: char| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    })?;
+    text.split_at_checked(end + 2)
+}
+
+/// The JSON at the beginning, up to the bracket that closes it.
+fn bracketed(text: &str) -> Option<(&str, &str)> {
+    if !text.starts_with(['{', '[']) {
+        return None;
+    }
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => {
+                depth -= 1;
+                if depth == 0 {
+                    return text.split_at_checked(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn fill(parsed: &Parsed, index: usize) -> Fields {
+    let get = |key: &str| parsed.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let (generator, rule) = generator(&get);
+    let mut fields = Fields::of(generator, at(index, rule));
+    fields.prompt(at(index, "the lines before `Negative prompt:` and the parameters"), &parsed.prompt);
+    fields.negative(
+        at(index, "the lines from `Negative prompt:` to the parameters"),
+        parsed.negative.as_deref().unwrap_or(""),
+    );
+    for (key, value) in &parsed.pairs {
+        let from = at(index, format!("parameter `{key}`"));
+        let json = Value::from(value.as_str());
+        let taken = match key.as_str() {
+            "Steps" => fields.steps(from, &json),
+            "Seed" => fields.seed(from, &json),
+            "Sampler" => fields.sampler(from, value),
+            "Schedule type" | "Scheduler" => fields.scheduler(from, value),
+            "CFG scale" => fields.guidance(from, &json),
+            "Size" => size(value).is_some_and(|(width, height)| fields.size(from, &width.into(), &height.into())),
+            "Model" => fields.model(from, value, Some("Model")),
+            "Model hash" => fields.model_hash(from, value),
+            "Denoising strength" => fields.denoise(from, &json),
+            "Created Date" => {
+                fields.created(value);
+                false
+            }
+            _ => false,
+        };
+        if !taken {
+            fields.parameter(key, fields::verbatim(value));
+        }
+    }
+    lines_behind(&parsed.rest, &mut fields);
+    for (name, weight) in loras(&parsed.prompt) {
+        fields.lora(at(index, "`<lora:…>` in the prompt"), name, weight);
+    }
+    civitai_resources(get("Civitai resources"), index, &mut fields);
+    fields.evidence = evidence(&get);
+    passes(&get, &mut fields);
+    fields
+}
+
+/// Who wrote it: by `App`, by `Version`, or by keys that only one tool writes.
+fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) {
+    let version = get("Version").unwrap_or_default();
+    let forge =
+        version.strip_prefix('f').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains("."));
+    let by_version = |generator| (generator, format!("`Version: {version}`"));
+    if let Some(app) = get("App").filter(|app| app.starts_with("SD.Next")) {
+        return (Generator::SdNext, format!("`App: {app}`"));
+    }
+    match version {
+        "ComfyUI" => return by_version(Generator::ComfyUi),
+        _ if version.starts_with("Fooocus") => return by_version(Generator::Fooocus),
+        _ if version.starts_with("classic") => return by_version(Generator::ForgeClassic),
+        _ if version.starts_with("neo") => return by_version(Generator::ForgeNeo),
+        // `f2.0.1v1.10.1-previous…` is Forge, `f1.0.0v2-v1.10.1RC-latest…` is reForge.
+        _ if forge.is_some_and(|rest| rest.contains("-v1.")) => return by_version(Generator::ReForge),
+        _ if forge.is_some() => return by_version(Generator::Forge),
+        _ if version.starts_with("v1.") => return by_version(Generator::A1111),
+        _ => {}
+    }
+    for (key, generator) in [
+        ("Civitai resources", Generator::Civitai),
+        ("Civitai metadata", Generator::Civitai),
+        ("Pipeline", Generator::SdNext),
+        ("Operations", Generator::SdNext),
+        ("Backend", Generator::SdNext),
+    ] {
+        if get(key).is_some() {
+            return (generator, format!("parameter `{key}`"));
+        }
+    }
+    (Generator::A1111, "a text in the manner of A1111 that names no other tool".to_owned())
+}
+
+/// `512x768`.
+pub(super) fn size(text: &str) -> Option<(u32, u32)> {
+    let (width, height) = text.split_once(['x', 'X', '×'])?;
+    Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
+}
+
+/// `<lora:name:0.8>` and `<lyco:name:0.8>`, the weight 1 where none is given.
+pub(super) fn loras(prompt: &str) -> Vec<(&str, f64)> {
+    let tag = |text: &'_ str| -> Option<(usize, usize)> {
+        let start = text.find("<lora:").into_iter().chain(text.find("<lyco:")).min()?;
+        let end = text.get(start..)?.find('>')? + start;
+        Some((start + 6, end))
+    };
+    let mut found = Vec::new();
+    let mut rest = prompt;
+    while let Some((start, end)) = tag(rest) {
+        let mut parts = rest.get(start..end).unwrap_or_default().split(':');
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.next().map_or(Some(1.0), |weight| weight.trim().parse().ok());
+        if let Some(weight) = weight.filter(|weight: &f64| weight.is_finite() && !name.trim().is_empty()) {
+            found.push((name, weight));
+        }
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+    found
+}
+
+/// `Template:` and `Negative Template:`, which go on until the next of them.
+fn lines_behind(lines: &[String], fields: &mut Fields) {
+    let mut template: Option<(&str, String)> = None;
+    for line in lines {
+        let opened = ["Template", "Negative Template"].into_iter().find_map(|key| {
+            let rest = line.strip_prefix(key)?.strip_prefix(':')?;
+            Some((key, rest.trim_start().to_owned()))
+        });
+        match (opened, &mut template) {
+            (Some(opened), _) => {
+                if let Some((key, text)) = template.replace(opened) {
+                    fields.parameter(key, text.into());
+                }
+            }
+            (None, Some((_, text))) => {
+                text.push('\n');
+                text.push_str(line);
+            }
+            (None, None) if line.trim().is_empty() => {}
+            (None, None) => fields.notes.push("there is text behind the parameters; see the raw text".to_owned()),
+        }
+    }
+    if let Some((key, text)) = template {
+        fields.parameter(key, text.trim_end().into());
+    }
+}
+
+/// Civitai names the model and the LoRAs of its own generator only here.
+fn civitai_resources(text: Option<&str>, index: usize, fields: &mut Fields) {
+    let Some(Value::Array(resources)) = text.and_then(json::parse) else { return };
+    for resource in resources.iter().filter_map(Value::as_object) {
+        let Some(name) = fields::string(resource, "modelName") else { continue };
+        match resource.get("type").and_then(Value::as_str) {
+            Some("checkpoint") => {
+                fields.model(at(index, "the checkpoint in `Civitai resources`"), &name, None);
+            }
+            Some("lora" | "lycoris" | "dora" | "locon") => {
+                let weight = resource.get("weight").and_then(fields::number).unwrap_or(1.0);
+                fields.lora(at(index, "the LoRAs in `Civitai resources`"), &name, weight);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn evidence<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> Evidence {
+    let hires = ["Hires upscale", "Hires resize", "Hires upscaler"].iter().any(|key| get(key).is_some());
+    let hash = get("Init image hash").filter(|hash| hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_hexdigit()));
+    Evidence {
+        init_hashes: hash.map(|hash| InitHash::PixelsMd5(hash.to_ascii_lowercase())).into_iter().collect(),
+        image_names: Vec::new(),
+        from_image: hash.is_some() || get("Mask blur").is_some() || (get("Denoising strength").is_some() && !hires),
+        hires: hires.then(|| Hires {
+            scale: get("Hires upscale").and_then(|scale| scale.parse().ok()),
+            upscaler: get("Hires upscaler").map(str::to_owned),
+        }),
+    }
+}
+
+fn passes<'a>(get: &impl Fn(&str) -> Option<&'a str>, fields: &mut Fields) {
+    let recipe = &fields.recipe;
+    let hires = fields.evidence.hires.is_some();
+    let base = Pass {
+        name: "first pass".to_owned(),
+        seed: recipe.seed.map(|seed| seed.0),
+        steps: recipe.steps,
+        guidance_scale: recipe.guidance_scale,
+        sampler: recipe.sampler.clone(),
+        scheduler: recipe.scheduler.clone(),
+        denoise: recipe.denoise.filter(|_| !hires),
+    };
+    let text = |key: &str, or: &Option<String>| get(key).map(str::to_owned).or_else(|| or.clone());
+    let second = hires.then(|| Pass {
+        name: "hires pass".to_owned(),
+        steps: get("Hires steps").and_then(|steps| steps.parse().ok()).filter(|steps| *steps > 0).or(base.steps),
+        guidance_scale: get("Hires CFG Scale").and_then(|scale| scale.parse().ok()).or(base.guidance_scale),
+        sampler: text("Hires sampler", &base.sampler),
+        scheduler: text("Hires schedule type", &base.scheduler),
+        denoise: recipe.denoise,
+        seed: base.seed,
+    });
+    fields.passes = std::iter::once(base).chain(second).collect();
+}

@@ -1,0 +1,109 @@
+//! PNG: a chain of chunks. Texts may come after the pixels, so it is walked to its end.
+
+use std::io::{self, Read, Seek};
+
+use super::bytes::{Order, u32_at};
+use super::input::Input;
+use super::{Slot, Texts, exif, text};
+
+/// What a PNG begins with.
+pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
+/// The keyword under which PNG keeps XMP.
+const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
+
+/// Lists the texts of a PNG.
+pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+    input.skip(8)?;
+    loop {
+        let at = input.at();
+        let Some([a, b, c, d, kind @ ..]) = input.array::<8>()? else {
+            texts.note(format!("the PNG ends without an end, at byte {at}"));
+            return Ok(());
+        };
+        let length = u64::from(u32::from_be_bytes([a, b, c, d]));
+        if !kind.iter().all(u8::is_ascii_alphabetic) {
+            texts.note(format!("no chunk of a PNG where one should begin, at byte {at}"));
+            return Ok(());
+        }
+        let kind: &[u8; 4] = &kind;
+        let whole = length <= input.left();
+        match kind {
+            b"IEND" => return Ok(()),
+            b"IHDR" => {
+                let head = input.bytes(length.min(13))?;
+                texts.width = u32_at(&head, 0, Order::Big);
+                texts.height = u32_at(&head, 4, Order::Big);
+                texts.alpha = matches!(head.get(9), Some(4 | 6));
+                input.skip(length.saturating_sub(13))?;
+            }
+            b"tEXt" | b"zTXt" | b"iTXt" | b"comf" | b"eXIf" if length > texts.room() => {
+                texts.note(format!("a text of {length} bytes is left out, at byte {at}"));
+                input.skip(length)?;
+            }
+            b"tEXt" => keyed(&input.bytes(length)?, Slot::PngChunk("tEXt"), at, texts),
+            b"comf" => keyed(&input.bytes(length)?, Slot::PngChunk("comf"), at, texts),
+            b"zTXt" => compressed(&input.bytes(length)?, at, texts),
+            b"iTXt" => international(&input.bytes(length)?, at, texts),
+            b"eXIf" => exif::read(&input.bytes(length)?, at + 8, texts),
+            _ => {
+                input.skip(length)?;
+            }
+        }
+        if !whole || !input.skip(4)? {
+            texts.note(format!("the PNG ends inside the chunk at byte {at}"));
+            return Ok(());
+        }
+    }
+}
+
+/// `keyword NUL text`.
+fn keyed(bytes: &[u8], slot: Slot, at: u64, texts: &mut Texts) {
+    let (key, value) = split_nul(bytes).unwrap_or((b"", bytes));
+    texts.add(slot, at, text::decode(key), trimmed(value));
+}
+
+/// `keyword NUL method zlib`.
+fn compressed(bytes: &[u8], at: u64, texts: &mut Texts) {
+    let Some((key, [_, deflated @ ..])) = split_nul(bytes) else {
+        return texts.note(format!("a zTXt without a text, at byte {at}"));
+    };
+    match text::inflate(deflated, texts.room()) {
+        Some(value) => texts.add(Slot::PngChunk("zTXt"), at, text::decode(key), trimmed(&value)),
+        None => texts.note(format!("a zTXt that cannot be inflated, at byte {at}")),
+    }
+}
+
+/// `keyword NUL compressed method language NUL translated NUL text`.
+fn international(bytes: &[u8], at: u64, texts: &mut Texts) {
+    let parts = split_nul(bytes).and_then(|(key, rest)| {
+        let [flag, _, rest @ ..] = rest else { return None };
+        let (_, rest) = split_nul(rest)?;
+        let (_, value) = split_nul(rest)?;
+        Some((key, *flag, value))
+    });
+    let Some((key, flag, value)) = parts else {
+        return texts.note(format!("an iTXt without a text, at byte {at}"));
+    };
+    let value = match flag {
+        0 => Some(value.to_vec()),
+        _ => text::inflate(value, texts.room()),
+    };
+    let Some(value) = value else {
+        return texts.note(format!("an iTXt that cannot be inflated, at byte {at}"));
+    };
+    let key = text::decode(key);
+    let slot = if key == XMP_KEYWORD { Slot::Xmp } else { Slot::PngChunk("iTXt") };
+    texts.add(slot, at, key, trimmed(&value));
+}
+
+fn split_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(0, bytes)?;
+    Some((bytes.get(..at)?, bytes.get(at + 1..)?))
+}
+
+/// Some tools write the NUL that ends a text in memory.
+fn trimmed(bytes: &[u8]) -> String {
+    let mut value = text::decode(bytes);
+    value.truncate(value.trim_end_matches('\0').len());
+    value
+}

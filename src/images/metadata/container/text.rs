@@ -1,0 +1,162 @@
+//! Bytes to text: what the tools write, which is not always what the formats say.
+
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+
+use super::bytes::Order;
+
+/// How many code units of a comment are looked at for its byte order.
+const LOOK_AT_UNITS: usize = 200;
+
+/// UTF-8 where it is valid, and Latin-1 otherwise. PNG's tEXt is Latin-1 by its specification, yet some tools write
+/// UTF-8 into it; Latin-1 text with an accent is practically never valid UTF-8.
+pub(super) fn decode(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
+/// A text of EXIF: without the NULs that end it, or that some writers put before it.
+pub(super) fn ascii(bytes: &[u8]) -> String {
+    decode(trim_nul(bytes))
+}
+
+/// EXIF's UserComment, which begins with its encoding, or should.
+pub(super) fn user_comment(bytes: &[u8], order: Order) -> String {
+    if let Some(text) = bytes.strip_prefix(b"UNICODE\0") {
+        unicode(text, order)
+    } else if let Some(text) = bytes.strip_prefix(b"ASCII\0\0\0").or_else(|| bytes.strip_prefix(b"\0\0\0\0\0\0\0\0")) {
+        ascii(text)
+    } else if looks_wide(bytes).is_some() {
+        unicode(bytes, order)
+    } else {
+        ascii(bytes)
+    }
+}
+
+/// Windows' XP tags.
+pub(super) fn utf16_le(bytes: &[u8]) -> String {
+    wide(bytes, Order::Little)
+}
+
+/// "UNICODE" is UTF-16 in the order of a mark, or of what the zero bytes of Latin letters tell, since the order of the
+/// directory is wrong as often as not; without a zero byte it may be UTF-8, as Exif 3.0 has it.
+fn unicode(bytes: &[u8], order: Order) -> String {
+    if let Some(text) = bytes.strip_prefix(b"\xff\xfe") {
+        return wide(text, Order::Little);
+    }
+    if let Some(text) = bytes.strip_prefix(b"\xfe\xff") {
+        return wide(text, Order::Big);
+    }
+    if let Some(seen) = looks_wide(bytes) {
+        return wide(bytes, seen.unwrap_or(order));
+    }
+    match std::str::from_utf8(trim_nul(bytes)) {
+        Ok(text) => text.to_owned(),
+        Err(_) => wide(bytes, order),
+    }
+}
+
+/// Whether there are zero bytes as in UTF-16, and which order they tell, if they do.
+fn looks_wide(bytes: &[u8]) -> Option<Option<Order>> {
+    let (mut first, mut second) = (0usize, 0usize);
+    for pair in trim_nul_units(bytes).chunks_exact(2).take(LOOK_AT_UNITS) {
+        match pair {
+            [0, 0] => {}
+            [0, _] => first += 1,
+            [_, 0] => second += 1,
+            _ => {}
+        }
+    }
+    match first.cmp(&second) {
+        std::cmp::Ordering::Greater => Some(Some(Order::Big)),
+        std::cmp::Ordering::Less => Some(Some(Order::Little)),
+        std::cmp::Ordering::Equal if first > 0 => Some(None),
+        std::cmp::Ordering::Equal => None,
+    }
+}
+
+fn wide(bytes: &[u8], order: Order) -> String {
+    let units = bytes.chunks_exact(2).map(|pair| match (pair, order) {
+        ([high, low], Order::Big) | ([low, high], Order::Little) => u16::from_be_bytes([*high, *low]),
+        _ => 0,
+    });
+    let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.trim_matches('\0').to_owned()
+}
+
+/// Inflates, at most so much; none when it is longer or broken from the start.
+pub(super) fn inflate(bytes: &[u8], most: u64) -> Option<Vec<u8>> {
+    let mut inflated = Vec::new();
+    let result = ZlibDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut inflated);
+    let fits = u64::try_from(inflated.len()).is_ok_and(|size| size <= most);
+    // A stream that breaks off has said something until then.
+    (fits && (result.is_ok() || !inflated.is_empty())).then_some(inflated)
+}
+
+fn trim_nul(mut bytes: &[u8]) -> &[u8] {
+    while let [0, rest @ ..] | [rest @ .., 0] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// Without the NULs at the end, in whole units.
+fn trim_nul_units(mut bytes: &[u8]) -> &[u8] {
+    if !bytes.len().is_multiple_of(2) {
+        bytes = bytes.split_last().map_or(bytes, |(_, rest)| rest);
+    }
+    while let [rest @ .., 0, 0] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn utf16(text: &str, order: Order) -> Vec<u8> {
+        let bytes = |unit: u16| if order == Order::Big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        text.encode_utf16().flat_map(bytes).collect()
+    }
+
+    fn comment(prefix: &[u8], body: &[u8], order: Order) -> String {
+        user_comment(&[prefix, body].concat(), order)
+    }
+
+    #[test]
+    fn the_order_of_a_comment_is_seen_not_believed() {
+        let text = "a cat, 猫と зима\nSteps: 20";
+        for written in [Order::Big, Order::Little] {
+            for directory in [Order::Big, Order::Little] {
+                assert_eq!(comment(b"UNICODE\0", &utf16(text, written), directory), text);
+            }
+        }
+        assert_eq!(
+            comment(b"UNICODE\0", &[b"\xff\xfe".to_vec(), utf16("猫", Order::Little)].concat(), Order::Big),
+            "猫"
+        );
+        assert_eq!(comment(b"UNICODE\0", &utf16("猫猫", Order::Big), Order::Big), "猫猫");
+        assert_eq!(comment(b"UNICODE\0", text.as_bytes(), Order::Big), text, "Exif 3.0: UTF-8");
+        assert_eq!(comment(b"UNICODE\0", &[utf16(text, Order::Big), vec![0, 0, 0]].concat(), Order::Big), text);
+        assert_eq!(comment(b"", &utf16(text, Order::Big), Order::Little), text, "no prefix at all");
+    }
+
+    #[test]
+    fn narrow_comments() {
+        assert_eq!(comment(b"ASCII\0\0\0", "{\"c\":\"猫\"}\0".as_bytes(), Order::Big), "{\"c\":\"猫\"}");
+        assert_eq!(comment(b"", b"{\"prompt\": {}}\0", Order::Little), "{\"prompt\": {}}");
+        assert_eq!(comment(b"\0\0\0\0\0\0\0\0", b"text", Order::Little), "text");
+        assert_eq!(comment(b"", b"", Order::Little), "");
+        assert_eq!(comment(b"UNICODE\0", b"", Order::Little), "");
+    }
+
+    #[test]
+    fn latin_1_only_where_it_is_no_utf_8() {
+        assert_eq!(decode("テスト".as_bytes()), "テスト");
+        assert_eq!(decode(b"caf\xe9"), "café");
+    }
+}

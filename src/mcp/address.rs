@@ -1,0 +1,137 @@
+//! Addresses of resources: what can be read is named by `retake://…`, each in exactly one spelling.
+//!
+//! ```text
+//! retake://sessions                              what list-sessions answers        ?cursor=… for later pages
+//! retake://sessions/{id}                         what list-iterations answers      ?cursor=… for older ones
+//! retake://iterations/{id}/{index}               what get-iteration answers
+//! retake://iterations/{id}/{index}/image         its first picture, byte for byte
+//! retake://iterations/{id}/{index}/image/{n}     its n-th picture, from 1 for the second
+//! ```
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::{IterationId, SessionId};
+
+/// What a resource is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Address {
+    /// The sessions, from that cursor on.
+    Sessions(Option<String>),
+    /// A session's iterations, from that cursor back.
+    Session(SessionId, Option<String>),
+    /// One iteration.
+    Iteration(IterationId),
+    /// One of its pictures.
+    Image(IterationId, u32),
+}
+
+impl Address {
+    /// Whether it can change, so that it makes sense to wait for that. A picture never does, nor what is asked for with
+    /// a cursor, which leads to another place each time.
+    pub(super) fn can_change(&self) -> bool {
+        matches!(self, Address::Sessions(None) | Address::Session(_, None) | Address::Iteration(_))
+    }
+}
+
+/// The text names nothing here.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotAnAddress;
+
+impl FromStr for Address {
+    type Err = NotAnAddress;
+
+    /// Reads exactly what `Display` writes.
+    fn from_str(text: &str) -> Result<Address, NotAnAddress> {
+        parse(text).filter(|address| address.to_string() == text).ok_or(NotAnAddress)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Sessions(_) => f.write_str("retake://sessions")?,
+            Address::Session(id, _) => write!(f, "retake://sessions/{id}")?,
+            Address::Iteration(id) => write!(f, "retake://iterations/{}/{}", id.session, id.index)?,
+            Address::Image(id, 0) => write!(f, "retake://iterations/{}/{}/image", id.session, id.index)?,
+            Address::Image(id, number) => {
+                write!(f, "retake://iterations/{}/{}/image/{number}", id.session, id.index)?;
+            }
+        }
+        match self {
+            Address::Sessions(Some(cursor)) | Address::Session(_, Some(cursor)) => write!(f, "?cursor={cursor}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<Address> {
+    let (path, cursor) = match text.strip_prefix("retake://")?.split_once("?cursor=") {
+        Some((path, cursor)) => (path, Some(cursor.to_owned())),
+        None => (text.strip_prefix("retake://")?, None),
+    };
+    let parts: Vec<&str> = path.split('/').collect();
+    Some(match (parts.as_slice(), cursor) {
+        (["sessions"], cursor) => Address::Sessions(cursor),
+        (["sessions", id], cursor) => Address::Session(id.parse().ok()?, cursor),
+        (["iterations", id, index], None) => Address::Iteration(iteration(id, index)?),
+        (["iterations", id, index, "image"], None) => Address::Image(iteration(id, index)?, 0),
+        (["iterations", id, index, "image", number], None) => {
+            Address::Image(iteration(id, index)?, number.parse().ok()?)
+        }
+        _ => return None,
+    })
+}
+
+fn iteration(id: &str, index: &str) -> Option<IterationId> {
+    Some(id.parse::<SessionId>().ok()?.iteration(index.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_one_spelling() {
+        for text in [
+            "retake://sessions",
+            "retake://sessions?cursor=abc_-9",
+            "retake://sessions/session-2025-12-11-001",
+            "retake://sessions/session-2025-12-11-001?cursor=x",
+            "retake://iterations/session-2025-12-11-001/3",
+            "retake://iterations/session-2025-12-11-001/3/image",
+            "retake://iterations/session-2025-12-11-001/3/image/1",
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "retake:",
+            "retake://",
+            "retake://sessions/",
+            "Retake://sessions",
+            "retake://sessions/session-2025-12-11-1",
+            "retake://sessions/../../etc/passwd",
+            "retake://sessions/session-2025-12-11-001/",
+            "retake://sessions/session-2025-12-11-001#3",
+            "retake://iterations/session-2025-12-11-001",
+            "retake://iterations/session-2025-12-11-001/03",
+            "retake://iterations/session-2025-12-11-001/+3",
+            "retake://iterations/session-2025-12-11-001/-1",
+            "retake://iterations/session-2025-12-11-001/3/image/0",
+            "retake://iterations/session-2025-12-11-001/3/image?cursor=x",
+            "file:///etc/passwd",
+        ] {
+            assert_eq!(text.parse::<Address>(), Err(NotAnAddress), "{text}");
+        }
+    }
+
+    #[test]
+    fn pictures_and_places_in_lists_do_not_change() {
+        let can_change = |text: &str| text.parse::<Address>().unwrap().can_change();
+        assert!(can_change("retake://sessions"));
+        assert!(can_change("retake://iterations/session-2025-12-11-001/3"));
+        assert!(!can_change("retake://iterations/session-2025-12-11-001/3/image"));
+        assert!(!can_change("retake://sessions/session-2025-12-11-001?cursor=x"));
+    }
+}

@@ -1,0 +1,18 @@
+//! The icon that clients show beside our name, in the form that all of them read and in the form that scales.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::Icon;
+
+const PNG: &[u8] = include_bytes!("assets/icon.png");
+const SVG: &[u8] = include_bytes!("assets/icon.svg");
+
+/// The icon, as data: there is nowhere to fetch it from.
+pub(super) fn all() -> Vec<Icon> {
+    let icon = |bytes: &[u8], mime_type: &str, size: &str| {
+        Icon::new(format!("data:{mime_type};base64,{}", STANDARD.encode(bytes)))
+            .with_mime_type(mime_type)
+            .with_sizes(vec![size.to_owned()])
+    };
+    vec![icon(PNG, "image/png", "64x64"), icon(SVG, "image/svg+xml", "any")]
+}

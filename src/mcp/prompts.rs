@@ -1,0 +1,210 @@
+//! Prompts: what a person chooses from a menu to make an agent take up earlier work or put attempts side by side. And
+//! completion: what can be typed where a prompt or a resource wants a session or an iteration.
+
+use rmcp::model::{
+    ArgumentInfo, CacheScope, CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, GetPromptResult,
+    JsonObject, ListPromptsResult, Prompt, PromptArgument, PromptMessage, Reference, Resource, Role,
+};
+use serde_json::Value;
+
+use super::address::Address;
+use super::resources;
+use super::server::FRESH_FOR_MS;
+use super::tool::one_line;
+use crate::model::IterationId;
+use crate::tracker::{Error, ErrorKind, ListRequest, Onlooker, Tracker};
+
+/// The prompts there are.
+pub(super) fn list() -> ListPromptsResult {
+    let argument = |name: &str, title: &str, description: &str, required: bool| {
+        PromptArgument::new(name).with_title(title).with_description(description).with_required(required)
+    };
+    ListPromptsResult::with_all_items(vec![
+        Prompt::new(
+            "compare",
+            Some("Put two iterations of any sessions side by side and say what made the difference"),
+            Some(vec![
+                argument("first", "First iteration", "A reference, such as session-2025-12-11-001#3 or latest.", true),
+                argument("second", "Second iteration", "The one to hold against it; without it: latest.", false),
+            ]),
+        )
+        .with_title("Compare iterations"),
+        Prompt::new(
+            "resume",
+            Some("Take up earlier image work where it stopped, with its whole recipe and how it got there"),
+            Some(vec![argument(
+                "reference",
+                "From where",
+                "A session or an iteration, such as session-2025-12-11-001; without it: the most recent active session.",
+                false,
+            )]),
+        )
+        .with_title("Resume a session"),
+    ])
+    .with_ttl_ms(FRESH_FOR_MS)
+    .with_cache_scope(CacheScope::Public)
+}
+
+/// A prompt, filled in. May block.
+///
+/// Only exact references get into the text, never what was recorded: it speaks to the agent in the user's name.
+pub(super) fn get(tracker: &Tracker, name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
+    let known: &[&str] = match name {
+        "compare" => &["first", "second"],
+        "resume" => &["reference"],
+        _ => {
+            let why = format!("no prompt is called {:?}: there are compare and resume", one_line(name, 80));
+            return Err(ErrorData::invalid_params(why, None));
+        }
+    };
+    if let Some(unknown) = arguments.keys().find(|argument| !known.contains(&argument.as_str())) {
+        let why = format!("{name} has no argument `{}`: it takes {}", one_line(unknown, 80), known.join(", "));
+        return Err(ErrorData::invalid_params(why, None));
+    }
+    let resolve = |argument: &str| -> Result<Option<IterationId>, ErrorData> {
+        let text = match arguments.get(argument) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.trim(),
+            Some(_) => return Err(ErrorData::invalid_params(format!("`{argument}` is not a text"), None)),
+        };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        tracker.resolve(text).map(Some).map_err(|error| resources::refused(&error))
+    };
+    if name == "compare" {
+        let first = resolve("first")?
+            .ok_or_else(|| ErrorData::invalid_params("compare needs `first`: a reference to an iteration", None))?;
+        let second = match resolve("second")? {
+            Some(second) => second,
+            None => tracker.resolve("latest").map_err(|error| resources::refused(&error))?,
+        };
+        return Ok(compare(first, second));
+    }
+    Ok(resume(resolve("reference")?))
+}
+
+/// What can be typed there. May block.
+pub(super) fn complete(
+    tracker: &Tracker,
+    request: &CompleteRequestParams,
+    onlooker: &Onlooker,
+) -> Result<CompleteResult, ErrorData> {
+    let ArgumentInfo { name, value, .. } = &request.argument;
+    let found = match (&request.r#ref, name.as_str()) {
+        (Reference::Prompt(prompt), "reference") if prompt.name == "resume" => references(tracker, value, onlooker),
+        (Reference::Prompt(prompt), "first" | "second") if prompt.name == "compare" => {
+            references(tracker, value, onlooker)
+        }
+        (Reference::Resource(resource), "id") if resource.uri.contains("{id}") => ids(tracker, value, onlooker),
+        (Reference::Resource(resource), "index") if resource.uri.contains("{index}") => {
+            let given = request.context.as_ref().and_then(|context| context.arguments.as_ref());
+            match given.and_then(|arguments| arguments.get("id")) {
+                Some(id) => indexes(tracker, id, value).map(|found| found.map(|index| index.to_string())),
+                None => Ok(Found::default()),
+            }
+        }
+        (Reference::Prompt(prompt), _) if prompt.name != "resume" && prompt.name != "compare" => {
+            return Err(ErrorData::invalid_params(
+                format!("no prompt is called {:?}", one_line(&prompt.name, 80)),
+                None,
+            ));
+        }
+        _ => Ok(Found::default()),
+    };
+    // What is not there yet cannot be completed, which is no error for someone who is still typing.
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid) => Found::default(),
+        Err(error) => return Err(resources::refused(&error)),
+    };
+    let has_more = found.total > found.values.len() as u64;
+    let total = u32::try_from(found.total).ok();
+    CompletionInfo::with_pagination(found.values, total, has_more)
+        .map(CompleteResult::new)
+        .map_err(|why| ErrorData::internal_error(why, None))
+}
+
+fn resume(from: Option<IterationId>) -> GetPromptResult {
+    let call = match from {
+        Some(from) => format!("resume-session with {{\"reference\": \"{from}\"}}"),
+        None => "resume-session without arguments".to_owned(),
+    };
+    let text = format!(
+        "Take up this image work again. Call {call}. Tell me in a few lines where it stands: what the last picture was to \
+         show, what changed on the way, which attempts were rated best, and which branches are open. Then ask what to \
+         try next. When you generate, start from that recipe and call record-iteration after each attempt, with the \
+         session's id as sessionId and the iteration you started from as parent."
+    );
+    let mut messages = vec![PromptMessage::new_text(Role::User, text)];
+    messages.extend(from.map(link));
+    GetPromptResult::new(messages).with_description("Take up earlier image work where it stopped")
+}
+
+fn compare(first: IterationId, second: IterationId) -> GetPromptResult {
+    let text = format!(
+        "Compare two attempts. Call compare-iterations with {{\"references\": [\"{first}\", \"{second}\"]}}. Say what \
+         differs in the prompts and the parameters, what differs in the pictures, and which change most likely led to \
+         which difference. Do not judge by taste: ask me which one is nearer to what I want, and record my answer with \
+         annotate-iteration."
+    );
+    let messages = vec![PromptMessage::new_text(Role::User, text), link(first), link(second)];
+    GetPromptResult::new(messages).with_description("Put two iterations side by side")
+}
+
+fn link(id: IterationId) -> PromptMessage {
+    let resource = Resource::new(Address::Iteration(id).to_string(), id.to_string())
+        .with_title(id.to_string())
+        .with_mime_type("application/json");
+    PromptMessage::new_resource_link(Role::User, resource)
+}
+
+/// What fits what was typed: the first hundred, and how many there are.
+struct Found<T> {
+    values: Vec<T>,
+    total: u64,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Found<T> {
+        Found { values: Vec::new(), total: 0 }
+    }
+}
+
+impl<T> Found<T> {
+    fn map<U>(self, show: impl FnMut(T) -> U) -> Found<U> {
+        Found { values: self.values.into_iter().map(show).collect(), total: self.total }
+    }
+}
+
+fn references(tracker: &Tracker, typed: &str, onlooker: &Onlooker) -> Result<Found<String>, Error> {
+    let typed = typed.trim();
+    if let Some((session, index)) = typed.split_once('#') {
+        let found = indexes(tracker, session, index)?;
+        return Ok(found.map(|index| format!("{session}#{index}")));
+    }
+    let mut found = ids(tracker, typed, onlooker)?;
+    if "latest".starts_with(typed) && tracker.resolve("latest").is_ok() {
+        found.values.truncate(CompletionInfo::MAX_VALUES - 1);
+        found.values.insert(0, "latest".to_owned());
+        found.total += 1;
+    }
+    Ok(found)
+}
+
+/// The sessions whose id, title or project has what was typed in it, most recent first.
+fn ids(tracker: &Tracker, typed: &str, onlooker: &Onlooker) -> Result<Found<String>, Error> {
+    let limit = u32::try_from(CompletionInfo::MAX_VALUES).ok();
+    let query = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
+    let list = tracker.list_for(&ListRequest { limit, query, ..ListRequest::default() }, onlooker)?;
+    let values = list.sessions.iter().map(|row| row.id().to_string()).collect();
+    Ok(Found { values, total: list.total_sessions })
+}
+
+/// The indexes of a session that begin with what was typed, newest first.
+fn indexes(tracker: &Tracker, session: &str, typed: &str) -> Result<Found<u32>, Error> {
+    let row = tracker.session(session)?;
+    let fits = (0..=row.current_iteration_index()).rev().filter(|index| index.to_string().starts_with(typed.trim()));
+    let total = fits.clone().count() as u64;
+    Ok(Found { values: fits.take(CompletionInfo::MAX_VALUES).collect(), total })
+}

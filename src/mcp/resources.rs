@@ -1,0 +1,174 @@
+//! Resources: the answers of the reading tools and the pictures, at addresses that a client can keep, show and wait on.
+//!
+//! The list names the sessions, a page at a time; iterations and pictures are reached through templates, since there may
+//! be millions. A session's recorded title becomes the title of its resource, in one short line: it is how people find
+//! it in a picker. Names and descriptions hold nothing that was recorded.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{
+    CacheScope, ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::address::Address;
+use super::tool::one_line;
+use crate::tracker::{
+    Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, Onlooker, SessionRow, Tracker,
+};
+
+/// The largest picture sent: below 700 kB as base64, which clients with small limits still take.
+pub(super) const MAX_PICTURE_BYTES: u64 = 520_000;
+
+/// A page of what can be read.
+pub(super) fn list(
+    tracker: &Tracker,
+    cursor: Option<String>,
+    onlooker: &Onlooker,
+) -> Result<ListResourcesResult, ErrorData> {
+    let first_page = cursor.is_none();
+    let request = ListRequest { limit: Some(SESSIONS_ON_A_PAGE), cursor, ..ListRequest::default() };
+    let page = tracker.list_for(&request, onlooker).map_err(|error| refused(&error))?;
+    let mut resources: Vec<Resource> = first_page.then(sessions).into_iter().collect();
+    resources.extend(page.sessions.iter().map(session));
+    let mut list = ListResourcesResult::with_all_items(resources);
+    list.next_cursor = page.next_cursor;
+    // Someone records at any moment, here or in another process.
+    Ok(list.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+}
+
+/// What can be read beyond the list.
+pub(super) fn templates() -> ListResourceTemplatesResult {
+    let template = |uri: &str, name: &str, title: &str, description: &str| {
+        ResourceTemplate::new(uri, name).with_title(title).with_description(description)
+    };
+    ListResourceTemplatesResult::with_all_items(vec![
+        template(
+            "retake://sessions{?cursor}",
+            "sessions",
+            "Sessions",
+            "All sessions, most recently modified first; `cursor` is `nextCursor` of the page before.",
+        )
+        .with_mime_type(JSON),
+        template(
+            "retake://sessions/{id}{?cursor}",
+            "session",
+            "Session",
+            "One session: its newest iterations in ascending order; `cursor` leads to older ones.",
+        )
+        .with_mime_type(JSON),
+        template(
+            "retake://iterations/{id}/{index}",
+            "iteration",
+            "Iteration",
+            "One iteration whole: recipe, outcome, annotations, parent and children. Indexes count from 0.",
+        )
+        .with_mime_type(JSON),
+        template(
+            "retake://iterations/{id}/{index}/image",
+            "image",
+            "Picture",
+            "The picture of an iteration as it was recorded, up to 520,000 bytes.",
+        ),
+        template(
+            "retake://iterations/{id}/{index}/image/{number}",
+            "further-image",
+            "Further picture",
+            "Another picture of the same iteration, from 1 for the second.",
+        ),
+    ])
+    .with_ttl_ms(super::server::FRESH_FOR_MS)
+    .with_cache_scope(CacheScope::Public)
+}
+
+/// Reads a resource. What is not there is refused by the code that the client's revision of the protocol has for it.
+pub(super) fn read(tracker: &Tracker, uri: &str, onlooker: &Onlooker) -> Result<ReadResourceResult, ErrorData> {
+    let address: Address = uri.parse().map_err(|_| unknown(uri))?;
+    let read = match address {
+        Address::Sessions(cursor) => {
+            let request = ListRequest { cursor, ..ListRequest::default() };
+            text(uri, tracker.list_for(&request, onlooker))
+        }
+        Address::Session(id, cursor) => {
+            let request = IterationsRequest { session_id: id.to_string(), cursor, ..IterationsRequest::default() };
+            text(uri, tracker.iterations(&request))
+        }
+        Address::Iteration(id) => {
+            let request = GetRequest { reference: id.to_string(), ..GetRequest::default() };
+            text(uri, tracker.get(&request))
+        }
+        Address::Image(id, number) => {
+            image(uri, tracker, &ImageRequest { reference: id.to_string(), image: Some(number) })
+        }
+    };
+    let fresh_for = if matches!(uri.parse(), Ok(Address::Image(..))) { A_DAY_MS } else { 0 };
+    let read = read.map_err(|error| if error.kind == ErrorKind::NotFound { unknown(uri) } else { refused(&error) })?;
+    Ok(ReadResourceResult::new(vec![read]).with_ttl_ms(fresh_for).with_cache_scope(CacheScope::Private))
+}
+
+/// The refusal of a uri under which there is nothing.
+pub(super) fn unknown(uri: &str) -> ErrorData {
+    let uri = one_line(uri, 200);
+    ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })))
+}
+
+/// What clients are told of a picture that they can read.
+pub(super) fn image_link(uri: &str, mime_type: &str, bytes: u64) -> Resource {
+    Resource::new(uri, "image").with_title("Picture").with_mime_type(mime_type).with_size(bytes)
+}
+
+const JSON: &str = "application/json";
+const SESSIONS_ON_A_PAGE: u32 = 100;
+/// A picture never changes.
+const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
+
+fn sessions() -> Resource {
+    Resource::new(Address::Sessions(None).to_string(), "sessions")
+        .with_title("Sessions")
+        .with_description("The sessions of this workspace, most recently modified first.")
+        .with_mime_type(JSON)
+}
+
+fn session(row: &SessionRow) -> Resource {
+    let (count, archived) = (row.iteration_count(), if row.archived() { ", archived" } else { "" });
+    let plural = if count == 1 { "" } else { "s" };
+    let description = format!("{count} iteration{plural}, last modified {}{archived}.", row.last_modified_at());
+    let title = row.title().map(|title| one_line(title, 80)).filter(|title| !title.is_empty());
+    Resource::new(Address::Session(row.id(), None).to_string(), row.id().to_string())
+        .with_title(title.unwrap_or_else(|| row.id().to_string()))
+        .with_description(description)
+        .with_mime_type(JSON)
+}
+
+fn text(uri: &str, view: Result<impl Serialize, Error>) -> Result<ResourceContents, Error> {
+    let json = serde_json::to_string(&view?).map_err(|error| {
+        Error::new(ErrorKind::Internal, "the answer cannot be written as JSON", "please report this").caused_by(error)
+    })?;
+    Ok(ResourceContents::text(json, uri).with_mime_type(JSON))
+}
+
+fn image(uri: &str, tracker: &Tracker, request: &ImageRequest) -> Result<ResourceContents, Error> {
+    let read = tracker.image(request)?;
+    if read.image.bytes > MAX_PICTURE_BYTES {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("the picture takes {} bytes, and at most {MAX_PICTURE_BYTES} are sent", read.image.bytes),
+            "look at it smaller with get-iteration, or open it from the gallery of `retake serve`",
+        ));
+    }
+    Ok(ResourceContents::blob(STANDARD.encode(read.data), uri).with_mime_type(read.image.mime_type))
+}
+
+/// A failure as the protocol has it: there is no place for a hint but the message.
+pub(super) fn refused(error: &Error) -> ErrorData {
+    let message = one_line(&format!("{}: {}", error.message, error.hint), 2000);
+    match error.kind {
+        ErrorKind::Invalid | ErrorKind::NotFound => ErrorData::invalid_params(message, None),
+        _ => {
+            tracing::warn!(causes = ?error.causes, "{}", error.message);
+            ErrorData::internal_error(message, serde_json::to_value(error.view()).ok())
+        }
+    }
+}

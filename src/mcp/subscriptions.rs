@@ -1,0 +1,146 @@
+//! Subscriptions: telling a client that a resource changed, in the way of its revision of the protocol.
+//!
+//! Since 2026-07-28 a client keeps one request open and says in it what it waits for; the request's end is the
+//! subscription's. Before, a client subscribed to one resource after the other, for as long as the connection lasts,
+//! which needs a connection: over HTTP, where each request stands for itself, there is no such thing.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use rmcp::RoleServer;
+use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
+use rmcp::service::{Peer, SubscriptionContext};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::address::Address;
+use super::changes::{self, Changes};
+use super::resources;
+use crate::tracker::{News, Tracker};
+
+/// The part of what a client wants to be told of that we can tell it of.
+pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
+    let mut accepted = SubscriptionFilter::new();
+    accepted.resources_list_changed = wanted.resources_list_changed;
+    let can_change = |uri: &&String| uri.parse().is_ok_and(|address: Address| address.can_change());
+    accepted.resource_subscriptions =
+        wanted.resource_subscriptions.as_ref().map(|uris| uris.iter().filter(can_change).cloned().collect());
+    accepted
+}
+
+/// Tells one subscriber until it cancels, its connection is `closing`, or the workspace is closed.
+pub(super) async fn listen(
+    context: SubscriptionContext,
+    mut news: Receiver<News>,
+    tracker: &Arc<Tracker>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let list_too = context.accepted().resources_list_changed == Some(true);
+    let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+    let addresses: Vec<Address> = uris.iter().filter_map(|uri| uri.parse().ok()).collect();
+    loop {
+        let heard = tokio::select! {
+            heard = changes::next(&mut news) => heard,
+            () = context.cancelled() => return,
+            _ = closing.wait_for(|closing| *closing) => return,
+        };
+        let Some(heard) = heard else { return };
+        if list_too && changes::changed_list(&heard) && context.sink().notify_resource_list_changed().await.is_err() {
+            return;
+        }
+        for address in changed(heard, addresses.clone(), Arc::downgrade(tracker)).await {
+            if context.sink().notify_resource_updated(address.to_string()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What one connection of an older client has subscribed to.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    wanted: Arc<Mutex<BTreeSet<Address>>>,
+    telling: OnceLock<AbortHandle>,
+}
+
+impl Subscriptions {
+    /// Begins to tell this client of changes: of the list from now on, of resources once it subscribes to them.
+    pub(super) fn begin(&self, changes: &Changes, tracker: &Arc<Tracker>, peer: Peer<RoleServer>) {
+        self.telling.get_or_init(|| {
+            let news = changes.follow(tracker);
+            // Only a weak hold, lest a client that has gone keep the workspace from being closed.
+            let tell = tell(news, Arc::clone(&self.wanted), Arc::downgrade(tracker), peer);
+            tokio::spawn(tell).abort_handle()
+        });
+    }
+
+    pub(super) fn add(&self, uri: &str) -> Result<(), ErrorData> {
+        let address: Address = uri.parse().map_err(|_| resources::unknown(uri))?;
+        if !address.can_change() {
+            return Err(ErrorData::invalid_params("what is at this address never changes: read it once", None));
+        }
+        let mut wanted = self.wanted();
+        if wanted.len() >= MOST_WANTED {
+            return Err(ErrorData::invalid_params(
+                format!(
+                    "at most {MOST_WANTED} subscriptions: subscribe to retake://sessions, which hears of all changes"
+                ),
+                None,
+            ));
+        }
+        wanted.insert(address);
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, uri: &str) -> Result<(), ErrorData> {
+        let address: Address = uri.parse().map_err(|_| resources::unknown(uri))?;
+        self.wanted().remove(&address);
+        Ok(())
+    }
+
+    fn wanted(&self) -> std::sync::MutexGuard<'_, BTreeSet<Address>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Subscriptions {
+    fn drop(&mut self) {
+        if let Some(telling) = self.telling.get() {
+            telling.abort();
+        }
+    }
+}
+
+/// The most resources one connection waits for.
+const MOST_WANTED: usize = 1000;
+
+async fn tell(
+    mut news: Receiver<News>,
+    wanted: Arc<Mutex<BTreeSet<Address>>>,
+    tracker: Weak<Tracker>,
+    peer: Peer<RoleServer>,
+) {
+    while let Some(heard) = changes::next(&mut news).await {
+        if changes::changed_list(&heard) && peer.notify_resource_list_changed().await.is_err() {
+            return;
+        }
+        let addresses: Vec<Address> = wanted.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        for address in changed(heard, addresses, Weak::clone(&tracker)).await {
+            let updated = ResourceUpdatedNotificationParam::new(address.to_string());
+            if peer.notify_resource_updated(updated).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn changed(heard: Vec<News>, addresses: Vec<Address>, tracker: Weak<Tracker>) -> Vec<Address> {
+    if addresses.is_empty() {
+        return Vec::new();
+    }
+    let looked = tokio::task::spawn_blocking(move || {
+        tracker.upgrade().map(|tracker| changes::changed(&heard, &addresses, &tracker)).unwrap_or_default()
+    });
+    looked.await.unwrap_or_default()
+}

@@ -1,0 +1,168 @@
+//! Which items of two sequences are the same ones, in the same order: the longest common subsequence where that is cheap,
+//! and what is beyond doubt where it is not.
+//!
+//! A diff of two long texts that share little takes time with the square of their length. Bounding it by a deadline would
+//! make the same question have two answers, so it is bounded by the number of steps: first what begins and ends alike,
+//! then what occurs once on both sides, then what lies between, as long as it is small.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp};
+
+/// The most comparisons that all stretches together may take.
+const MOST_STEPS: usize = 1 << 21;
+
+/// Pairs of equal items, ascending on both sides.
+pub(super) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
+    // Numbers compare faster than texts.
+    let mut names: HashMap<&T, u32> = HashMap::new();
+    let mut number = |item| {
+        let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        *names.entry(item).or_insert(next)
+    };
+    let old: Vec<u32> = old.iter().map(&mut number).collect();
+    let new: Vec<u32> = new.iter().map(&mut number).collect();
+    let mut aligner = Aligner { old: &old, new: &new, steps_left: MOST_STEPS, pairs: Vec::new() };
+    aligner.stretch(0..old.len(), 0..new.len(), true);
+    aligner.pairs
+}
+
+struct Aligner<'a> {
+    old: &'a [u32],
+    new: &'a [u32],
+    steps_left: usize,
+    pairs: Vec<(usize, usize)>,
+}
+
+impl Aligner<'_> {
+    fn stretch(&mut self, mut old: Range<usize>, mut new: Range<usize>, may_anchor: bool) {
+        while !old.is_empty() && !new.is_empty() && self.same(old.start, new.start) {
+            self.pairs.push((old.start, new.start));
+            old.start += 1;
+            new.start += 1;
+        }
+        let mut behind = 0;
+        while !old.is_empty() && !new.is_empty() && self.same(old.end - 1, new.end - 1) {
+            old.end -= 1;
+            new.end -= 1;
+            behind += 1;
+        }
+        if !old.is_empty() && !new.is_empty() {
+            self.middle(old.clone(), new.clone(), may_anchor);
+        }
+        self.pairs.extend((0..behind).map(|n| (old.end + n, new.end + n)));
+    }
+
+    fn middle(&mut self, old: Range<usize>, new: Range<usize>, may_anchor: bool) {
+        let steps = old.len().saturating_mul(new.len());
+        if steps <= self.steps_left {
+            self.steps_left -= steps;
+            let (Some(before), Some(after)) = (self.old.get(old.clone()), self.new.get(new.clone())) else { return };
+            for op in similar::capture_diff_slices(Algorithm::Myers, before, after) {
+                if let DiffOp::Equal { old_index, new_index, len } = op {
+                    let (from, to) = (old.start + old_index, new.start + new_index);
+                    self.pairs.extend((0..len).map(|n| (from + n, to + n)));
+                }
+            }
+            return;
+        }
+        if !may_anchor {
+            return;
+        }
+        let anchors = self.anchors(&old, &new);
+        let (mut from, mut to) = (old.start, new.start);
+        for (old_anchor, new_anchor) in anchors {
+            self.stretch(from..old_anchor, to..new_anchor, false);
+            self.pairs.push((old_anchor, new_anchor));
+            (from, to) = (old_anchor + 1, new_anchor + 1);
+        }
+        self.stretch(from..old.end, to..new.end, false);
+    }
+
+    /// Items that occur once on both sides, the most of them that are in the same order.
+    fn anchors(&self, old: &Range<usize>, new: &Range<usize>) -> Vec<(usize, usize)> {
+        let once = |items: &[u32], range: &Range<usize>| {
+            let mut places: HashMap<u32, Option<usize>> = HashMap::new();
+            for (at, item) in items.iter().enumerate().take(range.end).skip(range.start) {
+                places.entry(*item).and_modify(|place| *place = None).or_insert(Some(at));
+            }
+            places
+        };
+        let there = once(self.new, new);
+        let mut both: Vec<(usize, usize)> =
+            once(self.old, old).into_iter().filter_map(|(item, place)| Some((place?, (*there.get(&item)?)?))).collect();
+        both.sort_unstable();
+        longest_ascending(&both)
+    }
+
+    fn same(&self, old: usize, new: usize) -> bool {
+        self.old.get(old) == self.new.get(new)
+    }
+}
+
+/// Of pairs that ascend on the left, the most that ascend on the right too.
+fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // The pair that ends the best row of each length, and for each pair the one before it in its row.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    let right = |at: usize| pairs.get(at).map_or(usize::MAX, |pair| pair.1);
+    for at in 0..pairs.len() {
+        let length = ends.partition_point(|end| right(*end) < right(at));
+        before.push(length.checked_sub(1).and_then(|last| ends.get(last).copied()));
+        match ends.get_mut(length) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    let mut row = Vec::with_capacity(ends.len());
+    let mut next = ends.last().copied();
+    while let Some(at) = next {
+        row.extend(pairs.get(at));
+        next = before.get(at).copied().flatten();
+    }
+    row.reverse();
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn ascending_rows() {
+        assert_eq!(longest_ascending(&[(0, 3), (1, 0), (2, 1), (3, 5), (4, 2)]), [(1, 0), (2, 1), (4, 2)]);
+        assert_eq!(longest_ascending(&[]), []);
+    }
+
+    #[test]
+    fn too_much_for_all_pairs_still_finds_what_is_unique() {
+        let old: Vec<u32> = (0..20_000).collect();
+        // Every tenth is new, and the ends differ, so that nothing is trimmed.
+        let new: Vec<u32> = (0..20_000).map(|n| if n % 10 == 0 { n + 100_000 } else { n }).chain([7_000_000]).collect();
+        assert_eq!(align(&old, &new).len(), 18_000);
+    }
+
+    #[test]
+    fn nothing_takes_long() {
+        let n = 128 * 1024;
+        let old: Vec<u32> = (0..n).map(|at| at % 7).collect();
+        let new: Vec<u32> = (0..n).map(|at| at / 3 % 5).collect();
+        align(&old, &new);
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_equal_and_ascend(old in prop::collection::vec(0_u8..6, 0..60), new in prop::collection::vec(0_u8..6, 0..60)) {
+            let pairs = align(&old, &new);
+            prop_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+            prop_assert!(pairs.iter().all(|(a, b)| old[*a] == new[*b]));
+            if old == new {
+                prop_assert_eq!(pairs.len(), old.len());
+            }
+        }
+    }
+}

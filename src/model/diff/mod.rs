@@ -1,0 +1,198 @@
+//! What changed from one recipe to another, in words and numbers.
+//!
+//! [`RecipeDiff::between`] compares two recipes: prompts by [tag](tag) with weights, or by [words] where they are prose;
+//! [parameters] that differ, with the step for numbers; LoRAs; and the [nodes] of a ComfyUI graph. It ends in a
+//! [label](StepLabel) and in one [line](summary) that a person reads. [`parameters::table`] and [`loras::table`] compare
+//! any number of recipes, with a column for each.
+//!
+//! All of it is bounded in time whatever was recorded, without a clock: the same question always has the same answer.
+//!
+//! Never known here: iterations, sessions and pictures; how an answer is cut to size, coloured or laid out.
+
+mod align;
+mod graph;
+mod label;
+pub mod loras;
+pub mod nodes;
+pub mod parameters;
+pub mod prompt;
+pub mod summary;
+pub mod tag;
+pub mod words;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use label::StepLabel;
+pub use loras::{LoraChange, LoraRow};
+pub use nodes::{NodeChange, NodeChangeKind};
+pub use parameters::{ParameterChange, ParameterRow};
+pub use prompt::{PromptChange, PromptChangeKind, PromptDiff, Unit};
+pub use tag::Tag;
+
+use super::Recipe;
+
+/// What differs between two recipes. What is the same is absent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecipeDiff {
+    /// What kind of step it is: `reroll`, `tweak`, `reprompt`, `remodel`, `refine` or `newIdea`.
+    pub label: StepLabel,
+    /// All of it in one line: `+` added, `-` removed, `~` reweighted, `↕` moved, `old→new`.
+    pub summary: String,
+    /// The prompt as typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptDiff>,
+    /// The prompt as sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_sent: Option<PromptDiff>,
+    /// The negative prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negative_prompt: Option<PromptDiff>,
+    /// Parameters, with what is inside `parameters`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<ParameterChange>,
+    /// LoRAs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loras: Vec<LoraChange>,
+    /// Nodes of the ComfyUI graph in `parameters`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeChange>,
+}
+
+impl RecipeDiff {
+    /// What differs from the old recipe to the new one.
+    pub fn between(old: &Recipe, new: &Recipe) -> RecipeDiff {
+        let text = |old: &Option<String>, new: &Option<String>| {
+            PromptDiff::between(old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default())
+        };
+        let mut diff = RecipeDiff {
+            label: StepLabel::Reroll,
+            summary: String::new(),
+            prompt: PromptDiff::between(&old.prompt, &new.prompt),
+            prompt_sent: text(&old.prompt_sent, &new.prompt_sent),
+            negative_prompt: text(&old.negative_prompt, &new.negative_prompt),
+            parameters: parameters::changes(old, new),
+            loras: loras::changes(old, new),
+            nodes: nodes::changes(old, new),
+        };
+        diff.label = StepLabel::of(old, new, &diff);
+        diff.summary = summary::recipe(&diff);
+        diff
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        let RecipeDiff { label: _, summary: _, prompt, prompt_sent, negative_prompt, parameters, loras, nodes } = self;
+        prompt.is_none()
+            && prompt_sent.is_none()
+            && negative_prompt.is_none()
+            && parameters.is_empty()
+            && loras.is_empty()
+            && nodes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn recipe(fields: &Value) -> Recipe {
+        serde_json::from_value(fields.clone()).unwrap()
+    }
+
+    /// The label and the line of a step that changes these fields of a usual recipe.
+    fn step(changes: Value) -> String {
+        let mut fields = json!({
+            "prompt": "1girl, (red dress:1.2), standing, forest", "negativePrompt": "blurry", "model": "sdxl", "seed": 1,
+            "steps": 20, "guidanceScale": 7, "width": 1024, "height": 768, "loras": [{ "name": "detail", "weight": 0.8 }],
+            "parameters": { "clipSkip": 2 },
+        });
+        let old = recipe(&fields);
+        for (name, value) in changes.as_object().unwrap() {
+            fields[name] = value.clone();
+        }
+        let diff = RecipeDiff::between(&old, &recipe(&fields));
+        format!("{}: {}", diff.label, diff.summary)
+    }
+
+    #[test]
+    fn a_step_in_a_word_and_in_a_line() {
+        for (changes, line) in [
+            (json!({}), "reroll: same recipe"),
+            (json!({ "seed": 2 }), "reroll: reroll  seed 1→2"),
+            (
+                json!({ "seed": 2, "parameters": { "clipSkip": 2, "filename_prefix": "b" } }),
+                "reroll: reroll  seed 1→2  +filename_prefix b",
+            ),
+            (json!({ "steps": 30, "guidanceScale": 5.5 }), "tweak: steps 20→30  cfg 7→5.5"),
+            (json!({ "width": 768, "height": 1024 }), "tweak: size 1024x768→768x1024"),
+            (json!({ "width": 900 }), "tweak: width 1024→900"),
+            (
+                json!({ "loras": [{ "name": "detail", "weight": 0.6 }, { "name": "fur", "weight": 1 }] }),
+                "tweak: ~lora detail 0.8→0.6  +lora fur 1",
+            ),
+            (json!({ "parameters": { "clipSkip": 1 } }), "tweak: clipSkip 2→1"),
+            (
+                json!({ "prompt": "1girl, solo, (red dress:1.35), forest" }),
+                "reprompt: +solo  ~red dress 1.2→1.35  -standing",
+            ),
+            (json!({ "negativePrompt": "blurry, text" }), "reprompt: negative: +text"),
+            (json!({ "prompt": "1girl, (red dress:1.2), standing,forest" }), "reroll: reformatted"),
+            (json!({ "model": "flux" }), "remodel: model sdxl→flux"),
+            (
+                json!({ "model": "flux", "prompt": "1girl, red dress, forest" }),
+                "remodel: ~red dress 1.2→1  -standing  model sdxl→flux",
+            ),
+            (json!({ "denoise": 0.4 }), "refine: +denoise 0.4"),
+            (json!({ "width": 2048, "height": 1536 }), "refine: size 1024x768→2048x1536"),
+            (json!({ "parameters": { "clipSkip": 2, "Init image hash": "ab" } }), "refine: +Init image hash ab"),
+            (
+                json!({ "prompt": "an old lighthouse at dawn" }),
+                "new idea: -1girl  -red dress 1.2  -standing  -forest  +an old lighthouse at dawn",
+            ),
+        ] {
+            assert_eq!(step(changes.clone()), line, "{changes}");
+        }
+    }
+
+    #[test]
+    fn a_graph_with_another_seed_is_a_reroll() {
+        let graph = |seed: u64, steps: u32| {
+            recipe(&json!({ "prompt": "a cat", "seed": seed, "parameters": { "prompt": {
+                "3": { "class_type": "KSampler", "inputs": { "seed": seed, "steps": steps } } } } }))
+        };
+        let reroll = RecipeDiff::between(&graph(1, 20), &graph(2, 20));
+        assert_eq!(reroll.label, StepLabel::Reroll);
+        assert_eq!(reroll.summary, "reroll  seed 1→2  [KSampler].seed 1→2");
+        let tweak = RecipeDiff::between(&graph(1, 20), &graph(2, 30));
+        assert_eq!(tweak.label, StepLabel::Tweak);
+        assert_eq!(tweak.summary, "seed 1→2  [KSampler].seed 1→2  [KSampler].steps 20→30");
+    }
+
+    #[test]
+    fn a_line_stays_a_line() {
+        let many = |sign: &str| (0..500).map(|n| format!("{sign}{n}\n")).collect::<String>();
+        let old = recipe(&json!({ "prompt": many("a"), "model": "x".repeat(500) }));
+        let new = recipe(&json!({ "prompt": many("b"), "model": "y\n".repeat(200) }));
+        let summary = RecipeDiff::between(&old, &new).summary;
+        assert!(summary.chars().count() < 20 * 64 && !summary.contains('\n'), "{summary}");
+        assert!(summary.contains("  -a9  and 990 more  model xxx"), "{summary}");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_differs_from_itself(prompt in "\\PC{0,80}", seed in any::<u64>(), cfg in -1e6..1e6, key in "[a-z.\\[\\]]{1,8}") {
+            let recipe = recipe(&json!({
+                "prompt": prompt, "seed": seed, "guidanceScale": cfg, "negativePrompt": prompt, "promptSent": prompt,
+                "loras": [{ "name": prompt, "weight": cfg }], "parameters": { key: { "a": [seed, prompt] } },
+            }));
+            let diff = RecipeDiff::between(&recipe, &recipe);
+            prop_assert!(diff.is_empty());
+            prop_assert_eq!(diff.label, StepLabel::Reroll);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Subscriptions that fire: for changes made here, on another connection, and by another process.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Era, Workspace, meta};
+use crate::process;
+
+const UPDATED: &str = "notifications/resources/updated";
+const LIST_CHANGED: &str = "notifications/resources/list_changed";
+const FIRST: &str = "retake://sessions/session-2025-12-11-001";
+
+/// Subscribes, in the way of the client's era; gives the id to end it with.
+async fn subscribe(client: &mut Client, uris: &[&str]) -> u64 {
+    if client.era == Era::Initialize {
+        for uri in uris {
+            let done = client.request("resources/subscribe", json!({ "uri": uri })).await;
+            assert_eq!(done["result"], json!({}), "{done}");
+        }
+        return 0;
+    }
+    let notifications = json!({ "resourceSubscriptions": uris, "resourcesListChanged": true });
+    let (line, id) = client.line("subscriptions/listen", json!({ "notifications": notifications }));
+    client.send(&line).await;
+    let acknowledged = client.heard("notifications/subscriptions/acknowledged").await;
+    assert_eq!(acknowledged["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    assert_eq!(acknowledged["notifications"]["resourceSubscriptions"], json!(uris));
+    id
+}
+
+async fn unsubscribe(client: &mut Client, uri: &str, id: u64) {
+    if client.era == Era::Initialize {
+        assert_eq!(client.request("resources/unsubscribe", json!({ "uri": uri })).await["result"], json!({}));
+    } else {
+        let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+            "params": { "requestId": id, "_meta": meta() } });
+        client.send(&cancelled.to_string()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_on_another_connection_is_told() {
+    for era in Era::BOTH {
+        let workspace = Workspace::new();
+        let mut other = workspace.client(Era::Stateless).await;
+        other.record("2025-12-11T10:00:00Z", json!({})).await;
+        other.record("2025-12-11T10:00:00Z", json!({})).await;
+
+        let mut client = workspace.client(era).await;
+        let id = subscribe(&mut client, &[FIRST]).await;
+        other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-002" })).await;
+        other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        let told = client.heard(UPDATED).await;
+        assert_eq!(told["uri"], FIRST, "and not of the other session");
+        if era == Era::Stateless {
+            assert_eq!(told["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+        }
+        other.get("annotate-iteration", json!({ "reference": "session-2025-12-11-001#0", "rating": 3 })).await;
+        assert_eq!(client.heard(UPDATED).await["uri"], FIRST);
+        other.get("archive-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        assert_eq!(client.heard(UPDATED).await["uri"], FIRST);
+
+        // A new session is news for the list, not for this resource.
+        other.record("2025-12-11T12:00:00Z", json!({})).await;
+        client.heard(LIST_CHANGED).await;
+
+        unsubscribe(&mut client, FIRST, id).await;
+        let third = "retake://sessions/session-2025-12-11-003";
+        subscribe(&mut client, &[third]).await;
+        other.get("restore-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        other.get("archive-session", json!({ "sessionId": "session-2025-12-11-003" })).await;
+        assert_eq!(client.heard(UPDATED).await["uri"], third, "nothing more of what it no longer waits for");
+    }
+}
+
+#[tokio::test]
+async fn what_an_iteration_shows_is_more_than_itself() {
+    for era in Era::BOTH {
+        let workspace = Workspace::new();
+        let mut other = workspace.client(Era::Stateless).await;
+        let parent = other.record("2025-12-11T10:00:00Z", json!({})).await;
+        let mut client = workspace.client(era).await;
+        let uri = "retake://iterations/session-2025-12-11-001/0";
+        subscribe(&mut client, &[uri]).await;
+        // A child in another session, which the iteration names.
+        other.record("2025-12-11T11:00:00Z", json!({})).await;
+        other.record("2025-12-11T11:00:00Z", json!({ "parent": parent })).await;
+        assert_eq!(client.heard(UPDATED).await["uri"], uri);
+        let read = client.request("resources/read", json!({ "uri": uri })).await;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["children"], json!(["session-2025-12-11-003#0"]));
+        assert_eq!(client.overheard(UPDATED), Vec::<Value>::new(), "told once");
+    }
+}
+
+#[tokio::test]
+async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
+    for era in Era::BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let (owner, mut other) = process::start(dir.path(), Era::Stateless).await;
+        other.record("2025-12-11T10:00:00Z", json!({})).await;
+        let (child, mut client) = process::start(dir.path(), era).await;
+        subscribe(&mut client, &["retake://sessions", FIRST]).await;
+        other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        let mut told = [client.heard(UPDATED).await, client.heard(UPDATED).await].map(|told| told["uri"].clone());
+        told.sort_by_key(Value::to_string);
+        assert_eq!(told, [json!("retake://sessions"), json!(FIRST)]);
+
+        // The other way round: the owner hears what its client does.
+        subscribe(&mut other, &[FIRST]).await;
+        client.record("2025-12-11T12:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
+        assert_eq!(other.heard(UPDATED).await["uri"], FIRST);
+
+        // When the owner goes, another takes over, and what may have been missed is told as a change.
+        drop(other);
+        drop(owner);
+        assert_eq!(client.heard(UPDATED).await["uri"].as_str().map(|uri| uri.starts_with("retake://")), Some(true));
+
+        // An open subscription is no work in flight that the end has to wait for.
+        let begun = std::time::Instant::now();
+        client.hang_up();
+        while client.next().await.is_some() {}
+        let mut child = child;
+        assert!(process::within_seconds(4, &mut child).await.success());
+        assert!(begun.elapsed() < std::time::Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn what_never_changes_cannot_be_waited_for() {
+    let workspace = Workspace::new();
+    let mut client = workspace.client(Era::Initialize).await;
+    let image = "retake://iterations/session-2025-12-11-001/0/image";
+    assert_eq!(client.refused("resources/subscribe", json!({ "uri": image })).await, -32602);
+    assert_eq!(client.refused("resources/subscribe", json!({ "uri": "file:///etc/passwd" })).await, -32002);
+    assert_eq!(client.refused("subscriptions/listen", json!({ "notifications": {} })).await, -32601);
+
+    let mut client = workspace.client(Era::Stateless).await;
+    let uris = json!([image, "file:///etc/passwd", FIRST]);
+    let (line, _) = client.line("subscriptions/listen", json!({ "notifications": { "resourceSubscriptions": uris } }));
+    client.send(&line).await;
+    let acknowledged = client.heard("notifications/subscriptions/acknowledged").await;
+    assert_eq!(acknowledged["notifications"], json!({ "resourceSubscriptions": [FIRST] }));
+    assert_eq!(client.refused("resources/subscribe", json!({ "uri": FIRST })).await, -32601);
+}
+
+/// Whoever has gone is not told, and does not keep the workspace open.
+#[tokio::test]
+async fn a_client_that_goes_leaves_nothing_behind() {
+    let workspace = Workspace::new();
+    let before = std::sync::Arc::strong_count(&workspace.tracker);
+    for era in Era::BOTH {
+        let mut client = workspace.client(era).await;
+        client.record("2025-12-11T10:00:00Z", json!({})).await;
+        subscribe(&mut client, &[FIRST]).await;
+        client.hang_up();
+        while client.next().await.is_some() {}
+        drop(client);
+        workspace.client(Era::Stateless).await.record("2025-12-11T10:00:00Z", json!({})).await;
+    }
+    // The last of a connection ends a moment after its streams.
+    for _ in 0..1000 {
+        if std::sync::Arc::strong_count(&workspace.tracker) == before {
+            return;
+        }
+        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("{} hold on to the workspace, {before} did", std::sync::Arc::strong_count(&workspace.tracker));
+}
