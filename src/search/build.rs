@@ -172,11 +172,8 @@ impl Words {
     }
 
     fn postings(mut self) -> Vec<(Vec<u8>, Field, Posting)> {
-        let mut terms: Vec<(Vec<u8>, Field, usize)> = self
-            .known
-            .drain()
-            .map(|((word, field), number)| (terms::key(&word, field), field, number))
-            .collect();
+        let mut terms: Vec<(Vec<u8>, Field, usize)> =
+            self.known.drain().map(|((word, field), number)| (terms::key(&word, field), field, number)).collect();
         terms.sort_unstable();
         let mut postings = self.postings;
         let mut take = |number: usize| postings.get_mut(number).map(std::mem::take).unwrap_or_default();

@@ -130,13 +130,6 @@ impl Doc {
     }
 }
 
-impl Facts {
-    /// What orders iterations in the index.
-    pub(super) fn key(&self) -> (SessionKey, u32) {
-        (self.session, self.index)
-    }
-}
-
 impl SessionDoc {
     pub(super) fn new(head: &Head) -> SessionDoc {
         SessionDoc {

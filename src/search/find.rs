@@ -4,7 +4,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::bytes::Damage;
 use super::columns::Section;
-use super::doc::{GENERATOR, LORA, MODEL, OUTCOME, SAMPLER, SIZE, TAG, session_of};
+use super::doc::{GENERATOR, LORA, MODEL, OUTCOME, SAMPLER, SIZE, TAG, key_of, session_of};
 use super::evaluate::{Live, each_run, evaluate, plan};
 use super::segment::Segment;
 use super::set::Set;
@@ -19,6 +19,11 @@ pub(super) fn find(question: &Question, parts: &[Live]) -> Result<Found, Damage>
     for (at, part) in parts.iter().enumerate() {
         let segment = &part.segment;
         let mut set = evaluate(&plan, segment)?.minus(&part.dead);
+        if let Some(id) = question.except
+            && let Some(itself) = segment.find(key_of(id.session), id.index)?
+        {
+            set = set.keep(|doc| doc != itself);
+        }
         if set.is_empty() {
             continue;
         }

@@ -27,14 +27,8 @@ use super::set::Bits;
 use super::tail::{Stuck, Tail};
 use super::{Found, Question};
 
-/// How many documents in memory become a segment.
-const FULL: usize = 2048;
-/// How many a process that ends leaves to the next one to read again.
-const LEFT: usize = 256;
 /// How many events a process that ends may still take in: more are left to one that stays.
 const MOST_AT_END: u64 = 64 * 1024;
-/// How many documents a segment has that is made from the whole log.
-const MADE_AT_ONCE: usize = 32 * 1024;
 /// How many segments of about the same size become one.
 const ALIKE: usize = 4;
 /// How many segments there may be before someone who is not in the background merges them.
@@ -47,9 +41,27 @@ const TRIES: usize = 3;
 /// What progress is told while the index is made.
 const MAKING: &str = "making the search index";
 
+/// How much is gathered before it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// How many documents in memory become a segment.
+    pub full: usize,
+    /// How many a process that ends leaves to the next one to read again.
+    pub left: usize,
+    /// How many documents a segment has that is made from the whole log.
+    pub made_at_once: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024 }
+    }
+}
+
 /// The index of a workspace. Every call may come from any thread.
 pub struct Index {
     dir: PathBuf,
+    sizes: Sizes,
     state: Mutex<Option<Loaded>>,
     /// Events acknowledged since a segment was last written, as far as this process was told.
     noted: AtomicU64,
@@ -85,9 +97,10 @@ struct Kept {
 
 impl Index {
     /// The index of the workspace in `dir`. Nothing is read or written yet.
-    pub fn new(dir: &Path) -> Index {
+    pub fn new(dir: &Path, sizes: Sizes) -> Index {
         Index {
             dir: dir.join("cache").join("search"),
+            sizes,
             state: Mutex::new(None),
             noted: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -122,7 +135,7 @@ impl Index {
     /// An event was acknowledged. Called for every one, so it only counts.
     pub fn note(&self) {
         let noted = self.noted.fetch_add(1, Ordering::Relaxed) + 1;
-        if noted >= FULL as u64 && noted.is_multiple_of(256) {
+        if noted >= self.sizes.full as u64 && noted.is_multiple_of(256) {
             self.waiting.1.notify_one();
         }
     }
@@ -132,7 +145,9 @@ impl Index {
         let (waiting, changed) = &self.waiting;
         let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = |waiting: &mut Waiting| {
-            !waiting.merge && self.noted.load(Ordering::Relaxed) < FULL as u64 && !self.stopping.load(Ordering::Acquire)
+            !waiting.merge
+                && self.noted.load(Ordering::Relaxed) < self.sizes.full as u64
+                && !self.stopping.load(Ordering::Acquire)
         };
         let mut waiting = if waiting.settled {
             changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner)
@@ -151,13 +166,16 @@ impl Index {
             Err(error) => tracing::warn!(%error, "the search index cannot be kept up"),
         }
         if let Some(loaded) = state.as_mut()
-            && loaded.tail.len() >= FULL / 2
+            && loaded.tail.len() >= self.sizes.full / 2
         {
             self.write_tail(loaded);
         }
         self.noted.store(0, Ordering::Relaxed);
         drop(state);
-        while !self.stopping.load(Ordering::Acquire) && self.merge_some() {}
+        let mut merging = true;
+        while merging && !self.stopping.load(Ordering::Acquire) {
+            merging = self.merge_some();
+        }
         self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = false;
     }
 
@@ -176,14 +194,14 @@ impl Index {
             let wrote = self.noted.load(Ordering::Relaxed) > 0;
             let loaded = wrote.then(|| self.load(store)).flatten();
             let behind = loaded.as_ref().zip(store.totals().ok()).map(|(loaded, now)| now.events - loaded.point.events);
-            if behind.is_none_or(|behind| behind < FULL as u64 || behind > MOST_AT_END) {
+            if behind.is_none_or(|behind| behind < self.sizes.full as u64 || behind > MOST_AT_END) {
                 return;
             }
             *state = loaded;
         }
         if let Some(loaded) = state.as_mut()
             && matches!(self.catch_up(loaded, store), Ok(true))
-            && loaded.tail.len() >= LEFT
+            && loaded.tail.len() >= self.sizes.left
         {
             self.write_tail(loaded);
         }
@@ -282,8 +300,7 @@ impl Index {
         self.forget(&mut None);
         let recoveries = recoveries(store);
         let point = store.point()?;
-        let mut loaded =
-            Loaded { recoveries, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
+        let mut loaded = Loaded { recoveries, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
         let total = store.totals()?.events;
         self.made.1.store(total, Ordering::Relaxed);
         let made = self.make_parts(store, &mut loaded, total, progress);
@@ -314,7 +331,9 @@ impl Index {
                 let annotations: Vec<_> = events
                     .iter()
                     .filter_map(|event| match &event.body {
-                        crate::model::EventBody::Annotated { index, change } => Some((*index, event.seq, change.clone())),
+                        crate::model::EventBody::Annotated { index, change } => {
+                            Some((*index, event.seq, change.clone()))
+                        }
                         _ => None,
                     })
                     .collect();
@@ -341,7 +360,7 @@ impl Index {
                 if let Some(progress) = progress {
                     progress(MAKING, done.min(total), total);
                 }
-                if loaded.tail.len() >= MADE_AT_ONCE {
+                if loaded.tail.len() >= self.sizes.made_at_once {
                     self.write_part(loaded);
                 }
             }
@@ -350,7 +369,7 @@ impl Index {
                 break;
             }
         }
-        if loaded.tail.len() >= LEFT || !loaded.parts.is_empty() {
+        if loaded.tail.len() >= self.sizes.left || !loaded.parts.is_empty() {
             self.write_tail(loaded);
         }
         Ok(())
@@ -367,7 +386,7 @@ impl Index {
                 loaded.view = None;
             }
             loaded.point = since.point;
-            if loaded.tail.len() >= FULL {
+            if loaded.tail.len() >= self.sizes.full {
                 self.write_tail(loaded);
             }
             if since.complete || loaded.point.events >= target {

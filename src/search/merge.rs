@@ -32,11 +32,13 @@ pub(super) enum NotMerged {
 /// Writes one segment with all that lives in `parts`. Ends early when `stopped` says so.
 pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool) -> Result<(W, Moves), NotMerged> {
     let mut columns = Columns::default();
-    let moves = Moves { docs: merge_docs(parts, &mut columns, stopped)?, sessions: merge_sessions(parts, &mut columns)? };
+    let moves =
+        Moves { docs: merge_docs(parts, &mut columns, stopped)?, sessions: merge_sessions(parts, &mut columns)? };
     let mut writer = Writer::new(out)?;
     let mut streams = Vec::new();
     for (part, (docs, sessions)) in parts.iter().zip(moves.docs.iter().zip(&moves.sessions)) {
-        let mut stream = Stream { segment: &part.segment, docs, sessions, block: 0, terms: Vec::new().into_iter(), next: None };
+        let mut stream =
+            Stream { segment: &part.segment, docs, sessions, block: 0, terms: Vec::new().into_iter(), next: None };
         stream.advance()?;
         streams.push(stream);
     }

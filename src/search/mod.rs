@@ -25,7 +25,7 @@ mod set;
 mod tail;
 mod terms;
 
-pub use index::Index;
+pub use index::{Index, Sizes};
 
 use std::cmp::Ordering;
 
@@ -40,6 +40,8 @@ pub struct Question {
     pub query: Query,
     /// What their pictures must look like; the most similar come first.
     pub looks: Option<Looks>,
+    /// One that is not to be found: the one they must look like.
+    pub except: Option<IterationId>,
     /// In which order they come otherwise.
     pub sort: Sort,
     /// Only those behind this place.

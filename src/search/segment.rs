@@ -112,7 +112,8 @@ impl Segment {
         let cell = match cell.get() {
             Some(cell) => cell,
             None => {
-                let names = bincode::deserialize(&self.section(place)?).map_err(|_| Damage::new("names cannot be read"))?;
+                let names =
+                    bincode::deserialize(&self.section(place)?).map_err(|_| Damage::new("names cannot be read"))?;
                 cell.get_or_init(|| Cell::Names(names))
             }
         };
@@ -198,9 +199,7 @@ impl Segment {
     pub(super) fn facts(&self, doc: u32) -> Result<Facts, Damage> {
         let at = doc as usize;
         let missing = || Damage::new("a column is too short");
-        let number = |section: Section| {
-            self.column::<u32>(section.place())?.get(at).copied().ok_or_else(missing)
-        };
+        let number = |section: Section| self.column::<u32>(section.place())?.get(at).copied().ok_or_else(missing);
         let byte = |section: Section| self.column::<u8>(section.place())?.get(at).copied().ok_or_else(missing);
         let mut names: [Option<String>; SINGLE] = Default::default();
         for (kind, name) in names.iter_mut().enumerate() {

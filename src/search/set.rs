@@ -280,9 +280,15 @@ mod tests {
             assert_eq!(docs(&left.clone().and(&right)), expected(&|x, y| x && y));
             assert_eq!(docs(&left.clone().or(right.clone(), universe)), expected(&|x, y| x || y));
             assert_eq!(docs(&left.not(universe)), expected(&|x, _| !x));
-            assert_eq!(left.count(10, 700), expected(&|x, _| x).iter().filter(|d| (10..700).contains(*d)).count() as u64);
+            assert_eq!(
+                left.count(10, 700),
+                expected(&|x, _| x).iter().filter(|d| (10..700).contains(*d)).count() as u64
+            );
             assert_eq!(left.len(), every(a).len() as u64);
-            assert_eq!(docs(&left.keep(|doc| doc % 2 == 1)), expected(&|x, _| x).into_iter().filter(|d| d % 2 == 1).collect::<Vec<_>>());
+            assert_eq!(
+                docs(&left.keep(|doc| doc % 2 == 1)),
+                expected(&|x, _| x).into_iter().filter(|d| d % 2 == 1).collect::<Vec<_>>()
+            );
         }
         assert_eq!(Set::all(130).len(), 130);
         assert!(Set::all(130).not(130).is_empty());

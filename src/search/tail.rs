@@ -1,6 +1,7 @@
 //! The tail: what was acknowledged since the last segment, as documents in memory.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::model::{Event, EventBody, IterationId};
 use crate::store::{Detail, Error, Store};
@@ -56,14 +57,15 @@ impl Tail {
             }
             EventBody::Annotated { index, change } => {
                 let id = event.session.iteration(*index);
-                if !self.docs.contains_key(&(session, *index)) {
-                    // What damage took cannot be found, and what is said of it neither.
-                    let Some(doc) = again(id, store, parts)? else { return Ok(()) };
-                    self.docs.insert((session, *index), doc);
-                }
-                if let Some(doc) = self.docs.get_mut(&(session, *index)) {
-                    doc.annotate(event.seq, change);
-                }
+                let doc = match self.docs.entry((session, *index)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(vacant) => match again(id, store, parts)? {
+                        Some(doc) => vacant.insert(doc),
+                        // What damage took cannot be found, and what is said of it neither.
+                        None => return Ok(()),
+                    },
+                };
+                doc.annotate(event.seq, change);
             }
             EventBody::Started { .. }
             | EventBody::Titled { .. }

@@ -221,8 +221,9 @@ mod tests {
         for step in [1, 2, 7, 9, 500] {
             let docs: Vec<u32> = (0..1000).filter(|doc| doc % step == 0).collect();
             let bytes = put_docs(&docs, 1000);
-            assert_eq!(read_docs(&bytes, docs.len() as u32, 1000).unwrap(), docs);
-            assert_eq!(read_set(&bytes, docs.len() as u32, 1000).unwrap().len(), docs.len() as u64);
+            let count = u32::try_from(docs.len()).unwrap();
+            assert_eq!(read_docs(&bytes, count, 1000).unwrap(), docs);
+            assert_eq!(read_set(&bytes, count, 1000).unwrap().len(), u64::from(count));
         }
         let mut seen = Vec::new();
         read_places(&put_places(&[2, 0, 1], &[3, 900, 0]), 3, |doc, place| seen.push((doc, place))).unwrap();
@@ -240,11 +241,10 @@ mod tests {
             before = key;
         }
         let terms = read_block(&block, 100).unwrap();
-        assert_eq!(terms.iter().map(|term| term.word.clone()).collect::<Vec<_>>(), [
-            b"bridge".to_vec(),
-            b"bridges".to_vec(),
-            "brücke".as_bytes().to_vec()
-        ]);
+        assert_eq!(
+            terms.iter().map(|term| term.word.clone()).collect::<Vec<_>>(),
+            [b"bridge".to_vec(), b"bridges".to_vec(), "brücke".as_bytes().to_vec()]
+        );
         assert_eq!(terms[2].docs.offset, 160);
         assert!(read_block(&block[..block.len() - 1], 0).is_err());
     }
