@@ -13,7 +13,9 @@ use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
+use super::verify::VerifyArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -63,10 +65,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
-    /// Check every byte of the workspace: both copies of every event, every long text, every image
-    ///
-    /// Changes nothing. Prints one line for each problem, and ends with status 3 when there is one.
-    Verify(Json),
+    Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
     /// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one
@@ -79,6 +78,7 @@ pub(super) enum Verb {
     #[command(after_help = "Example, for an MCP client's configuration:\n  \
                             {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
     Mcp,
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -94,8 +94,9 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
-            | Verb::Verify(json)
+            | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)
             | Verb::Doctor(json) => json.json,
             Verb::Record(record) => record.json.is_some(),

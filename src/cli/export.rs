@@ -14,11 +14,14 @@ use super::ending::{Exit, Failure};
 use super::output::Output;
 use super::words;
 
-/// Write sessions as JSON lines that people can read, and `retake import` gives back exactly
+/// Write sessions for elsewhere: as JSON lines, as a folder to send, or as a bundle that proves itself
+///
+/// Without --folder or --bundle: JSON lines that people can read, and `retake import` gives back exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake export --output backup.jsonl\n  \
-    retake export session-2025-12-11-001 --no-images | gzip > one.jsonl.gz")]
+    retake export session-2025-12-11-001 --no-images | gzip > one.jsonl.gz\n  \
+    retake export session-2025-12-11-001 --bundle evidence.tar")]
 pub(super) struct ExportArgs {
     /// The sessions' ids; all sessions when none is given
     #[arg(value_name = "SESSION")]
@@ -26,6 +29,9 @@ pub(super) struct ExportArgs {
     /// The file to write; without it, or with -, standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write an audit bundle: every event with its hash, and the pictures, in a tar that `retake verify FILE` checks anywhere
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    bundle: Option<PathBuf>,
     /// Leave out the images' bytes
     #[arg(long)]
     no_images: bool,
@@ -36,11 +42,16 @@ pub(super) struct ExportArgs {
 impl ExportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = ExportRequest { session_ids: self.sessions, omit_images: self.no_images };
-        let file = self.output.filter(|path| path.as_os_str() != "-");
+        let to_stdout_or = |path: Option<PathBuf>| path.filter(|path| path.as_os_str() != "-");
+        let (form, file) = match self.bundle {
+            Some(path) => (Form::Bundle, to_stdout_or(Some(path))),
+            None => (Form::Lines, to_stdout_or(self.output)),
+        };
         context.read(|tracker, output| {
+            let export = |out: &mut dyn Write| form.write(tracker, &request, out);
             let report = match &file {
-                Some(path) => to_file(tracker, &request, path)?,
-                None => match to_stdout(tracker, &request, output)? {
+                Some(path) => to_file(path, export)?,
+                None => match to_stdout(output, export)? {
                     Some(report) => report,
                     None => return Ok(Exit::Done),
                 },
@@ -52,17 +63,39 @@ impl ExportArgs {
     }
 }
 
+/// What is written in one stream.
+#[derive(Clone, Copy)]
+enum Form {
+    Lines,
+    Bundle,
+}
+
+impl Form {
+    fn write(self, tracker: &Tracker, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
+        match self {
+            Form::Lines => tracker.export(request, out),
+            Form::Bundle => tracker.export_bundle(request, out),
+        }
+    }
+}
+
 /// None when nobody wanted to read it all, or it could not be written, which is told at the end.
-fn to_stdout(tracker: &Tracker, request: &ExportRequest, output: &mut Output) -> Result<Option<ExportReport>, Error> {
+fn to_stdout(
+    output: &mut Output,
+    export: impl FnOnce(&mut dyn Write) -> Result<ExportReport, Error>,
+) -> Result<Option<ExportReport>, Error> {
     if output.is_interactive() {
         output.bar().silence();
     }
-    let exported = tracker.export(request, &mut output.raw());
+    let exported = export(&mut output.raw());
     if output.is_gone() { Ok(None) } else { exported.map(Some) }
 }
 
 /// A file that is there under its name is whole: it gets its name when everything is in it.
-fn to_file(tracker: &Tracker, request: &ExportRequest, path: &Path) -> Result<ExportReport, Error> {
+fn to_file(
+    path: &Path,
+    export: impl FnOnce(&mut dyn Write) -> Result<ExportReport, Error>,
+) -> Result<ExportReport, Error> {
     let failed = |error: &io::Error| {
         Error::new(
             ErrorKind::Internal,
@@ -73,7 +106,7 @@ fn to_file(tracker: &Tracker, request: &ExportRequest, path: &Path) -> Result<Ex
     };
     let fill = |file: File| -> Result<ExportReport, Error> {
         let mut writer = BufWriter::with_capacity(1 << 20, file);
-        let report = tracker.export(request, &mut writer)?;
+        let report = export(&mut writer)?;
         writer.flush().map_err(|error| failed(&error))?;
         // A pipe cannot be synced, and need not be.
         let _ = writer.get_ref().sync_all();
@@ -116,6 +149,12 @@ fn tell(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
     match file {
         Some(path) => output.line(format_args!("{what}, to {}", path.display())),
         None => output.aside(what),
+    }
+    if let Some(seal) = report.seal {
+        output.line(format_args!("seal {seal}"));
+        output.hint(
+            "keep the seal somewhere else: `retake verify FILE --seal SEAL` then tells whether it is still this bundle",
+        );
     }
     for problem in &report.problems {
         output.warn(words::one_line(problem));

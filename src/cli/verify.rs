@@ -1,16 +1,45 @@
 //! `retake verify` and `retake repair`.
 
+use std::path::PathBuf;
+
+use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{Recovery, RepairView, Stay, VerifyView};
+use crate::tracker::{BundleView, Recovery, RepairView, Stay, VerifyView, verify_bundle};
 
+use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 
+/// Check every byte of the workspace, or of an audit bundle: every event, every long text, every image
+///
+/// Changes nothing. Prints one line for each problem, and ends with status 3 when there is one. A bundle is checked
+/// wherever it is, without a workspace.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  retake verify\n  retake verify evidence.tar")]
+pub(super) struct VerifyArgs {
+    /// A bundle that `retake export --bundle` wrote; without it, the workspace is checked
+    bundle: Option<PathBuf>,
+    /// The seal that was told when the bundle was made: it must be that very one
+    #[arg(long, requires = "bundle")]
+    seal: Option<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl VerifyArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let Some(bundle) = self.bundle else { return workspace(context) };
+        let view = verify_bundle(&bundle, self.seal.as_deref())?;
+        context.output.answer(&view, |output, view| bundle_findings(view, output));
+        Ok(if view.whole { Exit::Done } else { Exit::Damaged })
+    }
+}
+
 /// Checks every byte of the workspace.
-pub(super) fn verify(context: &mut Context) -> Result<Exit, Failure> {
+fn workspace(context: &mut Context) -> Result<Exit, Failure> {
     context.read(|tracker, output| {
         let view = tracker.verify()?;
         output.answer(&view, |output, view| findings(view, output));
@@ -96,6 +125,35 @@ pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     }
     for path in &recovery.quarantined {
         output.line(format_args!("  set aside: {}", words::one_line(path)));
+    }
+}
+
+fn bundle_findings(view: &BundleView, output: &mut Output) {
+    let BundleView { sessions, events, images, .. } = view;
+    let checked = format!(
+        "{}, {}, {}",
+        words::count(*sessions, "session"),
+        words::count(*events, "event"),
+        words::count(*images, "image")
+    );
+    for problem in &view.problems {
+        output.line(words::one_line(problem));
+    }
+    if view.whole {
+        output.line(format_args!("{} {checked}", paint(GOOD, "the bundle checks out:")));
+    } else {
+        output.gap();
+        let problems = words::count(view.problems.len() as u64, "problem");
+        output.line(format_args!("{} {checked} checked", paint(BAD, format_args!("{problems} found:"))));
+    }
+    if let Some(at) = view.created_at {
+        output.line(format_args!("made {}", words::time(at)));
+    }
+    if let Some(seal) = view.seal {
+        output.line(format_args!("seal {seal}"));
+    }
+    for absent in &view.left_out {
+        output.warn(format_args!("the bundle was made without it: {}", words::one_line(absent)));
     }
 }
 

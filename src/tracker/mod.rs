@@ -9,6 +9,8 @@
 mod annotate;
 mod archive;
 mod audit;
+mod bundle;
+mod cover;
 mod cursor;
 mod error;
 mod excerpt;
@@ -22,16 +24,21 @@ mod iterations;
 mod list;
 mod lookup;
 mod onlooker;
+mod raw;
 mod record;
 mod row;
 mod search;
+mod sight;
 mod status;
+mod strip;
 mod verify;
 mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use bundle::{BundleView, verify_bundle};
+pub use cover::Cover;
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use excerpt::{Excerpt, ExcerptField, ExcerptPart};
 pub use export::{ExportReport, ExportRequest};
@@ -43,12 +50,16 @@ pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
 pub use onlooker::Onlooker;
+pub use raw::{RawEntry, RawImage, RawPass, RawSource, RawView, raw_file};
 pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
 pub use search::{FacetCount, FacetsView, FoundIteration, SearchRequest, SearchSort, SearchView};
+pub use sight::Original;
 pub use status::{Sizes, StatusView};
+pub use strip::{Step, StripView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

@@ -5,9 +5,11 @@
 mod annotating;
 mod auditing;
 mod bad_input;
+mod bundling;
 mod damage;
 mod listing;
 mod moving;
+mod pictures;
 mod recording;
 mod showing;
 mod support;

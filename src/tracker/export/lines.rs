@@ -1,55 +1,24 @@
-//! `export`: sessions as JSON lines that people can read and [`import`](Tracker::import) gives back exactly.
+//! Sessions as JSON lines that people can read and [`import`](Tracker::import) gives back exactly.
 
-use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::model::{Actor, Event, EventBody, Hash, IterationId, SessionId, Timestamp};
+use crate::model::{Actor, Event, EventBody, Hash, ImageRef, IterationId, SessionId, Timestamp};
 use crate::store::Detail;
+use crate::tracker::{Error, OutcomeView, Tracker};
 
-use super::{Error, ErrorKind, OutcomeView, Tracker, lookup};
-
-/// What to export.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExportRequest {
-    /// The sessions' ids; empty for all of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub session_ids: Vec<String>,
-    /// Leaves out the images' bytes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub omit_images: bool,
-}
-
-/// What was exported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ExportReport {
-    /// Sessions written.
-    pub sessions: u64,
-    /// Events written.
-    pub events: u64,
-    /// Images written.
-    pub images: u64,
-    /// What could not be written, such as an image that is missing, each in one line.
-    pub problems: Vec<String>,
-}
+use super::{ExportReport, ExportRequest, unwritten};
 
 impl Tracker {
     /// Writes sessions as JSON lines, one session in memory at a time. What is missing is reported, and the rest written.
     pub fn export(&self, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
-        let chosen = request.session_ids.iter().map(|id| lookup::session_id(id)).collect::<Result<BTreeSet<_>, _>>()?;
-        for id in &chosen {
-            self.head(*id)?;
-        }
-        let total = if chosen.is_empty() { self.log.totals()?.sessions } else { chosen.len() as u64 };
+        let chosen = self.chosen(request)?;
         let mut export = Export {
             tracker: self,
             out,
@@ -58,25 +27,17 @@ impl Tracker {
             report: ExportReport::default(),
         };
         export.line(&HeaderLine { version: VERSION, created_at: self.now(), program: PROGRAM })?;
-        let mut each = |id| {
-            export.session(id)?;
-            self.report("exporting", export.report.sessions, total.max(export.report.sessions));
-            Ok(())
-        };
-        if chosen.is_empty() {
-            self.each_session(each)?;
-        } else {
-            chosen.into_iter().try_for_each(&mut each)?;
-        }
+        self.each_chosen(&chosen, |id| export.session(id))?;
         export.out.flush().map_err(|error| unwritten(&error))?;
         Ok(export.report)
     }
 }
 
 /// The version of the lines. Raised when an older version of Retake could not read them any more.
-pub(super) const VERSION: u32 = 1;
+pub(in crate::tracker) const VERSION: u32 = 1;
 
-const PROGRAM: &str = concat!("retake ", env!("CARGO_PKG_VERSION"));
+/// Who writes it.
+pub(in crate::tracker) const PROGRAM: &str = concat!("retake ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "retake-export", rename_all = "camelCase")]
@@ -96,7 +57,7 @@ struct TextLine<'a> {
 /// Everything that `import` needs is in `record`, the exact bytes on disk; the rest is for people and other programs.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "event")]
-struct EventLine<'a> {
+pub(in crate::tracker) struct EventLine<'a> {
     session: SessionId,
     seq: u32,
     kind: &'a str,
@@ -107,6 +68,24 @@ struct EventLine<'a> {
     prev: Hash,
     hash: Hash,
     record: String,
+}
+
+impl<'a> EventLine<'a> {
+    /// The line of an event and its record.
+    pub(in crate::tracker) fn new(event: &'a Event, record: &[u8]) -> EventLine<'a> {
+        EventLine {
+            session: event.session,
+            seq: event.seq,
+            kind: event.body.kind(),
+            at: event.at,
+            actor: &event.actor,
+            key: &event.key,
+            data: readable(&event.body),
+            prev: event.prev,
+            hash: event.hash,
+            record: STANDARD.encode(record),
+        }
+    }
 }
 
 struct Export<'a> {
@@ -140,7 +119,7 @@ impl Export<'_> {
                 && !self.omit_images
             {
                 for image in &iteration.images {
-                    self.image(id.iteration(*index), image.hash)?;
+                    self.image(id.iteration(*index), image)?;
                 }
             }
         }
@@ -167,13 +146,12 @@ impl Export<'_> {
     }
 
     /// Writes an image without holding it in memory.
-    fn image(&mut self, id: IterationId, hash: Hash) -> Result<(), Error> {
+    fn image(&mut self, id: IterationId, image: &ImageRef) -> Result<(), Error> {
+        let hash = image.hash;
         if !self.written.insert(hash) {
             return Ok(());
         }
-        let images = &self.tracker.images;
-        let opened = images.check(hash).and_then(|()| File::open(images.path(hash)));
-        let mut file = match opened {
+        let mut file = match self.tracker.open_image(image) {
             Ok(file) => file,
             Err(error) => {
                 self.report.problems.push(format!("{id}: image {hash} is left out: {error}"));
@@ -194,18 +172,7 @@ impl Export<'_> {
     }
 
     fn event(&mut self, event: &Event, record: &[u8]) -> Result<(), Error> {
-        self.line(&EventLine {
-            session: event.session,
-            seq: event.seq,
-            kind: event.body.kind(),
-            at: event.at,
-            actor: &event.actor,
-            key: &event.key,
-            data: readable(&event.body),
-            prev: event.prev,
-            hash: event.hash,
-            record: STANDARD.encode(record),
-        })?;
+        self.line(&EventLine::new(event, record))?;
         self.report.events += 1;
         Ok(())
     }
@@ -243,15 +210,4 @@ fn readable(body: &EventBody) -> Value {
         fields.retain(|_, value| !value.is_null());
     }
     data
-}
-
-fn unwritten(error: &io::Error) -> Error {
-    use io::ErrorKind as Io;
-    let hint = match error.kind() {
-        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
-            "free some space or export to another disk, then try again"
-        }
-        _ => "look at the cause, then export again: the workspace is not affected",
-    };
-    Error::new(ErrorKind::Internal, "cannot write the export", hint).caused_by(error)
 }
