@@ -305,7 +305,7 @@ fn image(looks: u32) -> ImageRef {
         name: None,
         pixels: None,
         // Some near each other, some far.
-        looks: Some(Looks(if looks % 3 == 0 { u128::from(looks) } else { u128::MAX << (looks % 64) })),
+        looks: Some(Looks(if looks.is_multiple_of(3) { u128::from(looks) } else { u128::MAX << (looks % 64) })),
         linked: None,
     }
 }

@@ -1,7 +1,5 @@
 //! `search`: iterations of any session, by words, recipe, judgement, time or looks.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -268,18 +266,15 @@ impl Tracker {
                 Error::new(ErrorKind::NotFound, format!("{id} {what}"), hint)
             });
         }
-        let path = like.parse::<Hash>().map(|hash| self.images.path(hash));
-        let path = path.unwrap_or_else(|_| Path::new(like).to_owned());
-        self.looks_of_file(like, &path).map(|looks| (looks, None))
-    }
-
-    fn looks_of_file(&self, like: &str, path: &Path) -> Result<Looks, Error> {
-        let _ = path;
-        let like: String = like.chars().take(200).collect();
-        Err(Error::invalid(
-            format!("similarTo is {like:?}, which is no iteration"),
-            "give an iteration such as session-2025-12-11-001#3, or latest",
-        ))
+        let looks = match like.parse::<Hash>() {
+            Ok(hash) => self
+                .images
+                .see_file(&self.images.path(hash))
+                .map(|seen| seen.looks)
+                .map_err(|error| self.unseen(hash, error)),
+            Err(_) => self.looks_of_file(like),
+        };
+        Ok((looks?, None))
     }
 
     fn found_iteration(&self, query: &Query, finding: &Finding) -> FoundIteration {
