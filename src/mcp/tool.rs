@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::paths::Paths;
 use super::schema;
 use crate::model::Actor;
 use crate::tracker::{Error, ErrorKind, MAX_ANSWER_BYTES, Onlooker, Tracker};
@@ -33,13 +34,15 @@ pub(super) trait Tool {
 }
 
 /// One call of a tool: what it works with.
-pub(crate) struct Call<'a> {
+pub(super) struct Call<'a> {
     /// The workspace.
-    pub(crate) tracker: &'a Tracker,
+    pub(super) tracker: &'a Tracker,
     /// Who asks.
-    pub(crate) actor: &'a Actor,
+    pub(super) actor: &'a Actor,
+    /// Which files may be read for it.
+    pub(super) paths: &'a Paths,
     /// Who waits: told of progress when the client asked for that, and gone when it cancelled the call or went away.
-    pub(crate) onlooker: &'a Onlooker,
+    pub(super) onlooker: &'a Onlooker,
 }
 
 /// What a tool does to the workspace. None ever deletes or replaces anything.
@@ -84,9 +87,9 @@ impl<V> From<V> for Reply<V> {
 }
 
 /// A tool as the server keeps it.
-pub(crate) struct Entry {
+pub(super) struct Entry {
     /// What clients are told of it.
-    pub(crate) definition: model::Tool,
+    pub(super) definition: model::Tool,
     call: fn(&Entry, &Call<'_>, JsonObject) -> CallToolResult,
 }
 
@@ -105,13 +108,8 @@ impl Entry {
         Entry { definition, call: call::<T> }
     }
 
-    /// Whether it only reads.
-    pub(crate) fn reads(&self) -> bool {
-        self.definition.annotations.as_ref().and_then(|it| it.read_only_hint).unwrap_or(false)
-    }
-
     /// Does it. May block.
-    pub(crate) fn call(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
+    pub(super) fn call(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
         (self.call)(self, call, arguments)
     }
 }
@@ -180,7 +178,8 @@ fn request<R: DeserializeOwned>(tool: &str, schema: &JsonObject, mut arguments: 
     let no_properties = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
     if let Some(unknown) = arguments.keys().find(|name| !properties.contains_key(*name)) {
-        let hint = match properties.keys().find(|name| spelt_alike(name, unknown)) {
+        let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
+        let hint = match properties.keys().find(like) {
             Some(meant) => format!("write `{meant}`"),
             None => {
                 let names: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -249,6 +248,14 @@ mod tests {
             assert!(message.starts_with(path), "{message}");
             assert!(hint.starts_with(&path[..3]), "{hint}");
         }
+    }
+
+    #[test]
+    fn what_others_chose_takes_one_short_line() {
+        assert_eq!(one_line("claude-code 2.1.317", 120), "claude-code 2.1.317");
+        assert_eq!(one_line(" a\n\u{1b}[31mb ", 120), "a [31mb");
+        assert_eq!(one_line("  ", 120), "");
+        assert_eq!(one_line(&"猫".repeat(500), 120).chars().count(), 120);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 14] = [
     "list",
     "show",
     "record",
@@ -16,7 +16,6 @@ const VERBS: [&str; 15] = [
     "repair",
     "doctor",
     "mcp",
-    "serve",
     "completions",
 ];
 
