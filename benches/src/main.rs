@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
+mod agents;
 mod append;
 mod child;
 mod data;
@@ -68,6 +69,11 @@ fn main() {
     {
         return sharing::child(dir, writer);
     }
+    if let [verb, how, dir] = arguments.as_slice()
+        && verb == "agent"
+    {
+        return agents::child(how, dir);
+    }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
     let exe = std::env::current_exe().unwrap();
@@ -83,13 +89,14 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 6] = [
+    let questions: [(&str, Ask); 7] = [
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("agents", agents::run),
     ];
     for (name, ask) in questions {
         if asked(name) {
