@@ -27,6 +27,7 @@ mod row;
 mod sight;
 mod status;
 mod verify;
+mod visual;
 mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
@@ -48,6 +49,7 @@ pub use row::SessionRow;
 pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
+pub use visual::{BoxView, VisualView};
 
 pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
