@@ -1,20 +1,40 @@
 //! The image store: originals under `images/` in the workspace, named by the hash of their bytes, which are never changed.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::decode::{self, MAX_DECODED_FILE_BYTES, Picture, Undecodable};
 use super::header::{self, Header};
+use super::phash;
+use super::pool::Gate;
+use super::thumbs::{self, Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
-use crate::model::{Hash, ImageRef};
+use crate::model::{Hash, ImageRef, Looks};
 
 /// The largest picture that is taken in: well beyond any that is made, and small enough to go through an export's lines.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
+/// What files that are being decoded may take in memory, all together.
+const FILES_IN_MEMORY: u64 = 256 * 1024 * 1024;
+/// What decoded pictures may take in memory, all together: a few of the usual, or one of the largest.
+const PIXELS_IN_MEMORY: u64 = 512 * 1024 * 1024;
 
-/// The image store of a workspace.
+/// The image store of a workspace, with the thumbnails.
 #[derive(Clone)]
 pub struct Images {
     files: ContentDir,
+    thumbs: Thumbs,
+    shared: Arc<Shared>,
+}
+
+/// What all copies of the image store of a workspace share.
+struct Shared {
+    /// Where originals are that were not copied: of those that were spoken of since the workspace was opened.
+    linked: Mutex<HashMap<Hash, PathBuf>>,
+    files: Gate,
+    pixels: Gate,
 }
 
 /// A picture could not be read or kept.
@@ -29,30 +49,94 @@ pub struct Error {
     pub source: io::Error,
 }
 
+/// A picture cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum Unseen {
+    /// Its file cannot be read, is not there (not found) or holds something else (invalid data).
+    #[error("cannot read the image")]
+    Unread(#[from] io::Error),
+    /// Its file is whole, and has no pixels for us.
+    #[error(transparent)]
+    Undecodable(#[from] Undecodable),
+}
+
+/// What the pixels of a picture say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its width, upright.
+    pub width: u32,
+    /// Its height, upright.
+    pub height: u32,
+    /// The hash of its pixels.
+    pub pixels: Hash,
+    /// What it looks like.
+    pub looks: Looks,
+}
+
 impl Images {
     /// The image store of the workspace in `dir`.
     pub fn new(disk: Disk, dir: &Path) -> Images {
-        Images { files: ContentDir::new(disk, dir.join("images")) }
+        let shared =
+            Shared { linked: Mutex::default(), files: Gate::new(FILES_IN_MEMORY), pixels: Gate::new(PIXELS_IN_MEMORY) };
+        Images {
+            files: ContentDir::new(disk, dir.join("images")),
+            thumbs: Thumbs::new(dir.join("cache").join("thumbs")),
+            shared: Arc::new(shared),
+        }
     }
 
     /// Keeps a copy of an image file; when this returns it lasts. A file we do not understand is kept all the same.
     pub fn put_file(&self, path: &Path) -> Result<ImageRef, Error> {
-        let reading = |source| Error { action: "read the image", path: path.to_owned(), source };
-        let mut source = Source { file: File::open(path).map_err(reading)?, failed: false };
+        let mut source = Source { file: File::open(path).map_err(|error| reading(path, error))?, failed: false };
         let stored = self.files.put_reader(&mut source);
-        let stored = stored.map_err(|error| if source.failed { reading(error) } else { self.keeping(error) })?;
-        Ok(self.described(stored, path.file_name().map(|name| name.to_string_lossy().into_owned())))
+        let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
+        let kept = self.files.path(stored.hash);
+        Ok(self.described_file(stored, &kept, path.file_name().map(|name| name.to_string_lossy().into_owned())))
     }
 
     /// Keeps these bytes as an image; when this returns they last.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
-        Ok(self.described(stored, None))
+        Ok(self.described(stored, bytes, None))
+    }
+
+    /// Keeps these bytes without looking at what they show, for one who knows already.
+    pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.files.put(bytes).map(drop).map_err(|error| self.keeping(error))
+    }
+
+    /// Leaves an image file where it is, and says what it is and where.
+    pub fn link_file(&self, path: &Path) -> Result<ImageRef, Error> {
+        let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
+        let hashed = File::open(&path).and_then(|file| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(file)?;
+            Ok(Stored { hash: *hasher.finalize().as_bytes(), bytes: hasher.count() })
+        });
+        let stored = hashed.map_err(|error| reading(&path, error))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let linked = Some(path.to_string_lossy().into_owned());
+        let image = ImageRef { linked, ..self.described_file(stored, &path, name) };
+        self.remember(&image);
+        Ok(image)
+    }
+
+    /// From now on an image that was not copied is found by its hash.
+    pub fn remember(&self, image: &ImageRef) {
+        if let Some(path) = &image.linked {
+            let mut linked = self.shared.linked.lock().unwrap_or_else(PoisonError::into_inner);
+            linked.insert(image.hash, path.into());
+        }
     }
 
     /// Where the image of that hash is, or would be.
     pub fn path(&self, hash: Hash) -> PathBuf {
-        self.files.path(hash.0)
+        let kept = self.files.path(hash.0);
+        if kept.is_file() {
+            return kept;
+        }
+        let linked = self.shared.linked.lock().unwrap_or_else(PoisonError::into_inner);
+        linked.get(&hash).cloned().unwrap_or(kept)
     }
 
     /// Whether there is a file for that hash. Cheap: what is in it is not looked at.
@@ -62,34 +146,122 @@ impl Images {
 
     /// The bytes of that hash: not found when there is no such file, invalid data when it holds something else.
     pub fn get(&self, hash: Hash) -> io::Result<Vec<u8>> {
-        self.files.get(hash.0)
+        let bytes = fs::read(self.path(hash))?;
+        if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
     /// Checks the file of that hash without holding it in memory; errors as [`get`](Images::get).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
-        self.files.check(hash.0)
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(File::open(self.path(hash))?)?;
+        if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
-    fn described(&self, stored: Stored, name: Option<String>) -> ImageRef {
-        let hash = Hash(stored.hash);
-        // The bytes are kept by now: that they cannot be read back is found by whoever wants to see them.
-        let header = File::open(self.path(hash)).map_or_else(|_| Header::UNKNOWN, header::read);
-        ImageRef {
-            hash,
-            bytes: stored.bytes,
-            mime_type: header.mime_type.to_owned(),
-            width: header.width,
-            height: header.height,
-            name,
-            pixels: None,
-            looks: None,
-            linked: None,
+    /// The thumbnail of the image of that hash, as a JPEG file. Made, and kept, when there is none.
+    pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, Unseen> {
+        if let Some(file) = self.thumbs.get(hash, side) {
+            return Ok(file);
         }
+        self.with_picture(hash, |picture| {
+            let reduced = Reduced::of(picture);
+            self.keep_thumbs(hash, &reduced);
+            thumbs::encoded(reduced.get(side))
+        })
+    }
+
+    /// What the pixels of any image file say, in the store or not.
+    pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
+        let _room = self.shared.files.take(readable_length(path)?);
+        self.with_decoded(&fs::read(path)?, |picture| see(picture, &Reduced::of(picture))).map_err(Unseen::from)
+    }
+
+    /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.
+    pub(super) fn with_picture<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+        let _room = self.shared.files.take(readable_length(&self.path(hash))?);
+        Ok(self.with_decoded(&self.get(hash)?, use_it)?)
+    }
+
+    fn with_decoded<T>(&self, bytes: &[u8], use_it: impl FnOnce(&Picture) -> T) -> Result<T, Undecodable> {
+        let (width, height) = decode::measure(bytes)?;
+        // As decoded, and as much again while it is turned or brought to 8 bits.
+        let _room = self.shared.pixels.take(u64::from(width) * u64::from(height) * 8);
+        Ok(use_it(&decode::decode(bytes)?))
+    }
+
+    fn keep_thumbs(&self, hash: Hash, reduced: &Reduced) {
+        for side in ThumbSide::ALL {
+            self.thumbs.put(hash, side, &thumbs::encoded(reduced.get(side)));
+        }
+    }
+
+    /// What a file in the store or elsewhere is. The bytes are kept by now: that they cannot be read is found by whoever
+    /// wants to see them.
+    fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
+        if stored.bytes > MAX_DECODED_FILE_BYTES {
+            let header = File::open(path).map_or_else(|_| Header::UNKNOWN, header::read);
+            return image_ref(stored, header, None, name);
+        }
+        let _room = self.shared.files.take(stored.bytes);
+        self.described(stored, &fs::read(path).unwrap_or_default(), name)
+    }
+
+    fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>) -> ImageRef {
+        let hash = Hash(stored.hash);
+        let seen = self.with_decoded(bytes, |picture| {
+            let reduced = Reduced::of(picture);
+            if !self.thumbs.contains(hash) {
+                self.keep_thumbs(hash, &reduced);
+            }
+            see(picture, &reduced)
+        });
+        if let Err(reason) = &seen {
+            tracing::debug!(%hash, %reason, "an image is kept without being seen");
+        }
+        image_ref(stored, Header::of(bytes), seen.ok(), name)
     }
 
     fn keeping(&self, source: io::Error) -> Error {
         Error { action: "keep the image in", path: self.files.root().to_owned(), source }
     }
+}
+
+fn see(picture: &Picture, reduced: &Reduced) -> Seen {
+    Seen {
+        width: picture.width(),
+        height: picture.height(),
+        pixels: picture.hash(),
+        looks: phash::looks(&reduced.small),
+    }
+}
+
+fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<String>) -> ImageRef {
+    ImageRef {
+        hash: Hash(stored.hash),
+        bytes: stored.bytes,
+        mime_type: header.mime_type.to_owned(),
+        width: seen.map(|seen| seen.width).or(header.width),
+        height: seen.map(|seen| seen.height).or(header.height),
+        name,
+        pixels: seen.map(|seen| seen.pixels),
+        looks: seen.map(|seen| seen.looks),
+        linked: None,
+    }
+}
+
+fn reading(path: &Path, source: io::Error) -> Error {
+    Error { action: "read the image", path: path.to_owned(), source }
+}
+
+/// The length of a file that may be read whole.
+fn readable_length(path: &Path) -> Result<u64, Unseen> {
+    match fs::metadata(path)?.len() {
+        length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
+        length => Ok(length),
+    }
+}
+
+fn other_bytes() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the file does not hold what its name says")
 }
 
 /// A file being copied, which remembers whether it was reading or writing that failed.
@@ -115,7 +287,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let images = Images::new(Disk::default(), dir.path());
         let path = dir.path().join("notes.png");
-        std::fs::write(&path, "no picture at all").unwrap();
+        fs::write(&path, "no picture at all").unwrap();
         let kept = images.put_file(&path).unwrap();
         assert_eq!(kept.mime_type, "application/octet-stream");
         assert_eq!(kept.name.as_deref(), Some("notes.png"));
@@ -132,7 +304,7 @@ mod tests {
         let error = images.put_file(&absent).unwrap_err();
         assert_eq!((error.action, error.path), ("read the image", absent));
 
-        std::fs::write(dir.path().join("images"), "in the way").unwrap();
+        fs::write(dir.path().join("images"), "in the way").unwrap();
         let error = images.put(b"picture").unwrap_err();
         assert_eq!((error.action, error.path), ("keep the image in", dir.path().join("images")));
     }

@@ -51,7 +51,7 @@ pub(super) fn read(file: impl Read) -> Header {
 }
 
 /// Only marks that no text or other format has by chance.
-fn sniff(bytes: &[u8]) -> &'static str {
+pub(super) fn sniff(bytes: &[u8]) -> &'static str {
     let at = |offset: usize, mark: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark));
     if at(0, b"\x89PNG\r\n\x1a\n") {
         "image/png"

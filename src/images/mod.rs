@@ -1,10 +1,21 @@
-//! Pictures: the originals, kept byte for byte and named by hash, and what can be told of a file from its first bytes.
+//! Pictures: the originals, kept byte for byte and named by hash; what can be told of a file from its first bytes; and what
+//! is made of its pixels: thumbnails, what it looks like, comparisons.
+//!
+//! Pixels come from one place, [`decode`], which refuses what would take too much memory or time. Nobody else is trusted
+//! with bytes from outside, and a picture that cannot be decoded is still kept.
 //!
 //! Never known here: sessions, events, the store, people's words for errors.
 
 mod blobs;
+mod decode;
 mod header;
 pub mod metadata;
+mod phash;
+mod pool;
+mod scale;
+mod thumbs;
 
-pub use blobs::{Error, Images, MAX_IMAGE_BYTES};
+pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
+pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use header::{Header, UNKNOWN_TYPE};
+pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};

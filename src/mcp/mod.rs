@@ -16,6 +16,7 @@ mod address;
 mod changes;
 mod icon;
 mod lines;
+mod pictures;
 mod prompts;
 mod resources;
 mod schema;

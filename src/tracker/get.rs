@@ -19,7 +19,7 @@ pub struct GetRequest {
     /// The iteration: `session-2025-12-11-001#3`, `session-2025-12-11-001` (its last), `latest` (the last of the most
     /// recent session), or `#3`, `#first`, `#latest` of the most recent session.
     pub reference: String,
-    /// Whether to send the full picture too, where it is small enough.
+    /// Whether to send the first picture too, as a thumbnail of at most 512 pixels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub include_image: bool,
 }

@@ -1,7 +1,5 @@
 //! `image`: an iteration's picture, byte for byte, and how answers name pictures.
 
-use std::io;
-
 use base64::Engine;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::model::iteration::MAX_LIST;
 use crate::model::{Hash, ImageRef, IterationId};
 
-use super::error::disk_error;
-use super::{Error, ErrorKind, Tracker, fit, lookup};
+use super::{Error, ErrorKind, Tracker, fit, lookup, sight};
 
 /// A picture of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,18 +76,10 @@ impl Tracker {
             };
             Error::new(ErrorKind::NotFound, message, hint)
         })?;
+        self.images.remember(found);
         let data = self.images.get(found.hash).map_err(|error| {
-            let path = self.images.path(found.hash);
-            let what = match error.kind() {
-                io::ErrorKind::NotFound => "is missing",
-                io::ErrorKind::InvalidData => "is damaged",
-                _ => return disk_error("read the image", &path, &error),
-            };
-            Error::new(
-                ErrorKind::Damaged,
-                format!("image {} of {id} {what}: {}", found.hash, path.display()),
-                "put the original back by recording it again: it gets the same place",
-            )
+            let image = format!("image {} of {id}", found.hash);
+            sight::unread(&image, ErrorKind::Damaged, &self.images.path(found.hash), &error)
         })?;
         Ok(ImageBytes { reference: id, image: self.image_view(id, number, found), data })
     }
@@ -101,6 +90,7 @@ impl Tracker {
     }
 
     fn image_view(&self, id: IterationId, number: u32, image: &ImageRef) -> ImageView {
+        self.images.remember(image);
         let short = |text: &str| fit::clipped(text, SHOWN_NAME_BYTES).unwrap_or_else(|| text.to_owned());
         let mut uri = format!("retake://iterations/{}/{}/image", id.session, id.index);
         if number > 0 {

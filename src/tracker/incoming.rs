@@ -91,7 +91,7 @@ fn check(number: usize, input: &ImageInput) -> Result<Incoming, Error> {
     match input {
         ImageInput::Path(path) | ImageInput::File(ImageFile { path }) => {
             let path = PathBuf::from(path);
-            check_file(number, &path)?;
+            check_file(&format!("images[{number}]"), &path)?;
             Ok(Incoming::File(path))
         }
         ImageInput::Data(ImageData { data, .. }) => {
@@ -101,13 +101,14 @@ fn check(number: usize, input: &ImageInput) -> Result<Incoming, Error> {
                     "give the bytes of the image file as base64, or the path of the file",
                 )
             })?;
-            check_size(number, "data", bytes.len() as u64)?;
+            check_size(&format!("images[{number}]"), "data", bytes.len() as u64)?;
             Ok(Incoming::Bytes(bytes))
         }
     }
 }
 
-fn check_file(number: usize, path: &Path) -> Result<(), Error> {
+/// Whether a file can be read and is neither empty nor too large; `name` is what it is called in the request.
+pub(super) fn check_file(name: &str, path: &Path) -> Result<(), Error> {
     let shown = path.display();
     let hint = "give the path of an image file, absolute or from the directory Retake runs in";
     let unread = |error: io::Error| {
@@ -116,26 +117,26 @@ fn check_file(number: usize, path: &Path) -> Result<(), Error> {
             io::ErrorKind::PermissionDenied => "not allowed to read the file",
             _ => "cannot read the file",
         };
-        Error::invalid(format!("images[{number}]: {what}: {shown}"), hint).caused_by(error)
+        Error::invalid(format!("{name}: {what}: {shown}"), hint).caused_by(error)
     };
     let found = fs::metadata(path).map_err(unread)?;
     if !found.is_file() {
         let what = if found.is_dir() { "a directory" } else { "no regular file" };
-        return Err(Error::invalid(format!("images[{number}] is {what}: {shown}"), hint));
+        return Err(Error::invalid(format!("{name} is {what}: {shown}"), hint));
     }
-    check_size(number, &shown.to_string(), found.len())?;
+    check_size(name, &shown.to_string(), found.len())?;
     File::open(path).map_err(unread)?;
     Ok(())
 }
 
-fn check_size(number: usize, what: &str, bytes: u64) -> Result<(), Error> {
+fn check_size(name: &str, what: &str, bytes: u64) -> Result<(), Error> {
     let problem = match bytes {
         0 => "is empty".to_owned(),
         1..=MAX_IMAGE_BYTES => return Ok(()),
         _ => format!("has {bytes} bytes, and at most {MAX_IMAGE_BYTES} are allowed"),
     };
     Err(Error::invalid(
-        format!("images[{number}] {problem}: {what}"),
+        format!("{name} {problem}: {what}"),
         "give a whole image file, or record without it and say in `message` what came out",
     ))
 }

@@ -22,7 +22,7 @@ pub struct IterationsRequest {
     /// `nextCursor` of the page before: leads to older iterations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Whether each row also names its images.
+    /// Whether each row also names its images, and the first of each is sent too, as a thumbnail of at most 256 pixels.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub include_images: bool,
 }

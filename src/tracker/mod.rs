@@ -24,6 +24,7 @@ mod lookup;
 mod onlooker;
 mod record;
 mod row;
+mod sight;
 mod status;
 mod verify;
 mod writing;
@@ -44,9 +45,11 @@ pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
 pub use onlooker::Onlooker;
 pub use record::{RecordRequest, Recorded};
 pub use row::SessionRow;
+pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
 
+pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

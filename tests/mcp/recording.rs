@@ -64,13 +64,22 @@ async fn what_went_in_comes_out() {
         let link = json!({
             "type": "resource_link", "uri": uri, "name": "image", "title": "Picture", "mimeType": "image/png", "size": 70
         });
-        assert_eq!(whole.also, [link.clone(), json!({ "type": "image", "data": PNG, "mimeType": "image/png" })]);
+        let [linked, picture] = whole.also.as_slice() else { panic!("{:?}", whole.also) };
+        assert_eq!(*linked, link);
+        assert_eq!((&picture["type"], &picture["mimeType"]), (&json!("image"), &json!("image/jpeg")));
+        let thumbnail = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
+        let thumbnail = image::load_from_memory(&thumbnail).unwrap().to_rgb8();
+        assert_eq!(thumbnail.dimensions(), (1, 1));
         let plain = client.call("get-iteration", json!({ "reference": reference })).await;
         assert_eq!((plain.view, plain.also), (whole.view.clone(), vec![link]));
 
         let list = client.get("list-iterations", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!((&list["totalIterations"], &list["returnedCount"]), (&json!(2), &json!(2)));
         assert_eq!(list["iterations"][1]["metadata"]["seed"], "18446744073709551615");
+        let arguments = json!({ "sessionId": "session-2025-12-11-001", "includeImages": true });
+        let pictured = client.call("list-iterations", arguments).await;
+        assert_eq!(pictured.also[0]["text"], "session-2025-12-11-001#1:", "{:?}", pictured.also);
+        assert_eq!((pictured.also.len(), &pictured.also[1]["type"]), (2, &json!("image")));
 
         let annotate = json!({ "reference": reference, "rating": 4, "tags": ["keeper"], "note": "the one" });
         assert_eq!(
@@ -84,25 +93,28 @@ async fn what_went_in_comes_out() {
 async fn a_lost_picture_costs_no_recipe() {
     let workspace = Workspace::new();
     let mut client = workspace.client(Era::Stateless).await;
-    let large = vec![0_u8; 600_000];
-    for image in [STANDARD.decode(PNG).unwrap(), large, b"no picture".to_vec()] {
+    let gif = b"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;".to_vec();
+    for image in [STANDARD.decode(PNG).unwrap(), gif, b"no picture".to_vec()] {
         client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode(image) }] })).await;
     }
     let mut said = Vec::new();
     for number in ["001", "002", "003"] {
-        let reference = format!("session-2025-12-11-{number}#0");
-        let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
-        said.push(whole.also.last().unwrap()["type"].as_str().unwrap().to_owned());
-        if number == "001" {
-            let hash = whole.view["images"][0]["hash"].as_str().unwrap();
-            let path = workspace.dir.path().join("ws/images").join(&hash[..2]).join(&hash[2..]);
-            std::fs::remove_file(path).unwrap();
-            let whole = client.call("get-iteration", json!({ "reference": reference, "includeImage": true })).await;
-            assert_eq!(whole.also[0]["text"], "The picture is not sent: its file is gone.");
-            assert_eq!(whole.view["recipe"]["prompt"], "a fox");
-        }
+        let arguments = json!({ "reference": format!("session-2025-12-11-{number}#0"), "includeImage": true });
+        said.push(client.call("get-iteration", arguments).await.also[1].clone());
     }
-    assert_eq!(said, ["image", "text", "text"]);
+    assert_eq!(said[0]["type"], "image");
+    assert!(said[1]["text"].as_str().unwrap().contains("it has 65535 x 65535 pixels"), "{said:?}");
+    assert!(said[2]["text"].as_str().unwrap().contains("it is no picture of a known type"), "{said:?}");
+
+    let arguments = json!({ "reference": "session-2025-12-11-001#0", "includeImage": true });
+    std::fs::remove_dir_all(workspace.dir.path().join("ws/images")).unwrap();
+    let left = client.call("get-iteration", arguments.clone()).await;
+    assert_eq!(left.also[0], said[0]);
+    assert_eq!(left.also[1]["text"], "The original of this picture is gone; only the thumbnail is left.");
+    std::fs::remove_dir_all(workspace.dir.path().join("ws/cache")).unwrap();
+    let gone = client.call("get-iteration", arguments).await;
+    assert_eq!(gone.also[0]["text"], "The picture is not sent: its file is gone.");
+    assert_eq!(gone.view["recipe"]["prompt"], "a fox");
 }
 
 #[tokio::test]

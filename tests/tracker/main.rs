@@ -9,6 +9,7 @@ mod bundling;
 mod damage;
 mod listing;
 mod moving;
+mod pictures;
 mod recording;
 mod showing;
 mod support;

@@ -1,7 +1,8 @@
 //! `list-iterations`: how a session went.
 
+use crate::mcp::pictures;
 use crate::mcp::tool::{Call, Effect, Reply, Tool};
-use crate::tracker::{Error, IterationList, IterationsRequest};
+use crate::tracker::{Error, ImageView, IterationList, IterationRow, IterationsRequest};
 
 pub(super) struct ListIterations;
 
@@ -11,12 +12,17 @@ impl Tool for ListIterations {
     const DESCRIPTION: &'static str = "\
 List the iterations of one session: the newest ones, in ascending order, with prompt, outcome, rating and the main \
 parameters. Use it to see how a session went or to choose an iteration; for one whole recipe use get-iteration, to find \
-the session use list-sessions. Reads only. Long prompts are cut; `nextCursor` leads to older iterations.";
+the session use list-sessions. Reads only. With `includeImages` \
+small thumbnails come along. Long prompts are cut; `nextCursor` leads to older iterations.";
     const EFFECT: Effect = Effect::Reads;
     type Request = IterationsRequest;
     type View = IterationList;
 
     fn call(call: &Call<'_>, request: IterationsRequest) -> Result<Reply<IterationList>, Error> {
-        Ok(call.tracker.iterations(&request)?.into())
+        let view = call.tracker.iterations(&request)?;
+        let name = |row: &IterationRow| view.session_id.iteration(row.index).to_string();
+        let pictured: Vec<(String, ImageView)> =
+            view.iterations.iter().filter_map(|row| Some((name(row), row.images.as_ref()?.first()?.clone()))).collect();
+        Ok(pictures::with_pictures(view.into(), call.tracker, &pictured))
     }
 }

@@ -172,7 +172,7 @@ impl Import<'_> {
             Ok(bytes) if Hash::of(&bytes) == hash => {
                 // Looking at the bytes, and not only for the name, mends an image that is damaged here.
                 if images.check(hash).is_err() {
-                    images.put(&bytes)?;
+                    images.put_known(&bytes)?;
                     self.report.images += 1;
                 }
             }

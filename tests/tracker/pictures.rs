@@ -1,0 +1,89 @@
+//! Pictures as users see them: thumbnails, recognising a copy, originals that stay where they are, and files that are none.
+
+use std::fs;
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
+use retake::model::{Hash, ImageRef, Looks};
+use retake::tracker::{ErrorKind, MAX_THUMB_BYTES, RecordRequest, ThumbSide};
+
+use crate::support::*;
+
+/// A picture with large and small things in it.
+fn scene(width: u32, height: u32) -> RgbImage {
+    let wave = |at: u32, of: u32, times: f64| (f64::from(at) / f64::from(of) * times).sin() * 0.5 + 0.5;
+    RgbImage::from_fn(width, height, |x, y| {
+        let (across, down) = (wave(x, width, 9.0), wave(y, height, 7.0));
+        let both = wave(x * height + y * width, width * height, 5.0);
+        Rgb([across * both, down, (across + down) / 2.0].map(|light| format!("{:.0}", light * 250.0).parse().unwrap()))
+    })
+}
+
+fn encoded(picture: impl Into<DynamicImage>, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    picture.into().write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+fn recorded(ws: &Workspace, name: &str, bytes: &[u8]) -> ImageRef {
+    let images = vec![path(&ws.file(name, bytes))];
+    let reference = ws.record(&RecordRequest { images, ..prompt("a cat") }).reference.to_string();
+    ws.tracker.whole(&reference).unwrap().1.iteration.images.remove(0)
+}
+
+#[test]
+fn a_thumbnail_is_small_and_made_once() {
+    let ws = Workspace::new();
+    let image = recorded(&ws, "cat.png", &encoded(scene(832, 1216), ImageFormat::Png));
+    let cache = ws.root().join("cache");
+    assert_eq!(files_below(&cache).len(), 2, "made while recording");
+    for (side, size) in [(ThumbSide::Small, (175, 256)), (ThumbSide::Large, (350, 512))] {
+        let file = ws.tracker.thumbnail(image.hash, side).unwrap();
+        assert!(file.len() <= MAX_THUMB_BYTES);
+        let shown = image::load_from_memory_with_format(&file, ImageFormat::Jpeg).unwrap();
+        assert_eq!((shown.width(), shown.height()), size);
+        fs::remove_dir_all(&cache).unwrap();
+        assert_eq!(ws.tracker.thumbnail(image.hash, side).unwrap(), file, "comes back the same");
+    }
+    // A cache that cannot be written costs time, not pictures.
+    fs::remove_dir_all(&cache).unwrap();
+    fs::write(&cache, "in the way").unwrap();
+    assert!(ws.tracker.thumbnail(image.hash, ThumbSide::Small).is_ok());
+    recorded(&ws, "other.png", &encoded(scene(300, 200), ImageFormat::Png));
+}
+
+#[test]
+fn a_copy_is_recognised() {
+    let ws = Workspace::new();
+    let picture = scene(320, 240);
+    let original = recorded(&ws, "cat.png", &encoded(picture.clone(), ImageFormat::Png));
+    let copy = recorded(&ws, "cat.webp", &encoded(picture.clone(), ImageFormat::WebP));
+    let small = image::imageops::thumbnail(&picture, 160, 120);
+    let small = recorded(&ws, "small.jpg", &encoded(small, ImageFormat::Jpeg));
+    assert_ne!(copy.hash, original.hash);
+    assert_eq!((copy.pixels, copy.looks), (original.pixels, original.looks));
+    assert_ne!(small.pixels, original.pixels);
+    assert!(small.looks.unwrap().distance(original.looks.unwrap()) <= Looks::NEAR);
+    assert_eq!((original.width, original.height), (Some(320), Some(240)));
+
+    let elsewhere = ws.file("elsewhere.png", &encoded(picture, ImageFormat::Png));
+    assert_eq!(ws.tracker.looks_of_file(&elsewhere).unwrap(), original.looks.unwrap());
+    fails(ws.tracker.looks_of_file("/no/such.png"), ErrorKind::Invalid, "there is no such file");
+    fails(ws.tracker.looks_of_file(&ws.file("a.txt", b"text")), ErrorKind::Invalid, "no picture of a known type");
+}
+
+#[test]
+fn a_thumbnail_that_cannot_be_made_says_why() {
+    let ws = Workspace::new();
+    let text = recorded(&ws, "notes.png", b"no picture");
+    assert_eq!((text.pixels, text.looks), (None, None));
+    fails(ws.tracker.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "no picture of a known type");
+    fails(ws.tracker.thumbnail(Hash::of(b"never"), ThumbSide::Small), ErrorKind::NotFound, "is missing");
+    assert_eq!(ws.tracker.original(text.hash).unwrap().data, b"no picture");
+
+    let image = recorded(&ws, "cat.png", &png(40, 40, 9));
+    fs::remove_dir_all(ws.root().join("cache")).unwrap();
+    let hex = image.hash.to_string();
+    fs::write(ws.root().join("images").join(&hex[..2]).join(&hex[2..]), png(40, 40, 10)).unwrap();
+    fails(ws.tracker.thumbnail(image.hash, ThumbSide::Small), ErrorKind::Damaged, "is damaged");
+}
