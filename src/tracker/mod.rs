@@ -27,6 +27,7 @@ mod row;
 mod sight;
 mod status;
 mod verify;
+mod watch;
 mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
@@ -38,7 +39,9 @@ pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
-pub use import::{ImportProblem, ImportReport};
+pub use import::{
+    BroughtSession, FileProblem, FilesReport, FilesRequest, ImportProblem, ImportReport, PlannedIteration,
+};
 pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
@@ -48,6 +51,7 @@ pub use row::SessionRow;
 pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use verify::{RepairView, VerifyView};
+pub use watch::{Sighting, WatchedIteration};
 
 pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};

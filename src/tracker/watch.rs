@@ -19,7 +19,7 @@ use crate::model::iteration::check_optional_name;
 use crate::model::{Actor, IterationId, LikelyParent, SessionId, Timestamp};
 
 use super::import::{self, Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
-use super::{Error, Tracker};
+use super::{Error, ErrorBody, Tracker};
 
 /// What a watch has to tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,7 +212,7 @@ impl Watch<'_> {
             self.waiting.iter().filter(|(_, waiting)| waiting.whole).map(|(path, _)| path.clone()).collect();
         let candidates: Vec<Candidate> = whole.iter().map(|path| self.candidate(path)).collect();
         let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
-        let (new, problems) = import::looked(&candidates);
+        let (new, problems) = import::looked(&candidates, |_| {});
         problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
         match self.take(new, tell) {
             Ok(()) => {
@@ -240,11 +240,13 @@ impl Watch<'_> {
         let recent = self.found.iter().filter(|old| old.at >= from && new.iter().any(|new| new.root == old.root));
         let mut pictures: Vec<Found> = recent.cloned().collect();
         pictures.extend(new.iter().cloned());
-        self.intake.bring_in(&mut pictures, |new| tell(Sighting::Recorded(new.into())))?;
-        self.found.extend(new);
-        for problem in self.intake.take_problems() {
-            tell(Sighting::Problem(problem));
+        self.intake.bring_in(&mut pictures, |new| tell(Sighting::Recorded(new.into())));
+        let FilesReport { problems, stopped, .. } = self.intake.take_report();
+        problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
+        if let Some(ErrorBody { kind, message, hint }) = stopped {
+            return Err(Error::new(kind, message, hint));
         }
+        self.found.extend(new);
         Ok(())
     }
 

@@ -7,9 +7,13 @@ mod auditing;
 mod bad_input;
 mod bundling;
 mod damage;
+mod importing;
 mod listing;
+#[path = "../support/made.rs"]
+mod made;
 mod moving;
 mod pictures;
 mod recording;
 mod showing;
 mod support;
+mod watching;

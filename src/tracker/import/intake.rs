@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::images;
 use crate::images::metadata;
+use crate::model::diff::RecipeDiff;
 use crate::model::{
-    Actor, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Recipe, Refusal, Session,
-    SessionId, Timestamp,
+    Actor, Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Recipe, Refusal, Session, SessionId,
+    Timestamp,
 };
 use crate::store::{self, Detail, Target};
 use crate::tracker::fit;
 
 use super::lineage::{Lineage, Made, Origin, Place};
 use super::look::{Found, Light, on_all_cores};
-use super::runs::{Group, Run};
+use super::runs::{self, Group, Run};
 use super::{BroughtSession, FileProblem, FilesReport, FilesRequest, PlannedIteration, Problems};
-use super::{Error, Tracker};
+use super::{Error, Tracker, when};
 
 /// Runs whose pictures are kept before they are recorded: enough for all cores, and little to do again.
 const AT_ONCE: usize = 64;
@@ -31,7 +33,7 @@ pub(in crate::tracker) struct Intake<'a> {
     /// Every image in the workspace.
     known: HashMap<Hash, Place>,
     /// Every picture in the workspace, by its pixels.
-    pixels: HashMap<Hash, Pixels>,
+    pixels: HashMap<Hash, Vec<Told>>,
     lineage: Lineage,
     /// What could not be brought in.
     pub(in crate::tracker) problems: Problems,
@@ -41,14 +43,7 @@ pub(in crate::tracker) struct Intake<'a> {
 /// An iteration that was recorded now.
 pub(in crate::tracker) struct NewIteration {
     pub(in crate::tracker) id: IterationId,
-    pub(in crate::tracker) is_first: bool,
     pub(in crate::tracker) iteration: Iteration,
-}
-
-/// The iteration that has a picture, if only one has.
-enum Pixels {
-    One(Place, Box<Told>),
-    Several,
 }
 
 /// What a picture says of itself, to tell a copy from another that happens to look the same.
@@ -115,14 +110,17 @@ impl<'a> Intake<'a> {
         self.known.contains_key(&hash)
     }
 
-    /// Records what is new of these sessions, in the order of time, and tells of each. What the workspace refuses to take
-    /// for good ends it, and is in the report.
-    pub(in crate::tracker) fn take_in(
-        &mut self,
-        found: &[Found],
-        groups: &[Group],
-        mut tell: impl FnMut(&NewIteration),
-    ) -> Result<(), Error> {
+    /// Groups these pictures, records what is new of them in the order of time, and tells of each. A workspace that takes
+    /// nothing more ends it, and is in the report.
+    pub(in crate::tracker) fn bring_in(&mut self, found: &mut [Found], tell: impl FnMut(&NewIteration)) {
+        let notes = when::settle(found);
+        self.report.notes.extend(notes);
+        let groups = runs::group(found, self.request.gap_seconds.map(Duration::from_secs));
+        self.lineage.begin();
+        self.carry_out(found, &groups, tell);
+    }
+
+    fn carry_out(&mut self, found: &[Found], groups: &[Group], mut tell: impl FnMut(&NewIteration)) {
         let mut filling: Vec<Filling> = groups.iter().map(|group| self.goes_on(found, group)).collect();
         let mut order: Vec<(usize, &Run)> = groups
             .iter()
@@ -137,16 +135,19 @@ impl<'a> Intake<'a> {
             let new: Vec<usize> = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied()).collect();
             let new: Vec<&Found> = new.into_iter().filter_map(|number| found.get(number)).collect();
             let new: Vec<&Found> = new.into_iter().filter(|picture| !self.knows(picture.hash)).collect();
-            let kept = on_all_cores(&new, |picture| self.keep(picture), |now| {
-                self.tracker.report("importing", done + now, total.max(done + now));
-            });
+            let kept = on_all_cores(
+                &new,
+                |picture| self.keep(picture),
+                |now| {
+                    self.tracker.report("importing", done + now, total.max(done + now));
+                },
+            );
             let mut kept: HashMap<Hash, _> = new.iter().map(|picture| picture.hash).zip(kept).collect();
             for (number, run) in runs {
                 let (Some(group), Some(filling)) = (groups.get(*number), filling.get_mut(*number)) else { continue };
                 let ended = self.run(found, (*number, group, run), filling, &mut kept, &mut tell);
                 if let Err(error) = ended {
                     self.report.stopped = Some(error.view().error);
-                    self.report.sessions.extend(filling_views(&mut [filling]));
                     break;
                 }
             }
@@ -156,15 +157,16 @@ impl<'a> Intake<'a> {
                 break;
             }
         }
-        self.report.sessions.extend(filling_views(&mut filling.iter_mut().collect::<Vec<_>>()));
+        self.report.sessions.extend(filling.into_iter().filter_map(|filling| filling.view));
         self.report.sessions.sort_by_key(|session| session.from);
-        Ok(())
     }
 
-    /// What it came to.
-    pub(in crate::tracker) fn finish(self) -> FilesReport {
-        let Problems { named, omitted } = self.problems;
-        FilesReport { problems: named, problems_omitted: omitted, ..self.report }
+    /// What it came to since it was last asked.
+    pub(in crate::tracker) fn take_report(&mut self) -> FilesReport {
+        let Problems { named, omitted } = std::mem::take(&mut self.problems);
+        let fresh = FilesReport { dry_run: self.request.dry_run, ..FilesReport::default() };
+        let report = std::mem::replace(&mut self.report, fresh);
+        FilesReport { problems: named, problems_omitted: omitted, ..report }
     }
 
     /// The session that a group belongs to already, as some of its pictures are there.
@@ -193,13 +195,17 @@ impl<'a> Intake<'a> {
         } else if !self.request.link {
             images.put_file(path)
         } else if path.to_str().is_none() {
-            return Err(Unkept::File("its path is not UTF-8, so that it cannot be linked; import it without --link".to_owned()));
+            return Err(Unkept::File(
+                "its path is not UTF-8, so that it cannot be linked; import it without --link".to_owned(),
+            ));
         } else {
             images.link_file(path)
         };
         match image {
             Ok(image) if image.hash == picture.hash => Ok(image),
-            Ok(_) => Err(Unkept::File("it changed while it was brought in; importing again takes it as it is now".to_owned())),
+            Ok(_) => Err(Unkept::File(
+                "it changed while it was brought in; importing again takes it as it is now".to_owned(),
+            )),
             Err(error) if error.path == path || error.action.starts_with("read") => {
                 Err(Unkept::File(super::walk::unreadable(&error.source)))
             }
@@ -247,13 +253,14 @@ impl<'a> Intake<'a> {
         if images.is_empty() {
             // A run that is here already still has those after it.
             if let Some(place) = known {
-                self.lineage.add(Made::new(place, Some(number), run.at, &first.light, &[]), Some(origin.line));
+                self.lineage.adopt(place, number, &first.light, origin.line);
             }
             return Ok(());
         }
         let iteration = self.iteration(run.at, first, files.first().copied(), images, &origin);
         if let Err(invalid) = iteration.check_brought_in() {
-            self.problems.push(FileProblem::new(&first.path, format!("what it says of itself cannot be recorded: {invalid}")));
+            self.problems
+                .push(FileProblem::new(&first.path, format!("what it says of itself cannot be recorded: {invalid}")));
             return Ok(());
         }
         let place = if self.request.dry_run {
@@ -264,8 +271,7 @@ impl<'a> Intake<'a> {
                 self.report.skipped += iteration.images.len() as u64;
                 return Ok(());
             }
-            let is_first = id.index == 0;
-            tell(&NewIteration { id, is_first, iteration: iteration.clone() });
+            tell(&NewIteration { id, iteration: iteration.clone() });
             Place::Recorded(id)
         };
         self.describe(filling, group, place, &iteration, (&first.light, &origin, &files));
@@ -308,9 +314,8 @@ impl<'a> Intake<'a> {
             images,
             parent,
             parent_reason,
-            likely_parent: likely.and_then(|(place, reason)| {
-                Some(LikelyParent { reference: recorded(*place)?, reason: name(reason) })
-            }),
+            likely_parent: likely
+                .and_then(|(place, reason)| Some(LikelyParent { reference: recorded(*place)?, reason: name(reason) })),
         }
     }
 
@@ -398,29 +403,22 @@ impl<'a> Intake<'a> {
         });
     }
 
-    /// Whether a picture is one that is here, saved again: the same pixels, which only one iteration has, and it says
-    /// nothing else of itself. A picture of one colour is like many.
+    /// Whether a picture is one that is here, saved again: the same pixels, and it says the same of itself or nothing. A
+    /// picture of one colour is like many.
     fn is_copy(&self, image: &ImageRef, recipe: &Recipe) -> bool {
         let told = Told::of(recipe);
         let plain = image.looks.is_none_or(|looks| looks.0 == 0);
-        match image.pixels.and_then(|pixels| self.pixels.get(&pixels)) {
-            Some(Pixels::One(_, known)) => !plain && (told.is_nothing() || **known == told),
-            Some(Pixels::Several) | None => false,
-        }
+        let known = image.pixels.and_then(|pixels| self.pixels.get(&pixels));
+        !plain && known.is_some_and(|known| told.is_nothing() || known.contains(&told))
     }
 
     fn note(&mut self, place: Place, image: &ImageRef, recipe: &Recipe) {
         self.known.insert(image.hash, place);
         if let Some(pixels) = image.pixels {
-            let told = Box::new(Told::of(recipe));
-            self.pixels
-                .entry(pixels)
-                .and_modify(|there| {
-                    if !matches!(there, Pixels::One(known, _) if *known == place) {
-                        *there = Pixels::Several;
-                    }
-                })
-                .or_insert(Pixels::One(place, told));
+            let (told, known) = (Told::of(recipe), self.pixels.entry(pixels).or_default());
+            if !known.contains(&told) {
+                known.push(told);
+            }
         }
     }
 }
@@ -449,10 +447,6 @@ fn seen(images: &images::Images, picture: &Found) -> ImageRef {
         looks: seen.map(|seen| seen.looks),
         linked: None,
     }
-}
-
-fn filling_views(filling: &mut [&mut Filling]) -> Vec<BroughtSession> {
-    filling.iter_mut().filter_map(|filling| filling.view.take()).collect()
 }
 
 /// A reason as it may be recorded: it can hold a file's name, and that anything.

@@ -12,6 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
+use crate::model::diff::tag;
 use crate::model::{Hash, ImageRef, IterationId, Looks, Recipe, Timestamp};
 
 use super::look::Light;
@@ -22,7 +23,7 @@ const SIMILAR: f64 = 0.5;
 const LARGER: f64 = 1.2;
 
 /// Where a run is, or will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Recorded.
     Recorded(IterationId),
@@ -74,6 +75,7 @@ pub(super) struct Origin {
 #[derive(Default)]
 pub(super) struct Lineage {
     made: Vec<Made>,
+    by_place: HashMap<Place, usize>,
     by_name: HashMap<String, Vec<usize>>,
     by_seed: HashMap<u64, Vec<usize>>,
     by_group: HashMap<usize, Vec<usize>>,
@@ -127,6 +129,31 @@ impl Lineage {
         origin
     }
 
+    /// Forgets the sessions of the plan before, and keeps the runs.
+    pub(super) fn begin(&mut self) {
+        self.by_group.clear();
+        self.lines.clear();
+    }
+
+    /// Takes note that a run that is known belongs to that session of the plan, and is the last of its line there.
+    pub(super) fn adopt(&mut self, place: Place, group: usize, light: &Light, line: usize) {
+        let Some(number) = self.by_place.get(&place).copied() else { return };
+        if let Some(made) = self.made.get_mut(number) {
+            made.workflow = light.workflow;
+            made.from_image = light.evidence.from_image;
+        }
+        self.continued(number, group, Some(line));
+    }
+
+    fn continued(&mut self, number: usize, group: usize, line: Option<usize>) {
+        self.by_group.entry(group).or_default().push(number);
+        let lines = self.lines.entry(group).or_default();
+        match line.and_then(|line| lines.get_mut(line)) {
+            Some(last) => *last = number,
+            None => lines.push(number),
+        }
+    }
+
     /// Takes note of a run, as the last of its line where it belongs to the plan.
     pub(super) fn add(&mut self, made: Made, line: Option<usize>) {
         let number = self.made.len();
@@ -137,13 +164,9 @@ impl Lineage {
             self.by_seed.entry(seed.0).or_default().push(number);
         }
         if let Some(group) = made.group {
-            self.by_group.entry(group).or_default().push(number);
-            let lines = self.lines.entry(group).or_default();
-            match line.and_then(|line| lines.get_mut(line)) {
-                Some(last) => *last = number,
-                None => lines.push(number),
-            }
+            self.continued(number, group, line);
         }
+        self.by_place.insert(made.place, number);
         self.made.push(made);
     }
 
@@ -198,9 +221,10 @@ impl Lineage {
         let numbers = self.by_seed.get(&seed.0).into_iter().flatten().rev();
         numbers.filter(|number| self.is_before(**number, at)).find_map(|number| {
             let made = self.made.get(*number)?;
-            let alike = made.sights.iter().any(|their| {
-                sights.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some())
-            });
+            let alike = made
+                .sights
+                .iter()
+                .any(|their| sights.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some()));
             (made.recipe.prompt == light.recipe.prompt && alike)
                 .then(|| (*number, "the same prompt and seed at a larger size, and they look alike".to_owned()))
         })
@@ -222,9 +246,10 @@ impl Lineage {
     fn alike(&self, group: usize, sights: &[Sight]) -> Option<(usize, String)> {
         let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(500);
         let nearest = numbers.filter_map(|number| {
-            let distances = self.sights(*number).iter().flat_map(|their| {
-                sights.iter().filter_map(|ours| Some(ours.looks?.distance(their.looks?)))
-            });
+            let distances = self
+                .sights(*number)
+                .iter()
+                .flat_map(|their| sights.iter().filter_map(|ours| Some(ours.looks?.distance(their.looks?))));
             Some((distances.min()?, *number))
         });
         let (distance, number) = nearest.min_by_key(|(distance, _)| *distance)?;
@@ -275,26 +300,19 @@ fn likeness(one: &Recipe, other: &Recipe) -> f64 {
     let (one, other) = (parts(&one.prompt), parts(&other.prompt));
     let common = one.intersection(&other).count();
     let all = one.union(&other).count().max(1);
-    let share = f64::from(u32::try_from(common).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX));
+    let share =
+        f64::from(u32::try_from(common).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX));
     if other_model && share < 0.9 { 0.0 } else { share }
 }
 
 /// The tags of a prompt; of prose its words.
 fn parts(prompt: &str) -> HashSet<String> {
-    let bare = |text: &str| {
-        let text = text.trim_matches(|c: char| c.is_whitespace() || "()[]{}<>".contains(c));
-        let text = match text.rsplit_once(':') {
-            Some((tag, weight)) if weight.parse::<f64>().is_ok() => tag,
-            _ => text,
-        };
-        text.to_lowercase()
-    };
-    let split = |separators: &[char]| -> HashSet<String> {
-        prompt.split(separators).map(bare).filter(|part| !part.is_empty()).collect()
-    };
-    let tags = split(&[',', '\n']);
-    let words = prompt.split_whitespace().count();
-    if words > tags.len() * 6 { split(&[' ', ',', '.', ';', '\n', '\t']) } else { tags }
+    let tags = tag::tags(prompt);
+    let words = || prompt.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    if words().count() > tags.len() * 6 {
+        return words().collect();
+    }
+    tags.into_iter().map(|tag| tag.text.to_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -343,8 +361,14 @@ mod tests {
         let first = light("a red fox, snow, dusk, 85mm", 1);
         let lineage = lineage(&[(&first, &[image("a.png", 512, 0xff)])]);
         let of = |light: &Light| lineage.origin(0, at(10), light, &[image("b.png", 512, FAR)]);
-        assert_eq!(said(of(&light("a red fox, snow, dusk, 85mm", 2)).parent), "new-1#0: it follows in the session, with the same prompt");
-        assert_eq!(said(of(&light("a red fox, snow, dawn, 85mm", 2)).parent), "new-1#0: it follows in the session, with a similar prompt");
+        assert_eq!(
+            said(of(&light("a red fox, snow, dusk, 85mm", 2)).parent),
+            "new-1#0: it follows in the session, with the same prompt"
+        );
+        assert_eq!(
+            said(of(&light("a red fox, snow, dawn, 85mm", 2)).parent),
+            "new-1#0: it follows in the session, with a similar prompt"
+        );
         let other = of(&light("portrait of an old sailor, oil painting", 3));
         assert_eq!((other.parent, other.likely, other.line), (None, None, 1));
         let unknown = of(&light("", 4));
@@ -360,7 +384,10 @@ mod tests {
             (&fox, &[image("c.png", 512, 3)]),
         ]);
         let origin = lineage.origin(0, at(10), &light("an old sailor, oil", 9), &[image("d.png", 512, FAR << 1)]);
-        assert_eq!((origin.line, said(origin.parent)), (1, "new-1#1: it follows in the session, with the same prompt".to_owned()));
+        assert_eq!(
+            (origin.line, said(origin.parent)),
+            (1, "new-1#1: it follows in the session, with the same prompt".to_owned())
+        );
         let elsewhere = lineage.origin(1, at(10), &light("an old sailor, oil", 9), &[]);
         assert_eq!(elsewhere.parent, None, "another session has lines of its own");
     }

@@ -16,17 +16,17 @@ use super::walk::{Candidate, unreadable};
 
 /// A picture that was found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(in crate::tracker) struct Found {
     /// Where it is.
-    pub(super) path: PathBuf,
+    pub(in crate::tracker) path: PathBuf,
     /// The folder that its tool writes to.
-    pub(super) root: PathBuf,
+    pub(in crate::tracker) root: PathBuf,
     /// The hash of its bytes.
     pub(super) hash: Hash,
     /// When the file was last written.
     pub(super) modified: Timestamp,
     /// When the picture was made, as far as that can be told.
-    pub(super) at: Timestamp,
+    pub(in crate::tracker) at: Timestamp,
     /// Its place among the files of its folder.
     pub(super) place: i64,
     /// What it says of itself.
@@ -145,7 +145,13 @@ mod tests {
     fn answers_come_in_order() {
         let items: Vec<u64> = (0..1000).collect();
         let told = AtomicUsize::new(0);
-        let answers = on_all_cores(&items, |n| n * 2, |_| drop(told.fetch_add(1, Ordering::Relaxed)));
+        let answers = on_all_cores(
+            &items,
+            |n| n * 2,
+            |_| {
+                told.fetch_add(1, Ordering::Relaxed);
+            },
+        );
         assert_eq!(answers, items.iter().map(|n| n * 2).collect::<Vec<_>>());
         assert_eq!(told.into_inner(), 1000);
         assert!(on_all_cores(&[] as &[u64], |n| *n, |_| {}).is_empty());

@@ -26,20 +26,20 @@ mod walk;
 mod when;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::model::diff::StepLabel;
 use crate::model::iteration::check_optional_name;
-use crate::model::{Actor, IterationId, SessionId, Timestamp};
+use crate::model::{Actor, SessionId, Timestamp};
 
 use super::{Error, ErrorBody, ErrorKind, Tracker};
 
 pub use lines::{ImportProblem, ImportReport};
 
 pub(super) use intake::{Intake, NewIteration};
-pub(super) use look::look;
+pub(super) use look::Found;
 pub(super) use walk::{Candidate, may_be_picture, root};
 
 /// Which files to bring in, and how.
@@ -170,24 +170,32 @@ impl Tracker {
         let mut problems = Problems::default();
         let candidates = walk::walk(&request.paths, &mut problems);
         let total = candidates.len() as u64;
-        let looked = look::on_all_cores(&candidates, look, |done| self.report("reading", done, total));
-        let mut found = Vec::with_capacity(looked.len());
-        for (candidate, looked) in candidates.iter().zip(looked) {
-            match looked {
-                Ok(picture) => found.push(picture),
-                Err(reason) => problems.push(FileProblem::new(&candidate.path, reason)),
-            }
-        }
-        let notes = when::settle(&mut found);
-        let groups = runs::group(&found, request.gap_seconds.map(Duration::from_secs));
+        let (mut found, bad) = looked(&candidates, |done| self.report("reading", done, total));
+        bad.into_iter().for_each(|problem| problems.push(problem));
         let mut intake = Intake::new(self, actor, request)?;
         intake.problems = problems;
-        intake.take_in(&found, &groups, |_| {})?;
-        let mut report = intake.finish();
+        intake.bring_in(&mut found, |_| {});
+        let mut report = intake.take_report();
         report.files = total;
-        report.notes.splice(0..0, notes);
         Ok(report)
     }
+}
+
+/// The files below these paths that may be pictures; what cannot be read is passed over.
+pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
+    walk::walk(paths, &mut Problems::default())
+}
+
+/// Looks at files, on all cores, and names those that are no pictures.
+pub(super) fn looked(candidates: &[Candidate], done: impl Fn(u64) + Sync) -> (Vec<Found>, Vec<FileProblem>) {
+    let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
+    for (candidate, looked) in candidates.iter().zip(look::on_all_cores(candidates, look::look, done)) {
+        match looked {
+            Ok(picture) => found.push(picture),
+            Err(reason) => problems.push(FileProblem::new(&candidate.path, reason)),
+        }
+    }
+    (found, problems)
 }
 
 impl FilesRequest {

@@ -110,7 +110,9 @@ fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
         None => true,
         Some(new) => members().any(|member| seed(member).is_some_and(|old| new == old || new == old.wrapping_add(1))),
     };
-    run.pictures.len() < MAX_LIST && same && soon && next
+    // The same again at another size is an upscale of it, and not of its batch.
+    let size = members().all(|member| member.light.size == picture.light.size || is_grid(member)) || is_grid(picture);
+    run.pictures.len() < MAX_LIST && same && soon && next && size
 }
 
 /// A sheet of the other pictures of its run, as A1111 saves one.

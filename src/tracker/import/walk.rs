@@ -11,11 +11,11 @@ use super::{FileProblem, Problems};
 
 /// A file that may be a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(in crate::tracker) struct Candidate {
     /// Where it is.
-    pub(super) path: PathBuf,
+    pub(in crate::tracker) path: PathBuf,
     /// The folder that its tool writes to: work in one root is not work in another.
-    pub(super) root: PathBuf,
+    pub(in crate::tracker) root: PathBuf,
 }
 
 /// The endings of pictures. Files are looked into all the same: many have the ending of another type.
@@ -86,14 +86,14 @@ pub(super) fn unreadable(error: &io::Error) -> String {
 }
 
 /// Whether the ending is one of a picture.
-pub(super) fn may_be_picture(path: &Path) -> bool {
+pub(in crate::tracker) fn may_be_picture(path: &Path) -> bool {
     let hidden = path.file_name().is_some_and(is_hidden);
     let ending = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
     !hidden && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
 /// The folder that a picture's tool writes to, of a picture below a path that was given.
-pub(super) fn root(given: &Path, path: &Path) -> PathBuf {
+pub(in crate::tracker) fn root(given: &Path, path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(path);
     // The nearest `output` or `outputs` is where a tool writes to, whatever it sorts it into there.
     let named = |part: &Path, names: &[&str]| {

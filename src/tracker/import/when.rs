@@ -31,7 +31,7 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
     for (folder, numbers) in &folders {
         let mut pictures: Vec<&mut Found> = pick(found, numbers);
         // By counter, which for names without one is by name.
-        pictures.sort_by(|one, other| order(one).cmp(&order(other)));
+        pictures.sort_by_cached_key(|picture| order(picture));
         let copied = shares_one_time(&pictures);
         let mut dated = 0;
         for (place, picture) in (0..).zip(pictures.iter_mut()) {
@@ -60,11 +60,17 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
             ));
         }
         if dated > 0 {
-            notes.push(format!("{}: the date in the name counts for {dated} files, whose own time is another day", folder.display()));
+            notes.push(format!(
+                "{}: the date in the name counts for {dated} files, whose own time is another day",
+                folder.display()
+            ));
         }
         let touched = if copied { 0 } else { untouch(&mut pictures) };
         if touched > 0 {
-            notes.push(format!("{}: {touched} files are newer than those numbered after them, and count as made before these", folder.display()));
+            notes.push(format!(
+                "{}: {touched} files are newer than those numbered after them, and count as made before these",
+                folder.display()
+            ));
         }
     }
     notes
@@ -90,7 +96,9 @@ impl Named {
     /// Whether a file's own time agrees with it, in some time zone.
     fn allows(self, modified: Timestamp) -> bool {
         let (from, to) = match self {
-            Named::Day(day) => (day.and_time(NaiveTime::MIN), day.and_time(NaiveTime::MIN) + chrono::TimeDelta::days(1)),
+            Named::Day(day) => {
+                (day.and_time(NaiveTime::MIN), day.and_time(NaiveTime::MIN) + chrono::TimeDelta::days(1))
+            }
             Named::Second(time) => (time, time),
         };
         let (from, to) = (from.and_utc().timestamp_millis(), to.and_utc().timestamp_millis());
@@ -232,11 +240,7 @@ fn untouch(pictures: &mut [&mut Found]) -> usize {
 /// Those of that number, to be changed. The numbers ascend.
 fn pick<'a>(found: &'a mut [Found], numbers: &[usize]) -> Vec<&'a mut Found> {
     let mut wanted = numbers.iter().copied().peekable();
-    found
-        .iter_mut()
-        .enumerate()
-        .filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture))
-        .collect()
+    found.iter_mut().enumerate().filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture)).collect()
 }
 
 #[cfg(test)]
