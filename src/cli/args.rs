@@ -13,6 +13,7 @@ use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
 use super::watch::WatchArgs;
@@ -79,6 +80,7 @@ pub(super) enum Verb {
     #[command(after_help = "Example, for an MCP client's configuration:\n  \
                             {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
     Mcp,
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -95,6 +97,7 @@ impl Verb {
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Watch(WatchArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

@@ -20,9 +20,11 @@ mod list;
 mod mcp;
 mod output;
 mod progress;
+mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod serve;
 mod session;
 mod show;
 mod table;
@@ -82,6 +84,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp => mcp::mcp(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

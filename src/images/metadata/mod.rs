@@ -14,13 +14,24 @@
 //! Never known here: sessions, grouping, where pictures are kept, what people call an error.
 
 mod a1111;
+mod civitai;
+mod comfyui;
 mod container;
+mod draw_things;
+mod easy_diffusion;
 mod fields;
 mod fooocus;
 mod hugging_face;
+mod invokeai;
 mod json;
+mod midjourney;
+mod novelai;
+mod provenance;
 mod ruined_fooocus;
+mod stability_matrix;
 mod swarmui;
+mod tensorart;
+mod xmp;
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek};
@@ -200,17 +211,19 @@ impl Generator {
 /// Reads a picture's file. Only a file that cannot be opened or read is an error: one that is damaged, or no picture, is
 /// a reading with less in it.
 pub fn read_file(path: &Path) -> io::Result<Reading> {
-    read_from(File::open(path)?)
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    read_from(File::open(path)?, name)
 }
 
 /// Reads a picture from its bytes.
 pub fn read(bytes: &[u8]) -> Reading {
     // Reading from memory does not fail.
-    read_from(Cursor::new(bytes)).unwrap_or_default()
+    read_from(Cursor::new(bytes), None).unwrap_or_default()
 }
 
-fn read_from(input: impl Read + Seek) -> io::Result<Reading> {
-    let texts = container::walk(input)?;
+fn read_from(input: impl Read + Seek, name: Option<String>) -> io::Result<Reading> {
+    let mut texts = container::walk(input)?;
+    texts.name = name;
     let mut fields = READERS.iter().find_map(|reader| reader(&texts)).unwrap_or_default();
     fields.settle(&texts);
     let Texts { format, width, height, raw, mut notes, .. } = texts;
@@ -236,4 +249,20 @@ fn read_from(input: impl Read + Seek) -> io::Result<Reading> {
 type Reader = fn(&Texts) -> Option<fields::Fields>;
 
 /// Those that wrap another's texts come before it.
-const READERS: &[Reader] = &[swarmui::read, fooocus::read, ruined_fooocus::read, hugging_face::read, a1111::read];
+const READERS: &[Reader] = &[
+    swarmui::read,
+    stability_matrix::read,
+    tensorart::read,
+    civitai::read,
+    invokeai::read,
+    novelai::read,
+    fooocus::read,
+    ruined_fooocus::read,
+    draw_things::read,
+    easy_diffusion::read,
+    hugging_face::read,
+    comfyui::read,
+    a1111::read,
+    midjourney::read,
+    provenance::read,
+];

@@ -8,7 +8,9 @@ mod bytes;
 mod exif;
 mod gif;
 mod input;
+mod iptc;
 mod jpeg;
+mod jumbf;
 mod png;
 mod text;
 mod webp;
@@ -118,6 +120,8 @@ pub(super) struct Texts {
     pub(super) alpha: bool,
     pub(super) raw: Vec<RawText>,
     pub(super) notes: Vec<String>,
+    /// What the file is called, where it has a name.
+    pub(super) name: Option<String>,
     /// What each text is as JSON, once somebody asked.
     parsed: Vec<OnceCell<Option<Value>>>,
     /// How much text has been taken.
