@@ -10,12 +10,14 @@ mod annotate;
 mod archive;
 mod args;
 mod audit;
+mod clients;
 mod completions;
 mod context;
 mod doctor;
 mod ending;
 mod export;
 mod import;
+mod install;
 mod list;
 mod mcp;
 mod output;
@@ -24,6 +26,7 @@ mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod serve;
 mod session;
 mod show;
 mod table;
@@ -80,7 +83,8 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
-        Verb::Mcp => mcp::mcp(context),
+        Verb::Mcp(args) => args.run(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

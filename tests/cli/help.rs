@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 15] = [
     "list",
     "show",
     "record",
@@ -16,6 +16,7 @@ const VERBS: [&str; 14] = [
     "repair",
     "doctor",
     "mcp",
+    "serve",
     "completions",
 ];
 
