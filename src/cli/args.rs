@@ -12,9 +12,12 @@ use super::completions::CompletionsArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
+use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
+use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -64,6 +67,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Watch(WatchArgs),
     Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
@@ -73,10 +77,8 @@ pub(super) enum Verb {
     Repair(Json),
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
-    /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
-    #[command(after_help = "Example, for an MCP client's configuration:\n  \
-                            {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
-    Mcp,
+    Mcp(McpArgs),
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -92,12 +94,14 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Watch(WatchArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)
             | Verb::Doctor(json) => json.json,
             Verb::Record(record) => record.json.is_some(),
-            Verb::Mcp => false,
+            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),
         }
     }
 }

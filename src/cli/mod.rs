@@ -10,23 +10,28 @@ mod annotate;
 mod archive;
 mod args;
 mod audit;
+mod clients;
 mod completions;
 mod context;
 mod doctor;
 mod ending;
 mod export;
 mod import;
+mod install;
 mod list;
 mod mcp;
 mod output;
 mod progress;
+mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod serve;
 mod session;
 mod show;
 mod table;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -76,10 +81,12 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
-        Verb::Mcp => mcp::mcp(context),
+        Verb::Mcp(args) => args.run(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

@@ -9,17 +9,21 @@ use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
-use super::{session, words};
+use super::{raw, session, words};
 
 /// Show an iteration with all that is known of it, or a session with its iterations
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake show latest                       the last iteration of the session modified last\n  \
     retake show session-2025-12-11-001       the session with its iterations\n  \
-    retake show session-2025-12-11-001#3     one iteration with its whole recipe")]
+    retake show session-2025-12-11-001#3     one iteration with its whole recipe\n  \
+    retake show --raw picture.png            what any picture's file says of how it was made")]
 pub(super) struct ShowArgs {
-    /// A session's id, or a reference to an iteration
+    /// A session's id, or a reference to an iteration; with --raw also the path of a picture
     reference: String,
+    /// Show what is written in the picture's file, field by field, with its place there
+    #[arg(long)]
+    raw: bool,
     /// Show long texts and parameters of an iteration whole
     #[arg(long)]
     full: bool,
@@ -35,6 +39,9 @@ pub(super) struct ShowArgs {
 
 impl ShowArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.raw {
+            return raw::run(context, &self.reference, self.full);
+        }
         let is_session = self.reference.parse::<SessionId>().is_ok();
         if is_session && self.full {
             return Err(Failure::flags(

@@ -17,6 +17,7 @@ mod render;
 mod scale;
 mod text;
 mod thumbs;
+mod whole;
 
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
 pub use compare::{Area, Comparison, Incomparable};
@@ -24,3 +25,4 @@ pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecoda
 pub use header::{Header, UNKNOWN_TYPE};
 pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
+pub use whole::{Written, written};

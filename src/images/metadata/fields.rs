@@ -56,6 +56,15 @@ impl Fields {
         self.source("provider", at);
     }
 
+    /// Where the generator was told from.
+    pub(super) fn by(&self) -> At {
+        let source = self.sources.iter().find(|source| source.field == "provider");
+        At {
+            raw: source.and_then(|source| source.raw),
+            rule: source.map(|source| source.rule.clone()).unwrap_or_default(),
+        }
+    }
+
     /// Whether anything was found that says how the picture was made.
     pub(super) fn any(&self) -> bool {
         let recipe = &self.recipe;
@@ -217,6 +226,50 @@ impl Fields {
         }
     }
 
+    /// Takes from another reading of the same file what this one lacks.
+    pub(super) fn fill_from(&mut self, other: Fields) {
+        let Fields { recipe, sources, passes, created_at, run_key, workflow_fingerprint, evidence, notes, .. } = other;
+        let mine = &mut self.recipe;
+        let mut taken = Vec::new();
+        let mut take = |field: &'static str, lacking: bool| {
+            taken.extend(lacking.then_some(field));
+            lacking
+        };
+        macro_rules! fill {
+            ($($field:ident $name:literal),*) => {
+                $(if mine.$field.is_none() && recipe.$field.is_some() && take($name, true) {
+                    mine.$field = recipe.$field;
+                })*
+            };
+        }
+        if take("prompt", mine.prompt.is_empty()) {
+            mine.prompt = recipe.prompt;
+        }
+        if take("loras", mine.loras.is_empty()) {
+            mine.loras = recipe.loras;
+        }
+        fill!(
+            prompt_sent "promptSent", negative_prompt "negativePrompt", model "model", model_hash "modelHash", seed "seed",
+            steps "steps", guidance_scale "guidanceScale", sampler "sampler", scheduler "scheduler", width "width",
+            height "height", denoise "denoise"
+        );
+        self.sources.extend(sources.into_iter().filter(|source| taken.contains(&source.field)));
+        for (key, value) in recipe.parameters {
+            self.parameter(&key, value);
+        }
+        if !passes.is_empty() {
+            self.passes = passes;
+        }
+        self.created_at = self.created_at.or(created_at);
+        self.run_key = run_key.or(self.run_key);
+        self.workflow_fingerprint = self.workflow_fingerprint.or(workflow_fingerprint);
+        self.evidence.init_hashes.extend(evidence.init_hashes);
+        self.evidence.image_names.extend(evidence.image_names);
+        self.evidence.from_image |= evidence.from_image;
+        self.evidence.hires = self.evidence.hires.take().or(evidence.hires);
+        self.notes.extend(notes);
+    }
+
     /// When it was made.
     pub(super) fn created(&mut self, text: &str) {
         self.created_at = self.created_at.or_else(|| created(text));
@@ -313,11 +366,12 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// The value that this text is in JSON: a number where it is one and reads back as the same text.
+/// The value that this text is in JSON: an object or a list; a number or a truth that reads back as the same text.
 pub(super) fn verbatim(text: &str) -> Value {
-    match text.parse::<Number>() {
-        Ok(number) if number.to_string() == text => Value::Number(number),
-        _ => Value::String(text.to_owned()),
+    let number = || text.parse::<Number>().ok().filter(|number| number.to_string() == text).map(Value::Number);
+    match text {
+        "true" | "false" => Value::Bool(text == "true"),
+        _ => json::parse(text).or_else(number).unwrap_or_else(|| Value::String(text.to_owned())),
     }
 }
 

@@ -14,20 +14,37 @@
 //! Never known here: sessions, grouping, where pictures are kept, what people call an error.
 
 mod a1111;
+mod civitai;
+mod comfyui;
 mod container;
+mod draw_things;
+mod easy_diffusion;
+mod embed;
 mod fields;
 mod fooocus;
 mod hugging_face;
+mod invokeai;
 mod json;
+mod midjourney;
+mod novelai;
+mod provenance;
 mod ruined_fooocus;
+mod stability_matrix;
+mod stealth;
 mod swarmui;
+mod tensorart;
+mod write;
+mod xmp;
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 pub use container::{Format, RawText, Slot};
+pub use embed::{NotEmbedded, embed};
+pub use write::a1111_text;
 
+use super::decode::{MAX_DECODED_FILE_BYTES, decode};
 use crate::model::{Hash, Recipe, Timestamp};
 use container::Texts;
 
@@ -169,6 +186,31 @@ pub struct Hires {
 }
 
 impl Generator {
+    /// All there are.
+    pub const ALL: [Generator; 21] = [
+        Generator::A1111,
+        Generator::Forge,
+        Generator::ForgeClassic,
+        Generator::ForgeNeo,
+        Generator::ReForge,
+        Generator::SdNext,
+        Generator::Civitai,
+        Generator::ComfyUi,
+        Generator::InvokeAi,
+        Generator::NovelAi,
+        Generator::Fooocus,
+        Generator::RuinedFooocus,
+        Generator::SwarmUi,
+        Generator::DrawThings,
+        Generator::StabilityMatrix,
+        Generator::TensorArt,
+        Generator::EasyDiffusion,
+        Generator::Midjourney,
+        Generator::HuggingFaceSpace,
+        Generator::OpenAi,
+        Generator::Google,
+    ];
+
     /// Its name as its users write it. Stable: it is recorded as the provider.
     pub fn name(self) -> &'static str {
         match self {
@@ -200,18 +242,30 @@ impl Generator {
 /// Reads a picture's file. Only a file that cannot be opened or read is an error: one that is damaged, or no picture, is
 /// a reading with less in it.
 pub fn read_file(path: &Path) -> io::Result<Reading> {
-    read_from(File::open(path)?)
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    read_from(File::open(path)?, name)
 }
 
 /// Reads a picture from its bytes.
 pub fn read(bytes: &[u8]) -> Reading {
     // Reading from memory does not fail.
-    read_from(Cursor::new(bytes)).unwrap_or_default()
+    read_from(Cursor::new(bytes), None).unwrap_or_default()
 }
 
-fn read_from(input: impl Read + Seek) -> io::Result<Reading> {
-    let texts = container::walk(input)?;
-    let mut fields = READERS.iter().find_map(|reader| reader(&texts)).unwrap_or_default();
+fn read_from(mut input: impl Read + Seek, name: Option<String>) -> io::Result<Reading> {
+    let mut texts = container::walk(&mut input)?;
+    texts.name = name;
+    let mut found = read_texts(&texts);
+    if found.is_none() && texts.alpha {
+        input.seek(SeekFrom::Start(0))?;
+        let mut bytes = Vec::new();
+        input.take(MAX_DECODED_FILE_BYTES).read_to_end(&mut bytes)?;
+        if let Ok(picture) = decode(&bytes) {
+            stealth::look(&picture, &mut texts);
+            found = read_texts(&texts);
+        }
+    }
+    let mut fields = found.unwrap_or_default();
     fields.settle(&texts);
     let Texts { format, width, height, raw, mut notes, .. } = texts;
     notes.append(&mut fields.notes);
@@ -232,8 +286,28 @@ fn read_from(input: impl Read + Seek) -> io::Result<Reading> {
     })
 }
 
+fn read_texts(texts: &Texts) -> Option<fields::Fields> {
+    READERS.iter().find_map(|reader| reader(texts))
+}
+
 /// Knows the texts of one generator.
 type Reader = fn(&Texts) -> Option<fields::Fields>;
 
 /// Those that wrap another's texts come before it.
-const READERS: &[Reader] = &[swarmui::read, fooocus::read, ruined_fooocus::read, hugging_face::read, a1111::read];
+const READERS: &[Reader] = &[
+    swarmui::read,
+    stability_matrix::read,
+    tensorart::read,
+    civitai::read,
+    invokeai::read,
+    novelai::read,
+    fooocus::read,
+    ruined_fooocus::read,
+    draw_things::read,
+    easy_diffusion::read,
+    hugging_face::read,
+    comfyui::read,
+    a1111::read,
+    midjourney::read,
+    provenance::read,
+];

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek};
 
 use super::bytes::{Order, u16_at};
 use super::input::Input;
-use super::{Slot, Texts, exif, text};
+use super::{Slot, Texts, exif, iptc, jumbf, text};
 
 /// What an XMP segment begins with.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
@@ -12,6 +12,36 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 /// Lists the texts of a JPEG.
 pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(2)?;
+    let mut manifests = Manifests::default();
+    segments(input, texts, &mut manifests)?;
+    if let Some(offset) = manifests.offset {
+        jumbf::read(&manifests.bytes, offset, texts);
+    }
+    Ok(())
+}
+
+/// The C2PA manifest store, which may lie in many segments.
+#[derive(Default)]
+struct Manifests {
+    offset: Option<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Manifests {
+    /// `JP`, which box, which part of it, the head of the box again, and the part.
+    fn add(&mut self, segment: &[u8], offset: u64) {
+        let Some(part) = segment.strip_prefix(b"JP").and_then(|rest| rest.get(6..)) else { return };
+        let room = jumbf::MAX_BYTES.saturating_sub(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX));
+        if u64::try_from(part.len()).unwrap_or(u64::MAX) > room {
+            return;
+        }
+        let again = if self.offset.is_some() { 8 } else { 0 };
+        self.offset.get_or_insert(offset);
+        self.bytes.extend_from_slice(part.get(again..).unwrap_or_default());
+    }
+}
+
+fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, manifests: &mut Manifests) -> io::Result<()> {
     loop {
         let at = input.at();
         let marker = match input.array::<2>()? {
@@ -60,6 +90,8 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
                     texts.add(Slot::Xmp, at, "XMP", text::ascii(packet));
                 }
             }
+            0xeb => manifests.add(&input.bytes(length)?, at),
+            0xed => iptc::read(&input.bytes(length)?, at, texts),
             0xfe => {
                 let comment = input.bytes(length)?;
                 texts.add(Slot::JpegComment, at, "Comment", text::ascii(&comment));

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek};
 
 use super::bytes::{Order, u32_at};
 use super::input::Input;
-use super::{Slot, Texts, exif, text};
+use super::{Slot, Texts, exif, jumbf, text};
 
 /// What a PNG begins with.
 pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
@@ -44,6 +44,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
             b"comf" => keyed(&input.bytes(length)?, Slot::PngChunk("comf"), at, texts),
             b"zTXt" => compressed(&input.bytes(length)?, at, texts),
             b"iTXt" => international(&input.bytes(length)?, at, texts),
+            b"caBX" if length <= jumbf::MAX_BYTES => jumbf::read(&input.bytes(length)?, at, texts),
             b"eXIf" => exif::read(&input.bytes(length)?, at + 8, texts),
             _ => {
                 input.skip(length)?;

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek};
 
 use super::bytes::{Order, u16_at, u32_at};
 use super::input::Input;
-use super::{Slot, Texts, exif, text};
+use super::{Slot, Texts, exif, jumbf, text};
 
 /// Lists the texts of a WebP.
 pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
@@ -32,6 +32,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
                 input.skip(length)?;
             }
             b"EXIF" => exif::read(&input.bytes(length)?, at + 8, texts),
+            b"C2PA" if length <= jumbf::MAX_BYTES => jumbf::read(&input.bytes(length)?, at, texts),
             b"XMP " => {
                 let packet = input.bytes(length)?;
                 texts.add(Slot::Xmp, at, "XMP", text::ascii(&packet));

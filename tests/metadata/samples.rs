@@ -1,0 +1,91 @@
+//! Real files that other tools wrote, with the values on which independent readers agree. They are no part of this
+//! repository: they are looked for in `RETAKE_SAMPLES`, or in `shared/samples` beside the checkout.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use retake::images::metadata::{self, Reading};
+use serde_json::Value;
+
+/// A seed that stands for any: no recipe has it, it is kept among the parameters.
+const ANY_SEED: &str = "-1";
+
+fn folder() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/samples");
+    let folder = std::env::var_os("RETAKE_SAMPLES").map_or(beside, PathBuf::from);
+    if folder.join("expected.json").is_file() {
+        return Some(folder);
+    }
+    // Past the capture of test output: a test that looked at nothing says so.
+    let note = format!("samples: NOT TESTED, there is no {}; set RETAKE_SAMPLES\n", folder.display());
+    std::io::stderr().write_all(note.as_bytes()).unwrap();
+    None
+}
+
+#[test]
+fn every_agreed_value_is_read() {
+    let Some(folder) = folder() else { return };
+    let rows: Vec<Value> = serde_json::from_str(&fs::read_to_string(folder.join("expected.json")).unwrap()).unwrap();
+    assert!(rows.len() > 50, "only {} rows", rows.len());
+    let mut wrong: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in &rows {
+        let file = row["file"].as_str().unwrap();
+        let reading = metadata::read_file(&folder.join(file)).unwrap();
+        for field in row["agreed"].as_array().unwrap() {
+            let field = field.as_str().unwrap();
+            let (expected, read) = (expected(row, field), found(&reading, field));
+            if expected != read {
+                let miss = format!("{field}: expected {expected:?}, read {read:?}");
+                wrong.entry(file.to_owned()).or_default().push(miss);
+            }
+        }
+        assert_eq!(reading.raw, metadata::read(&fs::read(folder.join(file)).unwrap()).raw, "{file}");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn nothing_is_invented_for_the_controls() {
+    let Some(folder) = folder() else { return };
+    let rows: Vec<Value> = serde_json::from_str(&fs::read_to_string(folder.join("expected.json")).unwrap()).unwrap();
+    let mut controls = 0;
+    for row in rows.iter().filter(|row| ["none", "C2PA (not AI)"].contains(&row["generator"].as_str().unwrap())) {
+        let reading = metadata::read_file(&folder.join(row["file"].as_str().unwrap())).unwrap();
+        let empty = Reading { format: None, width: None, height: None, raw: Vec::new(), notes: Vec::new(), ..reading };
+        assert_eq!(empty, Reading::default(), "{}", row["file"]);
+        controls += 1;
+    }
+    assert!(controls >= 5, "only {controls} controls");
+}
+
+/// White space collapsed, and no comma at the end: so the expected values were written.
+fn plain(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.trim_end_matches([' ', ',']).to_owned()
+}
+
+fn expected(row: &Value, field: &str) -> Option<String> {
+    match &row[field] {
+        Value::String(text) if field == "seed" && text == ANY_SEED => None,
+        Value::String(text) => Some(plain(text)),
+        Value::Null => None,
+        number => Some(number.as_f64().unwrap().to_string()),
+    }
+}
+
+fn found(reading: &Reading, field: &str) -> Option<String> {
+    let recipe = &reading.recipe;
+    match field {
+        "prompt" => Some(plain(&recipe.prompt)).filter(|prompt| !prompt.is_empty()),
+        "negative" => recipe.negative_prompt.as_deref().map(plain),
+        "seed" => recipe.seed.map(|seed| seed.to_string()),
+        "steps" => recipe.steps.map(|steps| steps.to_string()),
+        "cfg" => recipe.guidance_scale.map(|scale| scale.to_string()),
+        "sampler" => recipe.sampler.as_deref().map(plain),
+        "model" => recipe.model.as_deref().map(plain),
+        "size" => Some(format!("{}x{}", recipe.width?, recipe.height?)),
+        _ => panic!("{field} is no field of the samples"),
+    }
+}
