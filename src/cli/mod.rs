@@ -31,6 +31,7 @@ mod session;
 mod show;
 mod table;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -80,6 +81,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),

@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "list",
     "show",
     "record",
@@ -12,6 +12,7 @@ const VERBS: [&str; 15] = [
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",
