@@ -96,7 +96,8 @@ async fn a_change_on_another_connection_is_told() {
             other.get(tool, arguments).await;
             assert_eq!(settle(&mut client, &mut other).await, [json!(FIRST)], "{tool}");
         }
-        // New sessions are news for the list.
+        // A new session is news for the list.
+        other.record("2025-12-11T12:00:00Z", json!({})).await;
         client.heard(LIST_CHANGED).await;
 
         unsubscribe(&mut client, FIRST, id).await;
