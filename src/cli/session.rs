@@ -56,7 +56,7 @@ fn iteration_block(row: &IterationRow, session: SessionId, output: &mut Output) 
         head += &format!("  {}", paint(FAINT, format_args!("from {}", show::shortened(parent, session))));
     }
     output.line(head);
-    output.line(format_args!("    {}", output.fit(&words::one_line(&row.prompt), 4)));
+    output.line(format_args!("    {}", output.fit(&words::prompt(&row.prompt), 4)));
     let known = known(row);
     if !known.is_empty() {
         output.line(format_args!("    {}", paint(FAINT, known.join(" · "))));

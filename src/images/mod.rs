@@ -8,6 +8,7 @@
 
 mod blobs;
 mod decode;
+mod digest;
 mod header;
 pub mod metadata;
 mod phash;
@@ -18,6 +19,7 @@ mod whole;
 
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
+pub use digest::file_sha256;
 pub use header::{Header, UNKNOWN_TYPE};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
 pub use whole::{Written, written};

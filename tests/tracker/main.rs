@@ -16,6 +16,7 @@ mod moving;
 mod pictures;
 mod recording;
 mod resuming;
+mod sending;
 mod showing;
 mod support;
 mod watching;
