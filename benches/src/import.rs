@@ -57,12 +57,8 @@ pub(crate) fn child(dir: &str, workspace: &str, how: &str) {
     let begun = Instant::now();
     let tracker = Tracker::open(Path::new(workspace), Options::default()).unwrap();
     let actor = Actor { client: "bench".to_owned(), user: "bench".to_owned() };
-    let request = FilesRequest {
-        paths: vec![dir.into()],
-        link: how == "link",
-        dry_run: how == "dry",
-        ..FilesRequest::default()
-    };
+    let request =
+        FilesRequest { paths: vec![dir.into()], link: how == "link", dry_run: how == "dry", ..FilesRequest::default() };
     let report = tracker.import_files(&actor, &request).unwrap();
     tracker.close().unwrap();
     let seconds = begun.elapsed().as_secs_f64();

@@ -73,9 +73,8 @@ fn sine(step: usize) -> u32 {
 }
 
 fn sha256(message: &[u8]) -> Vec<u8> {
-    let mut state: [u32; 8] = [
-        0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
-    ];
+    let mut state: [u32; 8] =
+        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
     let rounds: Vec<u32> = primes().map(|prime| fraction(f64::from(prime).cbrt())).collect();
     let bits = (message.len() as u64).wrapping_mul(8);
     for block in blocks(message, bits.to_be_bytes()) {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use retake::disk::{Disk, Observer, Op};
 use retake::tracker::{
-    ArchiveRequest, ErrorKind, ExportRequest, FilesReport, FilesRequest, GetRequest, IterationView, IterationsRequest, ListRequest,
+    ArchiveRequest, ErrorKind, ExportRequest, FilesReport, FilesRequest, GetRequest, IterationView, IterationsRequest,
+    ListRequest,
 };
 
 use crate::made::{self, Drawn, png, sized_png, write};

@@ -30,12 +30,16 @@ fn session(ws: &Workspace) -> String {
         ..first
     });
     ws.tracker
-        .annotate(&actor(), &AnnotateRequest {
-            reference: id.clone(),
-            rating: Some(4),
-            tags: Some(vec!["hero".into()]),
-            note: Some("| tail *too* long".into()),
-        })
+        .annotate(
+            &actor(),
+            &AnnotateRequest {
+                reference: id.clone(),
+                rating: Some(4),
+                tags: Some(vec!["hero".into()]),
+                note: Some("| tail *too* long".into()),
+                ..AnnotateRequest::default()
+            },
+        )
         .unwrap();
     id
 }

@@ -34,8 +34,7 @@ impl Tracker {
             ));
         }
         let part = part_of(dir);
-        let mut folder =
-            Folder { tracker: self, omit_images: request.omit_images, report: ExportReport::default() };
+        let mut folder = Folder { tracker: self, omit_images: request.omit_images, report: ExportReport::default() };
         let written = self.each_chosen(&chosen, |id| {
             let into = if chosen.len() == 1 { part.clone() } else { part.join(id.to_string()) };
             folder.session(id, &into)
@@ -141,7 +140,8 @@ impl Folder<'_> {
 
     /// Draws the session's pictures, a dozen a sheet.
     fn sheets(&self, session: &Session, dir: &Path) -> Result<Vec<String>, Error> {
-        let panels: Vec<Panel> = session.iterations.iter().map(|(index, state)| panel(session, *index, state)).collect();
+        let panels: Vec<Panel> =
+            session.iterations.iter().map(|(index, state)| panel(session, *index, state)).collect();
         let mut names = Vec::new();
         for (number, panels) in (1..).zip(panels.chunks(ON_A_SHEET)) {
             let name = if number == 1 { "contact-sheet.png".to_owned() } else { format!("contact-sheet-{number}.png") };
@@ -178,9 +178,9 @@ fn signed(bytes: &[u8], id: IterationId, recipe: &Recipe) -> Vec<u8> {
     let reference = id.to_string();
     let reading = metadata::read(bytes);
     let known = reading.raw.into_iter().filter(|_| reading.generator.is_some());
-    let there = known.map(|raw| (raw.key, raw.text)).find(|(key, text)| {
-        [RECIPE_KEY, "UserComment"].contains(&key.as_str()) && !text.trim_start().starts_with('{')
-    });
+    let there = known
+        .map(|raw| (raw.key, raw.text))
+        .find(|(key, text)| [RECIPE_KEY, "UserComment"].contains(&key.as_str()) && !text.trim_start().starts_with('{'));
     let text = there.map_or_else(|| metadata::a1111_text(recipe), |(_, text)| text);
     let texts = [(RECIPE_KEY, text.as_str()), (REFERENCE_KEY, reference.as_str())];
     // Only PNG tells texts apart by name; elsewhere the first would be taken for a recipe.

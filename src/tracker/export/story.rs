@@ -103,7 +103,8 @@ fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationSt
         let _ = writeln!(out, "{from}\n");
     }
     let mut facts: Vec<String> = Vec::new();
-    let mut fact = |name: &str, value: Option<String>| facts.extend(value.map(|value| format!("{name} {}", plain(&value))));
+    let mut fact =
+        |name: &str, value: Option<String>| facts.extend(value.map(|value| format!("{name} {}", plain(&value))));
     fact("model", recipe.model.clone());
     fact("seed", recipe.seed.map(|seed| seed.to_string()));
     fact("steps", recipe.steps.map(|steps| steps.to_string()));
