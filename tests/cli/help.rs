@@ -2,10 +2,12 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 17] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
     "annotate",
     "archive",
     "restore",
