@@ -19,6 +19,7 @@ use super::resume::ResumeArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
+use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -71,6 +72,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Watch(WatchArgs),
     Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
@@ -99,6 +101,7 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Watch(WatchArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })

@@ -54,7 +54,7 @@ fn layout(view: &CompareView, output: &mut Output) {
         }
         head += &format!("  {}", paint(FAINT, words::time(iteration.timestamp)));
         output.line(head);
-        output.line(format_args!("   {}", output.fit(&words::one_line(&iteration.prompt), 3)));
+        output.line(format_args!("   {}", output.fit(&words::prompt(&iteration.prompt), 3)));
     }
     for (letter, difference) in LETTERS.iter().skip(1).zip(&view.differences) {
         output.gap();

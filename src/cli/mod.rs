@@ -34,6 +34,7 @@ mod show;
 mod table;
 mod tree;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -85,6 +86,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),

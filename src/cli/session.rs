@@ -107,7 +107,7 @@ fn block(placed: &Placed, row: &IterationRow, step: &StoryStep, session: Session
     let before = format!("{}{INDENT}", paint(FAINT, &placed.body));
     let begins = step.label.is_none() || step.label == Some(StepLabel::NewIdea) || elsewhere.is_some();
     if begins {
-        output.line(format_args!("{before}{}", output.fit(&words::one_line(&row.prompt), used)));
+        output.line(format_args!("{before}{}", output.fit(&words::prompt(&row.prompt), used)));
         let known = known(row);
         if step.label.is_none() && !known.is_empty() {
             output.line(format_args!("{before}{}", paint(FAINT, output.fit(&known.join(" · "), used))));

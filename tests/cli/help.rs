@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 18] = [
     "list",
     "show",
     "record",
@@ -14,6 +14,7 @@ const VERBS: [&str; 17] = [
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",

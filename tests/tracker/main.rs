@@ -8,10 +8,14 @@ mod bad_input;
 mod bundling;
 mod comparing;
 mod damage;
+mod importing;
 mod listing;
+#[path = "../support/made.rs"]
+mod made;
 mod moving;
 mod pictures;
 mod recording;
 mod resuming;
 mod showing;
 mod support;
+mod watching;
