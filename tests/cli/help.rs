@@ -2,16 +2,19 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 18] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
     "annotate",
     "archive",
     "restore",
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",

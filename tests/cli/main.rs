@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 mod bad_input;
+mod changes;
 mod damage;
 mod help;
 mod installing;
