@@ -12,6 +12,7 @@ mod history;
 mod import;
 #[path = "../../tests/support/made.rs"]
 mod made;
+mod metadata;
 mod open;
 mod page;
 mod peers;
@@ -91,7 +92,7 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 7] = [
+    let questions: [(&str, Ask); 8] = [
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
@@ -99,6 +100,7 @@ fn main() {
         ("size", size::run),
         ("sharing", sharing::run),
         ("import", import::run),
+        ("metadata", metadata::run),
     ];
     for (name, ask) in questions {
         if asked(name) {
