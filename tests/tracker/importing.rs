@@ -260,7 +260,7 @@ fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
     write(&dated.join("2024-05-20_10-00-00_0001.png"), &a1111(90, "a boat", 1), NOON + 90 * 86_400);
     let report = import(&ws, &request(&dated));
     assert_eq!(report.sessions[0].session_id.unwrap().to_string(), "session-2024-05-20-001");
-    assert!(report.notes[0].contains("the date in the name"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("the date in the name, or in the file"), "{:?}", report.notes);
 }
 
 #[test]
@@ -365,8 +365,7 @@ fn a_picture_that_is_named_by_its_hash_is_the_parent() {
     assert_eq!(pixels.dimensions(), (16, 16));
     let text = format!(
         "boats in a harbour, watercolour\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 3, Size: 16x16, Model: sdxl, \
-         Denoising strength: 0.6, Init image hash: {}, Version: v1.10.1",
-        INIT_HASH
+         Denoising strength: 0.6, Init image hash: {INIT_HASH}, Version: v1.10.1"
     );
     write(&dir.join("00003-3.png"), &png(3, &[("parameters", &text)]), NOON + 120);
     import(&ws, &request(&dir));
