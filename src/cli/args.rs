@@ -14,6 +14,7 @@ use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::search::SearchArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
 
@@ -55,6 +56,7 @@ pub(super) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Record(Box<RecordArgs>),
+    Search(SearchArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -84,6 +86,7 @@ impl Verb {
         match self {
             Verb::List(ListArgs { json, .. })
             | Verb::Show(ShowArgs { json, .. })
+            | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })

@@ -26,6 +26,7 @@ mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod search;
 mod session;
 mod show;
 mod table;
@@ -73,6 +74,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::List(args) => args.run(context),
         Verb::Show(args) => args.run(context),
         Verb::Record(args) => args.run(context),
+        Verb::Search(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),

@@ -11,5 +11,6 @@ mod listing;
 mod moving;
 mod pictures;
 mod recording;
+mod searching;
 mod showing;
 mod support;

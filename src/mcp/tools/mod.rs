@@ -8,6 +8,7 @@ mod list_iterations;
 mod list_sessions;
 mod record_iteration;
 mod restore_session;
+mod search_iterations;
 
 use std::sync::LazyLock;
 
@@ -15,7 +16,7 @@ use super::tool::Entry;
 
 /// All tools, by name. Always in this order, so that clients can cache what they make of the list.
 pub(super) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<[Entry; 8]> = LazyLock::new(|| {
+    static ALL: LazyLock<[Entry; 9]> = LazyLock::new(|| {
         [
             Entry::of::<annotate_iteration::AnnotateIteration>(),
             Entry::of::<archive_session::ArchiveSession>(),
@@ -25,6 +26,7 @@ pub(super) fn all() -> &'static [Entry] {
             Entry::of::<list_sessions::ListSessions>(),
             Entry::of::<record_iteration::RecordIteration>(),
             Entry::of::<restore_session::RestoreSession>(),
+            Entry::of::<search_iterations::SearchIterations>(),
         ]
     });
     &*ALL
