@@ -2,8 +2,8 @@
 //! sessions, so that a workflow can be resumed, iterations compared, and archived sessions audited.
 //!
 //! ```text
-//!  cli   mcp            the faces: thin; they differ in words only
-//!    └─┬──┘
+//!  cli   mcp   web      the faces: thin; they differ in words only
+//!    └─┬──┴─────┘
 //!   tracker             the use cases, one verb a file; what people see of errors
 //!    ┌─┴──────┐
 //! sharing   images      sharing: one workspace, many processes     images: original pictures
@@ -51,3 +51,4 @@ pub mod search;
 pub mod sharing;
 pub mod store;
 pub mod tracker;
+pub mod web;

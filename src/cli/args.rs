@@ -15,8 +15,10 @@ use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
 use super::search::SearchArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
+use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -67,6 +69,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Watch(WatchArgs),
     Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
@@ -77,6 +80,7 @@ pub(super) enum Verb {
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
     Mcp(McpArgs),
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -93,6 +97,8 @@ impl Verb {
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Watch(WatchArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

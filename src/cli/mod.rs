@@ -27,10 +27,12 @@ mod recipe;
 mod record;
 mod requests;
 mod search;
+mod serve;
 mod session;
 mod show;
 mod table;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -81,10 +83,12 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

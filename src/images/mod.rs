@@ -14,8 +14,10 @@ mod phash;
 mod pool;
 mod scale;
 mod thumbs;
+mod whole;
 
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use header::{Header, UNKNOWN_TYPE};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
+pub use whole::{Written, written};

@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 16] = [
     "list",
     "show",
     "record",
@@ -12,10 +12,12 @@ const VERBS: [&str; 14] = [
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",
     "mcp",
+    "serve",
     "completions",
 ];
 

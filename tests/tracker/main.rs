@@ -6,11 +6,17 @@ mod annotating;
 mod auditing;
 mod bad_input;
 mod bundling;
+mod comparing;
 mod damage;
+mod importing;
 mod listing;
+#[path = "../support/made.rs"]
+mod made;
 mod moving;
 mod pictures;
 mod recording;
+mod resuming;
 mod searching;
 mod showing;
 mod support;
+mod watching;

@@ -12,10 +12,10 @@ mod search_iterations;
 
 use std::sync::LazyLock;
 
-use super::tool::Entry;
+pub(crate) use super::tool::{Call, Entry};
 
 /// All tools, by name. Always in this order, so that clients can cache what they make of the list.
-pub(super) fn all() -> &'static [Entry] {
+pub(crate) fn all() -> &'static [Entry] {
     static ALL: LazyLock<[Entry; 9]> = LazyLock::new(|| {
         [
             Entry::of::<annotate_iteration::AnnotateIteration>(),
@@ -33,7 +33,7 @@ pub(super) fn all() -> &'static [Entry] {
 }
 
 /// The tool of that name.
-pub(super) fn find(name: &str) -> Option<&'static Entry> {
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.definition.name == name)
 }
 
