@@ -50,7 +50,7 @@ use output::Output;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args: Vec<OsString> = search::spell_out(std::env::args_os().collect());
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),

@@ -1,5 +1,7 @@
 //! `retake search`.
 
+use std::ffi::OsString;
+
 use clap::{Args, ValueEnum};
 use unicode_width::UnicodeWidthStr;
 
@@ -45,7 +47,7 @@ Queries:
   glass bridge               both words, in a prompt, negative prompt, note or title
   '\"glass bridge\"'           the words in this order
   brid*                      words that begin so
-  bridge -fog                the one and not the other; after -- when it comes first
+  bridge -fog                the one and not the other
   '(bridge OR river) snow'   a choice
   model:sdxl lora:detail sampler:euler generator:comfy   a part of the name; in quotes all of it
   tag:hero project:cats seed:42 size:1024x768 session:session-2025-12-11-001
@@ -100,6 +102,24 @@ impl SearchArgs {
             ..SearchRequest::default()
         }
     }
+}
+
+/// The arguments with `-fog` written as `NOT fog`, which no parser of flags takes for three of them.
+pub(super) fn spell_out(args: Vec<OsString>) -> Vec<OsString> {
+    let Some(verb) = args.iter().position(|arg| arg == "search") else { return args };
+    // `-v` in any number and `-h` are flags of every verb.
+    let is_flag = |word: &str| word.chars().all(|c| c == 'v') || matches!(word, "h" | "V");
+    let mut literal = false;
+    let mut spelt = Vec::with_capacity(args.len());
+    for (number, arg) in args.into_iter().enumerate() {
+        literal |= arg == "--";
+        let word = arg.to_str().and_then(|arg| arg.strip_prefix('-')).filter(|word| !word.starts_with('-'));
+        match word.filter(|word| number > verb && !literal && !word.is_empty() && !is_flag(word)) {
+            Some(word) => spelt.extend([OsString::from("NOT"), OsString::from(word)]),
+            None => spelt.push(arg),
+        }
+    }
+    spelt
 }
 
 /// An argument as it was meant: the shell took the quotes off `model:"SD XL"`, so the blank in it puts them back.
@@ -245,6 +265,23 @@ fn foot(view: &SearchView, request: &SearchRequest, output: &mut Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_is_not_wanted_is_no_flag() {
+        let spelt = |line: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            spell_out(args).into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (line, expected) in [
+            ("retake search bridge -fog --json", "retake search bridge NOT fog --json"),
+            ("retake search -model:sdxl -v a", "retake search NOT model:sdxl -v a"),
+            ("retake search -- -fog", "retake search -- -fog"),
+            ("retake -v search a - b -h", "retake -v search a - b -h"),
+            ("retake list -fog", "retake list -fog"),
+        ] {
+            assert_eq!(spelt(line), expected);
+        }
+    }
 
     #[test]
     fn quotes_that_the_shell_took_come_back() {

@@ -2,10 +2,11 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 17] = [
     "list",
     "show",
     "record",
+    "search",
     "annotate",
     "archive",
     "restore",

@@ -8,6 +8,7 @@ mod help;
 mod installing;
 mod piping;
 mod places;
+mod searching;
 mod story;
 mod streaming;
 mod support;
