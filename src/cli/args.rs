@@ -8,12 +8,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
+use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::resume::ResumeArgs;
 use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
@@ -50,7 +52,8 @@ Exit status:
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
-  retake list";
+  retake list
+  retake resume";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -58,6 +61,8 @@ pub(super) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Record(Box<RecordArgs>),
+    Resume(ResumeArgs),
+    Compare(CompareArgs),
     Search(SearchArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
@@ -90,6 +95,8 @@ impl Verb {
         match self {
             Verb::List(ListArgs { json, .. })
             | Verb::Show(ShowArgs { json, .. })
+            | Verb::Resume(ResumeArgs { json, .. })
+            | Verb::Compare(CompareArgs { json, .. })
             | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })

@@ -37,6 +37,7 @@ mod status;
 mod story;
 mod strip;
 mod verify;
+mod visual;
 mod watch;
 mod writing;
 
@@ -70,6 +71,7 @@ pub use status::{Sizes, StatusView};
 pub use story::{StoryRequest, StoryStep, StoryView};
 pub use strip::{Step, StripView};
 pub use verify::{RepairView, VerifyView};
+pub use visual::{BoxView, VisualView};
 pub use watch::{Sighting, WatchedIteration};
 
 pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};

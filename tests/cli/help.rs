@@ -2,10 +2,12 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 17] = [
+const VERBS: [&str; 19] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
     "search",
     "annotate",
     "archive",

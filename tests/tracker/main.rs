@@ -15,6 +15,7 @@ mod made;
 mod moving;
 mod pictures;
 mod recording;
+mod rendering;
 mod resuming;
 mod searching;
 mod showing;
