@@ -17,6 +17,7 @@ mod open;
 mod page;
 mod peers;
 mod report;
+mod search;
 mod sharing;
 mod size;
 mod workload;
@@ -101,6 +102,7 @@ fn main() {
         ("sharing", sharing::run),
         ("import", import::run),
         ("metadata", metadata::run),
+        ("search", search::run),
     ];
     for (name, ask) in questions {
         if asked(name) {
