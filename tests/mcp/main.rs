@@ -20,6 +20,7 @@ mod prompts;
 mod protocol;
 mod recording;
 mod resources;
+mod story;
 mod subscriptions;
 mod surface;
 mod waiting;
