@@ -2,11 +2,13 @@
 //! sessions, so that a workflow can be resumed, iterations compared, and archived sessions audited.
 //!
 //! ```text
-//!  cli   mcp            the faces: thin; they differ in words only
-//!    └─┬──┘
+//!  cli   mcp   web      the faces: thin; they differ in words only
+//!    └─┬──┴─────┘
 //!   tracker             the use cases, one verb a file; what people see of errors
 //!    ┌─┴──────┐
 //! sharing   images      sharing: one workspace, many processes     images: original pictures
+//!    │        │
+//!  search     │         the index: made from the log, thrown away at will
 //!    │        │
 //!  store      │         the append-only log, in two copies: a journal and sled
 //!    └──┬─────┘
@@ -45,6 +47,8 @@ pub mod disk;
 pub mod images;
 pub mod mcp;
 pub mod model;
+pub mod search;
 pub mod sharing;
 pub mod store;
 pub mod tracker;
+pub mod web;

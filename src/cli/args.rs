@@ -8,14 +8,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
+use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::resume::ResumeArgs;
+use super::search::SearchArgs;
+use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
+use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -47,7 +52,8 @@ Exit status:
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
-  retake list";
+  retake list
+  retake resume";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -55,6 +61,9 @@ pub(super) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Record(Box<RecordArgs>),
+    Resume(ResumeArgs),
+    Compare(CompareArgs),
+    Search(SearchArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -65,6 +74,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Watch(WatchArgs),
     Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
@@ -75,6 +85,7 @@ pub(super) enum Verb {
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
     Mcp(McpArgs),
+    Serve(ServeArgs),
     Completions(CompletionsArgs),
 }
 
@@ -84,12 +95,17 @@ impl Verb {
         match self {
             Verb::List(ListArgs { json, .. })
             | Verb::Show(ShowArgs { json, .. })
+            | Verb::Resume(ResumeArgs { json, .. })
+            | Verb::Compare(CompareArgs { json, .. })
+            | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Watch(WatchArgs { json, .. })
+            | Verb::Serve(ServeArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

@@ -11,6 +11,7 @@ mod archive;
 mod args;
 mod audit;
 mod clients;
+mod compare;
 mod completions;
 mod context;
 mod doctor;
@@ -26,10 +27,15 @@ mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod resume;
+mod search;
+mod serve;
 mod session;
 mod show;
 mod table;
+mod tree;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -47,7 +53,7 @@ use output::Output;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args: Vec<OsString> = search::spell_out(std::env::args_os().collect());
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),
@@ -73,16 +79,21 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::List(args) => args.run(context),
         Verb::Show(args) => args.run(context),
         Verb::Record(args) => args.run(context),
+        Verb::Resume(args) => args.run(context),
+        Verb::Compare(args) => args.run(context),
+        Verb::Search(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
+        Verb::Serve(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

@@ -53,11 +53,19 @@ pub struct Error {
 #[derive(Debug, thiserror::Error)]
 pub enum Unseen {
     /// Its file cannot be read, is not there (not found) or holds something else (invalid data).
-    #[error("cannot read the image")]
+    #[error("{}", file_state(.0))]
     Unread(#[from] io::Error),
     /// Its file is whole, and has no pixels for us.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
+}
+
+fn file_state(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its file is missing",
+        io::ErrorKind::InvalidData => "its file is damaged",
+        _ => "its file cannot be read",
+    }
 }
 
 /// What the pixels of a picture say.
@@ -173,6 +181,12 @@ impl Images {
     pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
         let _room = self.shared.files.take(readable_length(path)?);
         self.with_decoded(&fs::read(path)?, |picture| see(picture, &Reduced::of(picture))).map_err(Unseen::from)
+    }
+
+    /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
+    pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+        let _room = self.shared.files.take(readable_length(path)?);
+        Ok(self.with_decoded(&fs::read(path)?, use_it)?)
     }
 
     /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.

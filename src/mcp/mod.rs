@@ -25,7 +25,7 @@ mod schema;
 mod server;
 mod subscriptions;
 mod tool;
-mod tools;
+pub(crate) mod tools;
 mod waiting;
 
 pub use http::http;
@@ -103,7 +103,7 @@ const MAX_CALLS_AT_ONCE: usize = 64;
 
 /// Done once when someone asks the process to end: ctrl-c, or what `kill` and service managers send.
 #[cfg(unix)]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -117,7 +117,7 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 
 /// Done once when someone asks the process to end.
 #[cfg(not(unix))]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -34,15 +34,15 @@ pub(super) trait Tool {
 }
 
 /// One call of a tool: what it works with.
-pub(super) struct Call<'a> {
+pub(crate) struct Call<'a> {
     /// The workspace.
-    pub(super) tracker: &'a Tracker,
+    pub(crate) tracker: &'a Tracker,
     /// Who asks.
-    pub(super) actor: &'a Actor,
+    pub(crate) actor: &'a Actor,
     /// Which files may be read for it.
-    pub(super) paths: &'a Paths,
+    pub(crate) paths: &'a Paths,
     /// Who waits: told of progress when the client asked for that, and gone when it cancelled the call or went away.
-    pub(super) onlooker: &'a Onlooker,
+    pub(crate) onlooker: &'a Onlooker,
 }
 
 /// What a tool does to the workspace. None ever deletes or replaces anything.
@@ -87,9 +87,9 @@ impl<V> From<V> for Reply<V> {
 }
 
 /// A tool as the server keeps it.
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// What clients are told of it.
-    pub(super) definition: model::Tool,
+    pub(crate) definition: model::Tool,
     call: fn(&Entry, &Call<'_>, JsonObject) -> CallToolResult,
 }
 
@@ -108,8 +108,13 @@ impl Entry {
         Entry { definition, call: call::<T> }
     }
 
+    /// Whether it only reads.
+    pub(crate) fn reads(&self) -> bool {
+        self.definition.annotations.as_ref().and_then(|it| it.read_only_hint).unwrap_or(false)
+    }
+
     /// Does it. May block.
-    pub(super) fn call(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
+    pub(crate) fn call(&self, call: &Call<'_>, arguments: JsonObject) -> CallToolResult {
         (self.call)(self, call, arguments)
     }
 }

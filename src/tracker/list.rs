@@ -126,6 +126,24 @@ impl Tracker {
         Ok(list)
     }
 
+    /// Where every `every`th row of a listing begins, as cursors: for a scroll bar that can be dragged anywhere, when only
+    /// cursors lead into a listing. Cursors of the request are not looked at.
+    pub fn marks(&self, request: &ListRequest, every: usize) -> Result<Vec<String>, Error> {
+        let listing = Listing::new(request);
+        let scope = listing.scope();
+        let every = every.max(1);
+        let (mut rows, mut marks) = (0_usize, Vec::new());
+        self.walk(&listing, None, MARK_CHUNK, &Onlooker::patient(), |summary| {
+            rows += 1;
+            if rows.is_multiple_of(every) {
+                let place = Place { modified: summary.last_modified_at, id: summary.id };
+                marks.push(cursor::encode(&scope, &show_place(place)));
+            }
+            Ok(true)
+        })?;
+        Ok(marks)
+    }
+
     /// Shows `each` the sessions that match, until it says to stop. Reads a little more than `likely` at once.
     fn walk(
         &self,
@@ -237,6 +255,8 @@ impl From<Sort> for store::Order {
 
 /// Summaries read at once where most of them may not match.
 const WALK_CHUNK: usize = 512;
+/// Summaries read at once where all of them are looked at.
+const MARK_CHUNK: usize = 8192;
 /// The most paths a notice names; the reports in quarantine/ name them all.
 const NOTICE_PATHS: usize = 20;
 

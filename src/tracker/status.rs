@@ -75,6 +75,11 @@ impl Tracker {
         })
     }
 
+    /// Every recovery the workspace has been through, oldest first.
+    pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
+        Ok(self.log.recoveries()?)
+    }
+
     /// Marks all recoveries as read: the listing no longer mentions them.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
         Ok(self.log.mark_recoveries_read()?)

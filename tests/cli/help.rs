@@ -2,20 +2,25 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 14] = [
+const VERBS: [&str; 19] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
+    "search",
     "annotate",
     "archive",
     "restore",
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",
     "mcp",
+    "serve",
     "completions",
 ];
 

@@ -1,0 +1,178 @@
+//! `strip`: a session's iterations side by side, with the lanes that branches take, a window at a time. For a filmstrip,
+//! which shows little of each and may have thousands.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::diff::RecipeDiff;
+use crate::model::{Hash, IterationId, IterationState, OutcomeStatus, Session, Timestamp};
+
+use super::{Error, SessionRow, Tracker, fit, lookup};
+
+/// A window of a session's iterations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StripView {
+    /// The session.
+    pub session: SessionRow,
+    /// How many lanes its branches take at most; 1 when there are none.
+    pub lanes: u32,
+    /// The iterations of the window, in ascending order. Those that were lost are missing.
+    pub steps: Vec<Step>,
+}
+
+/// An iteration in a strip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Its index.
+    pub index: u32,
+    /// When the picture was made.
+    pub timestamp: Timestamp,
+    /// Its prompt, cut short.
+    pub prompt: String,
+    /// Its first picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Hash>,
+    /// What came of it.
+    pub outcome: OutcomeStatus,
+    /// Its rating.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rating: Option<u8>,
+    /// The iteration it came from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<IterationId>,
+    /// What changed from that one, in one line; absent where nothing of it is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<String>,
+    /// The lane it lies in, from 0.
+    pub lane: u32,
+    /// The lane of its parent, when that is in this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_lane: Option<u32>,
+}
+
+/// What a prompt may take.
+const PROMPT_BYTES: usize = 160;
+/// What a change may take.
+const CHANGE_BYTES: usize = 200;
+
+impl Tracker {
+    /// The iterations of a session from an index on, at most `limit`.
+    pub fn strip(&self, session_id: &str, from: u32, limit: u32) -> Result<StripView, Error> {
+        let id = lookup::session_id(session_id)?;
+        let row = SessionRow::new(&self.summary(id)?)?;
+        let session = self.folded(id)?;
+        let lanes = lanes(&session);
+        let window = session.iterations.range(from..from.saturating_add(limit));
+        let steps = window.map(|(index, state)| step(&session, *index, state, &lanes)).collect();
+        let count = lanes.values().max().map_or(1, |last| last.saturating_add(1));
+        Ok(StripView { session: row, lanes: count, steps })
+    }
+}
+
+fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<u32, u32>) -> Step {
+    let iteration = &state.iteration;
+    let id = session.head.id;
+    let mut prompt = iteration.recipe.prompt.clone();
+    fit::clip(&mut prompt, PROMPT_BYTES);
+    let parent = iteration.parent;
+    let here = parent.filter(|parent| parent.session == id).map(|parent| parent.index);
+    let change = here.and_then(|parent| session.iterations.get(&parent)).map(|parent| {
+        let mut line = RecipeDiff::between(&parent.iteration.recipe, &iteration.recipe).summary;
+        fit::clip(&mut line, CHANGE_BYTES);
+        line
+    });
+    Step {
+        index,
+        timestamp: iteration.created_at,
+        prompt,
+        image: iteration.images.first().map(|image| image.hash),
+        outcome: iteration.outcome.status,
+        rating: state.annotation.rating,
+        parent,
+        change,
+        lane: lanes.get(&index).copied().unwrap_or(0),
+        parent_lane: here.and_then(|parent| lanes.get(&parent).copied()),
+    }
+}
+
+/// The lane of every iteration: the first that came from another goes on in its lane, and a later one begins the lowest
+/// lane that is free there. A lane is free once nothing in it goes on.
+fn lanes(session: &Session) -> BTreeMap<u32, u32> {
+    let parent_of = |index: u32| {
+        let parent = session.iterations.get(&index)?.iteration.parent?;
+        Some(parent.index).filter(|parent_index| parent.session == session.head.id && *parent_index < index)
+    };
+    // Who goes on in whose lane.
+    let mut heir: BTreeMap<u32, u32> = BTreeMap::new();
+    for &index in session.iterations.keys() {
+        if let Some(parent) = parent_of(index) {
+            heir.entry(parent).or_insert(index);
+        }
+    }
+    let mut lanes: BTreeMap<u32, u32> = BTreeMap::new();
+    // The index up to which each lane is taken.
+    let mut taken: Vec<u32> = Vec::new();
+    for &index in session.iterations.keys() {
+        let parent = parent_of(index);
+        let inherited =
+            parent.filter(|parent| heir.get(parent) == Some(&index)).and_then(|parent| lanes.get(&parent).copied());
+        let lane = inherited.unwrap_or_else(|| {
+            let mut end = index;
+            while let Some(next) = heir.get(&end) {
+                end = *next;
+            }
+            let free = taken.iter().position(|until| *until < index);
+            let at = free.unwrap_or(taken.len());
+            match taken.get_mut(at) {
+                Some(until) => *until = end,
+                None => taken.push(end),
+            }
+            u32::try_from(at).unwrap_or(u32::MAX)
+        });
+        lanes.insert(index, lane);
+    }
+    lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Actor, Annotation, Head, Iteration, Outcome, Recipe, SessionId};
+
+    fn laid_out(parents: &[Option<u32>]) -> Vec<u32> {
+        let id: SessionId = "session-2025-12-11-001".parse().unwrap();
+        let iterations = (0..).zip(parents).map(|(index, parent)| {
+            let iteration = Iteration {
+                created_at: Timestamp::from_millis(0).unwrap(),
+                recipe: Recipe::default(),
+                outcome: Outcome::default(),
+                images: Vec::new(),
+                parent: parent.map(|parent| id.iteration(parent)),
+                parent_reason: None,
+                likely_parent: None,
+            };
+            let recorded_by = Actor { client: String::new(), user: String::new() };
+            let recorded_at = iteration.created_at;
+            (index, IterationState { iteration, recorded_at, recorded_by, annotation: Annotation::default() })
+        });
+        let session = Session { head: Head::new(id), iterations: iterations.collect(), lost: Default::default() };
+        lanes(&session).into_values().collect()
+    }
+
+    #[test]
+    fn a_straight_session_has_one_lane() {
+        assert_eq!(laid_out(&[None, Some(0), Some(1), Some(2)]), [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_branch_takes_a_lane_of_its_own_and_gives_it_back() {
+        // 0 ─ 1 ─ 2 ─────── 6
+        //     └─ 3   └ 4 ─ 5
+        assert_eq!(laid_out(&[None, Some(0), Some(1), Some(1), Some(2), Some(4), Some(2)]), [0, 0, 0, 1, 0, 0, 1]);
+        // Rerolls of one iteration share a lane, one after the other.
+        assert_eq!(laid_out(&[None, Some(0), Some(0), Some(0), Some(1)]), [0, 0, 1, 1, 0]);
+    }
+}

@@ -1,0 +1,152 @@
+//! `/api/{tool}`: the tools of the MCP server as plain JSON. A request is the tool's arguments, an answer its structured
+//! content, a failure `{"error": …}` with a fitting status.
+//!
+//! What only reads can be asked with GET and a query; everything can be told with POST and JSON. Pictures come as bytes
+//! and never as a path: no request names a file of this machine.
+
+use axum::Json;
+use axum::body::to_bytes;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+use super::guard::MAX_REQUEST_BYTES;
+use super::reply::{Failed, refused, status};
+use super::state::Gallery;
+use crate::mcp::Paths;
+use crate::mcp::tools::{self, Call, Entry};
+use crate::tracker::{Error, ErrorKind, ErrorView, Onlooker};
+
+/// `GET /api/{tool}?…`.
+pub(super) async fn ask(
+    State(gallery): State<Gallery>,
+    Path(name): Path<String>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, Failed> {
+    let entry = find(&name)?;
+    if !entry.reads() {
+        return Ok(refused(
+            StatusCode::METHOD_NOT_ALLOWED,
+            &format!("{name} writes"),
+            "send its arguments as JSON with POST",
+        ));
+    }
+    let arguments = from_query(entry, query);
+    call(&gallery, entry, arguments).await
+}
+
+/// `POST /api/{tool}` with the arguments as JSON.
+pub(super) async fn tell(
+    State(gallery): State<Gallery>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Failed> {
+    let entry = find(&name)?;
+    let most = usize::try_from(MAX_REQUEST_BYTES).unwrap_or(usize::MAX);
+    let body = match to_bytes(request.into_body(), most).await {
+        Ok(body) => body,
+        Err(error) => {
+            return Ok(refused(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                &format!("the request could not be read: {error}"),
+                "send it again, smaller and at once",
+            ));
+        }
+    };
+    let arguments = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(&body) };
+    let arguments = arguments.map_err(|error| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("the request is no JSON object: {error}"),
+            "send the arguments as one JSON object; /api/openapi.json describes them",
+        )
+    })?;
+    call(&gallery, entry, arguments).await
+}
+
+/// The answer to a verb that there is none of.
+pub(super) fn no_such_verb() -> Failed {
+    let names = tools::all().iter().map(|entry| entry.definition.name.as_ref()).collect::<Vec<_>>().join(", ");
+    Failed(Error::new(
+        ErrorKind::NotFound,
+        "there is no such verb",
+        format!("ask /api/NAME with one of {names}; /api/openapi.json describes them"),
+    ))
+}
+
+async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Map<String, Value>) -> Result<Response, Failed> {
+    refuse_paths(&arguments)?;
+    let answered = gallery.ask(move |tracker, actor| {
+        Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, onlooker: &Onlooker::patient() }, arguments))
+    });
+    let result = answered.await?;
+    let body = result.structured_content.unwrap_or_default();
+    let code = match (result.is_error, serde_json::from_value::<ErrorView>(body.clone())) {
+        (Some(true), Ok(view)) => status(view.error.kind),
+        (Some(true), Err(_)) => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::OK,
+    };
+    Ok((code, Json(body)).into_response())
+}
+
+fn find(name: &str) -> Result<&'static Entry, Failed> {
+    tools::find(name).ok_or_else(no_such_verb)
+}
+
+/// A picture by path would make the server read any file it may, for whoever asks.
+fn refuse_paths(arguments: &Map<String, Value>) -> Result<(), Error> {
+    let images = arguments.get("images").and_then(Value::as_array).into_iter().flatten();
+    let by_path = |image: &Value| image.is_string() || image.get("path").is_some();
+    if images.into_iter().any(by_path) {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            "images by path are not taken over HTTP",
+            "send {\"data\": base64, \"mimeType\": …}, or record by path with `retake record` or `retake mcp`",
+        ));
+    }
+    Ok(())
+}
+
+/// Arguments from a query: each as the type that the tool's schema says.
+fn from_query(entry: &Entry, query: Vec<(String, String)>) -> Map<String, Value> {
+    let mut arguments = Map::new();
+    for (name, text) in query {
+        let schema = entry.definition.input_schema.get("properties").and_then(|it| it.get(&name));
+        let kind = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str).unwrap_or_default();
+        let value = match kind {
+            "integer" | "number" | "boolean" => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            "array" => {
+                let mut all = arguments.get(&name).and_then(Value::as_array).cloned().unwrap_or_default();
+                all.extend(text.split(',').map(|it| Value::String(it.to_owned())));
+                Value::Array(all)
+            }
+            _ => Value::String(text),
+        };
+        arguments.insert(name, value);
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_query_becomes_typed_arguments() {
+        let query = [("limit", "3"), ("status", "active"), ("project", "7")];
+        let query = query.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
+        let arguments = from_query(tools::find("list-sessions").unwrap(), query);
+        assert_eq!(Value::Object(arguments), json!({ "limit": 3, "status": "active", "project": "7" }));
+    }
+
+    #[test]
+    fn no_request_names_a_file() {
+        let refused = |images: Value| refuse_paths(json!({ "images": images }).as_object().unwrap()).is_err();
+        assert!(refused(json!(["/etc/passwd"])));
+        assert!(refused(json!([{ "data": "aGk=" }, { "path": "/etc/passwd" }])));
+        assert!(!refused(json!([{ "data": "aGk=", "mimeType": "image/png" }])));
+    }
+}

@@ -1,0 +1,49 @@
+//! Style and scripts, in the binary. Their address holds a hash of all of them, so that a browser keeps them for good and
+//! a new version is another address; scripts import each other by name within it.
+
+use std::sync::LazyLock;
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+use super::reply::{FOREVER, refused};
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// Name, type, bytes.
+const ASSETS: &[(&str, &str, &[u8])] = &[
+    ("style.css", STYLE, include_bytes!("assets/style.css")),
+    ("app.js", SCRIPT, include_bytes!("assets/app.js")),
+    ("kit.js", SCRIPT, include_bytes!("assets/kit.js")),
+    ("tray.js", SCRIPT, include_bytes!("assets/tray.js")),
+    ("wall.js", SCRIPT, include_bytes!("assets/wall.js")),
+    ("session.js", SCRIPT, include_bytes!("assets/session.js")),
+    ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
+    ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
+];
+
+/// The address of an asset.
+pub(super) fn url(name: &str) -> String {
+    format!("/assets/{}/{name}", *BUILD)
+}
+
+/// A mark of all assets together.
+static BUILD: LazyLock<String> = LazyLock::new(|| {
+    let mut hash = blake3::Hasher::new();
+    for (name, _, bytes) in ASSETS {
+        hash.update(name.as_bytes()).update(bytes);
+    }
+    hash.finalize().to_hex().chars().take(16).collect()
+});
+
+/// `GET /assets/{build}/{name}`.
+pub(super) async fn asset(Path((build, name)): Path<(String, String)>) -> Response {
+    let found = ASSETS.iter().find(|(known, _, _)| *known == name && build == *BUILD);
+    match found {
+        Some((_, kind, bytes)) => ([(CONTENT_TYPE, *kind)], [(CACHE_CONTROL, FOREVER)], *bytes).into_response(),
+        None => refused(StatusCode::NOT_FOUND, "there is no such file", "reload the page: Retake was updated"),
+    }
+}

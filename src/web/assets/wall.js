@@ -1,0 +1,191 @@
+// The wall: only what is near the window is in the page, however many there are. Parts of 60 cards come from the server
+// when they come into sight: by the cursor behind the part before, or, after a jump, by the nearest mark.
+
+import { all, calmly, key, make, one, part, say, tellTimes } from "./kit.js";
+import { tray } from "./tray.js";
+
+const SIZE = 60;
+const MARK = 600;
+const COLUMNS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
+const KEEP = 40;
+
+const wall = one("#wall");
+const where = new URL(location.href);
+const source = wall?.dataset.source ?? "/sessions";
+let total = Number(wall?.dataset.total ?? 0);
+let row = 300;
+let columns = 6;
+let gap = 20;
+let marks = null;
+const cursors = new Map([[0, ""]]);
+const loaded = new Map();
+const loading = new Map();
+
+if (wall) {
+  const first = one(".part", wall);
+  loaded.set(0, first);
+  if (wall.dataset.next) cursors.set(1, wall.dataset.next);
+  wall.classList.add("live");
+  lay();
+  restore();
+  addEventListener("resize", calmly(60, () => { const at = firstSeen(); lay(); scrollToCard(at); look(); }));
+  addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
+  look();
+  keysOfTheWall();
+}
+
+/** Measures columns and rows, and gives the wall its whole height. */
+function lay() {
+  const width = wall.clientWidth;
+  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 250 : 216)));
+  columns = COLUMNS.filter((count) => count <= wanted).pop();
+  wall.style.setProperty("--columns", columns);
+  const card = one(".card", wall);
+  row = card ? card.getBoundingClientRect().height + gap : row;
+  wall.style.height = `${Math.ceil(total / columns) * row}px`;
+  for (const [index, element] of loaded) element.style.top = `${top(index)}px`;
+}
+
+const top = (index) => Math.floor((index * SIZE) / columns) * row;
+const seen = () => ({ from: scrollY - wall.offsetTop, height: innerHeight });
+const firstSeen = () => Math.max(0, Math.floor(seen().from / row) * columns);
+const scrollToCard = (card) => { if (card > 0) scrollTo(0, wall.offsetTop + Math.floor(card / columns) * row); };
+
+/** Brings in the parts around the window, and takes out those far from it. */
+function look() {
+  const { from, height } = seen();
+  const last = Math.max(0, Math.ceil(total / SIZE) - 1);
+  const at = (y) => Math.min(last, Math.max(0, Math.floor((Math.floor(y / row) * columns) / SIZE)));
+  const near = [at(from - height), at(from + 2 * height)];
+  for (let index = near[0]; index <= near[1]; index += 1) bring(index);
+  for (const [index, element] of loaded) {
+    const far = index < near[0] - 1 || index > near[1] + 1;
+    if (far && element.isConnected) element.remove();
+    if (!far && !element.isConnected) wall.append(element);
+  }
+  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) { aborter.abort(); }
+  for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) {
+    if (!loaded.get(index).isConnected) loaded.delete(index);
+  }
+}
+
+async function bring(index) {
+  if (loaded.has(index) || loading.has(index)) return;
+  const aborter = new AbortController();
+  loading.set(index, aborter);
+  const ghost = ghosts(index);
+  wall.append(ghost);
+  try {
+    const query = new URLSearchParams(where.search);
+    const { at, skip } = await way(index, aborter.signal);
+    if (at) query.set("at", at);
+    if (skip) query.set("skip", skip);
+    const { headers, content } = await part(`${source}/part?${query}`, aborter.signal);
+    const element = make("div", { class: "part", "data-part": index });
+    element.append(content);
+    element.style.top = `${top(index)}px`;
+    tellTimes(element);
+    loaded.set(index, element);
+    wall.append(element);
+    const next = headers.get("x-next");
+    if (next) cursors.set(index + 1, next);
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message);
+  } finally {
+    ghost.remove();
+    loading.delete(index);
+  }
+}
+
+/** How to get to a part: a cursor and how many to pass over. */
+async function way(index, signal) {
+  if (cursors.has(index)) return { at: cursors.get(index), skip: 0 };
+  if (source !== "/sessions") return { at: "", skip: index * SIZE };
+  marks ??= fetch(`${source}/marks?${new URLSearchParams(where.search)}`, { signal }).then((answer) => answer.json());
+  try {
+    const known = await marks;
+    const nearest = Math.min(known.length, Math.floor((index * SIZE) / MARK));
+    return { at: nearest === 0 ? "" : known[nearest - 1], skip: index * SIZE - nearest * MARK };
+  } catch (error) {
+    marks = null;
+    throw error;
+  }
+}
+
+function ghosts(index) {
+  const count = Math.min(SIZE, total - index * SIZE);
+  const cards = Array.from({ length: Math.max(0, count) }, () =>
+    make("span", { class: "card" }, make("span", { class: "cover" }), make("span", { class: "name" }), make("span", { class: "meta" })));
+  const element = make("div", { class: "part ghost", "aria-hidden": "true" }, ...cards);
+  element.style.top = `${top(index)}px`;
+  return element;
+}
+
+/** Back from a session: where one was. */
+function restore() {
+  const name = `retake-wall ${where.pathname}${where.search}`;
+  history.scrollRestoration = "manual";
+  const kept = sessionStorage.getItem(name);
+  const back = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
+  if (kept && back) scrollTo(0, Number(kept));
+  addEventListener("pagehide", () => sessionStorage.setItem(name, String(scrollY)));
+}
+
+function keysOfTheWall() {
+  const cards = () => all(".part:not(.ghost) > .card", wall).sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top || a.getBoundingClientRect().left - b.getBoundingClientRect().left);
+  const move = (by) => {
+    const shown = cards();
+    const at = shown.indexOf(document.activeElement);
+    const inSight = shown.findIndex((card) => card.getBoundingClientRect().top >= 56);
+    const next = at < 0 ? Math.max(0, inSight) : Math.min(shown.length - 1, Math.max(0, at + by));
+    shown[next]?.focus({ preventScroll: true });
+    shown[next]?.scrollIntoView({ block: "nearest" });
+    return at >= 0 || by !== 0;
+  };
+  key(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"], "Move among the pictures", (event) =>
+    move({ ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key]));
+  key(["Enter"], "Open", () => false);
+  key(["c"], "Add to the compare tray", () => {
+    const card = document.activeElement.closest?.(".card");
+    const image = one("img", card ?? undefined)?.getAttribute("src")?.split("/").pop();
+    if (card?.dataset.reference) tray.toggle(card.dataset.reference, image);
+    else say("Choose a picture with the arrow keys first");
+  });
+}
+
+/** What happened elsewhere: new work comes first, so the first part is asked for again. */
+const refresh = calmly(250, async () => {
+  const empty = !wall;
+  if (empty) { if (document.body.dataset.page === "sessions") location.reload(); return; }
+  const { headers, content } = await part(`${source}/part?${where.searchParams}`);
+  total = Number(headers.get("x-total") ?? total);
+  const shown = one("#total");
+  if (shown) shown.textContent = total.toLocaleString("fr").replaceAll("\u00a0", "\u202f");
+  const element = make("div", { class: "part", "data-part": 0 });
+  element.append(content);
+  tellTimes(element);
+  const focused = document.activeElement?.closest?.(".card")?.dataset.session;
+  loaded.forEach((old) => old.remove());
+  loaded.clear();
+  cursors.clear();
+  cursors.set(0, "");
+  marks = null;
+  loaded.set(0, element);
+  wall.append(element);
+  const next = headers.get("x-next");
+  if (next) cursors.set(1, next);
+  lay();
+  look();
+  if (focused) one(`.card[data-session="${CSS.escape(focused)}"]`, wall)?.focus({ preventScroll: true });
+  if (scrollY > innerHeight) newWork();
+});
+
+function newWork() {
+  if (one(".pill")) return;
+  const pill = make("button", { class: "pill", type: "button", onclick: () => { scrollTo(0, 0); pill.remove(); } }, "New work ↑");
+  document.body.append(pill);
+}
+
+export function heard() {
+  if (document.body.dataset.page === "sessions") refresh();
+}

@@ -1,0 +1,351 @@
+//! Who may ask, and what every answer says of itself.
+//!
+//! A page anywhere on the web can make a browser send requests to this machine. None of these may do anything, or read
+//! anything, so every request must pass all of this:
+//! - **Host** names this machine, which a name that an attacker points here does not.
+//! - **Origin**, where a browser sends one, is ours, and so says `Sec-Fetch-Site`. Only following a link comes from elsewhere.
+//! - **Writes are JSON** and say so: a form or a script on another page cannot send that without asking us first, and we
+//!   never answer that question. No cookie gives a right on loopback, so there is nothing to ride on.
+//! - Where a token is set, it comes with everything: as a bearer, or in a cookie that the address with the token gave.
+//!   Who has it as a bearer may come from any origin.
+//!
+//! Sizes and times are bounded here too, for bodies; connections and headers in `server.rs`.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
+    ORIGIN, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Frame;
+use tokio::time::{Sleep, sleep};
+
+use super::reply::{ASK_AGAIN, refused};
+use super::state::Gallery;
+
+/// The largest request: a few pictures as base64.
+pub(super) const MAX_REQUEST_BYTES: u64 = 48 * 1024 * 1024;
+/// How long a request may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(60);
+
+/// Scripts and style come from us and are never inline, and nothing of ours is shown in a frame. HTML is made from text
+/// in one place of the scripts only.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
+    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types retake";
+
+/// Lets a request through, or answers it.
+pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, next: Next) -> Response {
+    let mut response = match admit(&gallery, &request) {
+        Ok(()) => {
+            let body = std::mem::take(request.body_mut());
+            *request.body_mut() = Body::new(Bounded {
+                inner: body,
+                left: MAX_REQUEST_BYTES,
+                deadline: Box::pin(sleep(ARRIVAL)),
+                failed: false,
+            });
+            next.run(request).await
+        }
+        Err(refusal) => *refusal,
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, PAGE_POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    headers.entry(CACHE_CONTROL).or_insert(ASK_AGAIN);
+    response
+}
+
+fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
+    let headers = request.headers();
+    let host = host(request).ok_or_else(|| {
+        refusal(StatusCode::BAD_REQUEST, "the request does not say which host it is for", "send one Host header")
+    })?;
+    let bearer = match gallery.token() {
+        Some(token) => match pass(token, request) {
+            Pass::Bearer => true,
+            Pass::Cookie => false,
+            Pass::Address(to) => return Err(Box::new(let_in(token, &to))),
+            Pass::None => {
+                let mut response = refused(
+                    StatusCode::UNAUTHORIZED,
+                    "this gallery asks for a token",
+                    "send `Authorization: Bearer TOKEN`, or open the address that `retake serve` printed",
+                );
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+                return Err(Box::new(response));
+            }
+        },
+        None if !is_loopback_name(host.host()) => {
+            return Err(refusal(
+                StatusCode::FORBIDDEN,
+                "this gallery is not served under that name",
+                "use localhost or 127.0.0.1; to serve it to others, start it with --token",
+            ));
+        }
+        None => false,
+    };
+    if !bearer {
+        check_origin(request.method(), headers, &host)?;
+    }
+    if matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
+        let json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
+            kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+        });
+        if !json {
+            return Err(refusal(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "the request is not JSON",
+                "send JSON with `Content-Type: application/json`",
+            ));
+        }
+    }
+    let length = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| length > MAX_REQUEST_BYTES) {
+        return Err(refusal(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the request is larger than 48 MiB",
+            "record fewer pictures at once, or record them by path with `retake record`",
+        ));
+    }
+    Ok(())
+}
+
+/// Whom the request says it is for. In a request to a proxy the address itself says it, and then both must agree.
+fn host(request: &Request) -> Option<Authority> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
+    let host: Authority = host.to_str().ok()?.parse().ok()?;
+    let agrees = request.uri().authority().is_none_or(|named| *named == host);
+    (agrees && !host.as_str().contains('@')).then_some(host)
+}
+
+fn check_origin(method: &Method, headers: &HeaderMap, host: &Authority) -> Result<(), Box<Response>> {
+    let foreign = || {
+        refusal(
+            StatusCode::FORBIDDEN,
+            "the request comes from a page of another origin",
+            "open the gallery itself; programs send no Origin, or the token as a bearer",
+        )
+    };
+    let mut origins = headers.get_all(ORIGIN).iter();
+    if let Some(origin) = origins.next() {
+        let ours = ["http://", "https://"].iter().any(|scheme| {
+            origin
+                .to_str()
+                .ok()
+                .and_then(|it| it.strip_prefix(scheme))
+                .is_some_and(|it| it.eq_ignore_ascii_case(host.as_str()))
+        });
+        if !ours || origins.next().is_some() {
+            return Err(foreign());
+        }
+    }
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let following_a_link = reads && text(headers, &HeaderName::from_static("sec-fetch-mode")) == Some("navigate");
+    match text(headers, &HeaderName::from_static("sec-fetch-site")) {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(_) if following_a_link => Ok(()),
+        Some(_) => Err(foreign()),
+    }
+}
+
+/// How a request shows the token.
+enum Pass {
+    Bearer,
+    Cookie,
+    /// In the address, from which it is taken into a cookie: the rest of the address.
+    Address(String),
+    None,
+}
+
+const COOKIE_NAME: &str = "retake-token";
+
+fn pass(token: &str, request: &Request) -> Pass {
+    let headers = request.headers();
+    let scheme = |it: &str| it.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer "));
+    let bearer = text(headers, &AUTHORIZATION).filter(|it| scheme(it)).and_then(|it| it.get(7..));
+    if bearer.is_some_and(|it| same(it.trim(), token)) {
+        return Pass::Bearer;
+    }
+    let mut cookies = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(';'));
+    let wanted = fingerprint(token);
+    if cookies
+        .any(|it| it.trim().split_once('=').is_some_and(|(name, value)| name == COOKIE_NAME && same(value, &wanted)))
+    {
+        return Pass::Cookie;
+    }
+    let query = request.uri().query().unwrap_or_default();
+    let mut rest: Vec<&str> = query.split('&').collect();
+    let named = rest.iter().position(|it| it.strip_prefix("token=").is_some_and(|it| same(&decoded(it), token)));
+    match named {
+        Some(at) if *request.method() == Method::GET => {
+            rest.remove(at);
+            let query = rest.join("&");
+            // Only a path: a second slash would make it a host.
+            let path = format!("/{}", request.uri().path().trim_start_matches('/'));
+            Pass::Address(if query.is_empty() { path } else { format!("{path}?{query}") })
+        }
+        _ => Pass::None,
+    }
+}
+
+/// The answer to an address with the token in it: a cookie, and the address without.
+fn let_in(token: &str, to: &str) -> Response {
+    let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict", fingerprint(token));
+    let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
+    let mut response = (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// What the cookie holds: enough to know the token by, and not the token.
+fn fingerprint(token: &str) -> String {
+    blake3::derive_key("retake 2026 gallery cookie", token.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Compares without telling by the time it takes how much of it was right.
+fn same(given: &str, wanted: &str) -> bool {
+    blake3::hash(given.as_bytes()) == blake3::hash(wanted.as_bytes())
+}
+
+/// What a browser makes of a token in an address: `%2B` is `+`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let hex = |digit: Option<u8>| {
+            digit.and_then(|digit| char::from(digit).to_digit(16)).and_then(|it| u8::try_from(it).ok())
+        };
+        match byte {
+            b'%' => {
+                let (high, low) = (hex(rest.next()), hex(rest.next()));
+                bytes.extend(high.zip(low).map(|(high, low)| high * 16 + low));
+            }
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a host's name can only mean this machine.
+fn is_loopback_name(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match bare {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()),
+        None => {
+            host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn refusal(status: StatusCode, message: &str, hint: &str) -> Box<Response> {
+    Box::new(refused(status, message, hint))
+}
+
+/// A body that ends with an error when it is too large or takes too long.
+struct Bounded {
+    inner: Body,
+    left: u64,
+    deadline: Pin<Box<Sleep>>,
+    failed: bool,
+}
+
+/// Why a body was cut off.
+#[derive(Debug, thiserror::Error)]
+enum CutOff {
+    #[error("the request is larger than 48 MiB")]
+    TooLarge,
+    #[error("the request took too long to arrive")]
+    TooSlow,
+    #[error(transparent)]
+    Broken(#[from] axum::Error),
+}
+
+impl HttpBody for Bounded {
+    type Data = Bytes;
+    type Error = CutOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        if self.failed {
+            return Poll::Ready(None);
+        }
+        if self.deadline.as_mut().poll(context).is_ready() {
+            self.failed = true;
+            return Poll::Ready(Some(Err(CutOff::TooSlow)));
+        }
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        let bytes = match &frame {
+            Some(Ok(frame)) => frame.data_ref().map_or(0, |data| data.len() as u64),
+            _ => 0,
+        };
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Poll::Ready(frame.map(|frame| frame.map_err(CutOff::from)))
+            }
+            None => {
+                self.failed = true;
+                Poll::Ready(Some(Err(CutOff::TooLarge)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_ours() {
+        for name in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "[::1]"] {
+            assert!(is_loopback_name(name), "{name}");
+        }
+        for name in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "0.0.0.0", "192.168.1.2", "[::2]", ""]
+        {
+            assert!(!is_loopback_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_an_address_is_read_as_browsers_write_it() {
+        assert_eq!(decoded("a%2Bb%20c"), "a+b c");
+        assert_eq!(decoded("%"), "");
+        assert_eq!(decoded("%zzx"), "x");
+    }
+}

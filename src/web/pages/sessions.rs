@@ -1,0 +1,225 @@
+//! `/`: all sessions as a wall of covers. The wall is rendered in parts of [`PART`] cards, the first with the page; scripts
+//! ask for those that come into sight, by the cursor before them or by the nearest mark.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::HeaderName;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::frame::{Broken, Page, framed, notice};
+use crate::model::OutcomeStatus;
+use crate::tracker::{Cover, Error, ErrorKind, ListRequest, RecoveryNotice, SessionRow, Sort, StatusFilter, Tracker};
+use crate::web::reply;
+use crate::web::state::Gallery;
+use crate::web::words;
+
+/// Cards in a part: it fills rows of 1, 2, 3, 4, 5, 6, 10, 12, 15 and 20 columns.
+const PART: usize = 60;
+/// Cards from one mark to the next.
+const MARK: usize = 600;
+
+/// Which sessions, as the address says it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Wall {
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    sort: Option<String>,
+    #[serde(default)]
+    project: Option<String>,
+    #[serde(default)]
+    q: Option<String>,
+    /// The cursor to begin behind.
+    #[serde(default)]
+    at: Option<String>,
+    /// How many to pass over from there.
+    #[serde(default)]
+    skip: Option<usize>,
+}
+
+/// `GET /`.
+pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
+    let asked = wall.clone();
+    let part = gallery.ask(move |tracker, _| Part::read(tracker, &asked)).await?;
+    let page = Page { title: "Sessions", name: "sessions", query: "" };
+    Ok(framed(&page, &shown(&wall, &part)))
+}
+
+/// `GET /sessions/part`: more cards, and in `x-next` the cursor behind them.
+pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
+    let part = gallery.ask(move |tracker, _| Part::read(tracker, &wall)).await?;
+    let headers = [
+        (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
+        (HeaderName::from_static("x-total"), part.total.to_string()),
+    ];
+    Ok((headers, reply::html(cards(&part.cards))).into_response())
+}
+
+/// `GET /sessions/marks`: the cursors before every 600th card.
+pub(super) async fn marks(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
+    let marks = gallery.ask(move |tracker, _| tracker.marks(&wall.request()?, MARK)).await?;
+    Ok(Json(marks).into_response())
+}
+
+impl Wall {
+    fn request(&self) -> Result<ListRequest, Error> {
+        let unknown =
+            |what: &str| Error::new(ErrorKind::Invalid, format!("there is no such {what}"), "begin with all sessions");
+        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let status = match some(&self.status).as_deref() {
+            None | Some("active") => StatusFilter::Active,
+            Some("archived") => StatusFilter::Archived,
+            Some("all") => StatusFilter::All,
+            Some(_) => return Err(unknown("status")),
+        };
+        let sort = match some(&self.sort).as_deref() {
+            None | Some("recent") => Sort::Recent,
+            Some("oldest") => Sort::Oldest,
+            Some(_) => return Err(unknown("order")),
+        };
+        Ok(ListRequest {
+            status: Some(status),
+            sort: Some(sort),
+            project: some(&self.project),
+            query: some(&self.q),
+            cursor: some(&self.at),
+            limit: None,
+        })
+    }
+
+    /// The address of this wall with one choice changed.
+    fn with(&self, name: &str, value: &str) -> String {
+        let mut query = Vec::new();
+        for (known, now, usual) in [
+            ("status", self.status.as_deref(), "active"),
+            ("sort", self.sort.as_deref(), "recent"),
+            ("project", self.project.as_deref(), ""),
+            ("q", self.q.as_deref(), ""),
+        ] {
+            let value = if known == name { value } else { now.unwrap_or(usual) };
+            if value != usual && !value.is_empty() {
+                query.push(format!("{known}={}", words::escaped(value)));
+            }
+        }
+        if query.is_empty() { "/".to_owned() } else { format!("/?{}", query.join("&")) }
+    }
+}
+
+/// Some cards of the wall.
+struct Part {
+    cards: Vec<(SessionRow, Option<Cover>)>,
+    total: u64,
+    next: Option<String>,
+    recovery: Option<RecoveryNotice>,
+}
+
+impl Part {
+    fn read(tracker: &Tracker, wall: &Wall) -> Result<Part, Error> {
+        let mut request = wall.request()?;
+        let mut skip = wall.skip.unwrap_or(0).min(MARK);
+        let mut part = Part { cards: Vec::new(), total: 0, next: None, recovery: None };
+        let mut rows = Vec::new();
+        // A page of the listing ends by bytes too, and a part must not.
+        loop {
+            let wanted = skip + PART - rows.len();
+            request.limit = u32::try_from(wanted).ok();
+            let list = tracker.list(&request)?;
+            part.total = list.total_sessions;
+            part.recovery = list.recovery;
+            let passed = skip.min(list.sessions.len());
+            skip -= passed;
+            rows.extend(list.sessions.into_iter().skip(passed));
+            part.next = list.next_cursor;
+            match &part.next {
+                Some(next) if rows.len() < PART => request.cursor = Some(next.clone()),
+                _ => break,
+            }
+        }
+        let ids: Vec<_> = rows.iter().map(SessionRow::id).collect();
+        part.cards = rows.into_iter().zip(tracker.covers(&ids)?).collect();
+        Ok(part)
+    }
+}
+
+fn shown(wall: &Wall, part: &Part) -> Markup {
+    let status = wall.status.as_deref().unwrap_or("active");
+    let sort = wall.sort.as_deref().unwrap_or("recent");
+    let project = wall.project.as_deref().filter(|it| !it.is_empty());
+    let choice = |name: &str, value: &str, now: &str, text: &str| {
+        html! { a href=(wall.with(name, value)) aria-current=[(now == value).then_some("true")] { (text) } }
+    };
+    html! {
+        main #main tabindex="-1" {
+            (notice(part.recovery.as_ref()))
+            div.bar {
+                h1 { @if let Some(project) = project { (project) } @else { "Sessions" } }
+                span.muted #total aria-live="polite" { (words::grouped(part.total)) }
+                @if project.is_some() { a.chip href=(wall.with("project", "")) { "All projects" span aria-hidden="true" { " ×" } } }
+                div.spring {}
+                nav.choice aria-label="Order" {
+                    (choice("sort", "recent", sort, "Newest"))
+                    (choice("sort", "oldest", sort, "Oldest"))
+                }
+                nav.choice aria-label="Which sessions" {
+                    (choice("status", "active", status, "Active"))
+                    (choice("status", "archived", status, "Archived"))
+                    (choice("status", "all", status, "All"))
+                }
+            }
+            @if part.cards.is_empty() {
+                (empty(status, project))
+            } @else {
+                div.wall #wall data-total=(part.total) data-next=[part.next.as_deref()] {
+                    div.part data-part="0" { (cards(&part.cards)) }
+                }
+            }
+        }
+    }
+}
+
+fn cards(cards: &[(SessionRow, Option<Cover>)]) -> Markup {
+    html! { @for (row, cover) in cards { (card(row, cover.as_ref())) } }
+}
+
+fn card(row: &SessionRow, cover: Option<&Cover>) -> Markup {
+    let prompt = cover.map(|cover| cover.prompt.as_str());
+    let name = row.title().or(prompt).unwrap_or("All iterations were lost");
+    let count = row.iteration_count();
+    html! {
+        a.card href={ "/sessions/" (row.id()) } data-session=(row.id()) {
+            span.cover data-many[count > 1] {
+                @match cover {
+                    Some(Cover { image: Some(hash), .. }) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }
+                    Some(Cover { outcome: OutcomeStatus::Refused, .. }) => { span.blank { "refused" } }
+                    Some(Cover { outcome: OutcomeStatus::Failed, .. }) => { span.blank { "failed" } }
+                    _ => { span.blank { "no picture" } }
+                }
+                @if row.archived() { span.flag { "archived" } }
+            }
+            span.name { (name) }
+            span.meta { (words::count(count.into(), "iteration")) " · " (words::time(row.last_modified_at()))
+                @if let Some(project) = row.project() { " · " (project) } }
+        }
+    }
+}
+
+fn empty(status: &str, project: Option<&str>) -> Markup {
+    html! {
+        div.empty {
+            @if status == "archived" {
+                h2 { "Nothing is archived" }
+                p { "Archive a session with " kbd { "a" } " when it is done. It stays, and can be restored." }
+            } @else if project.is_some() {
+                h2 { "No session of this project" }
+                p { a href="/" { "All sessions" } }
+            } @else {
+                h2 { "No sessions yet" }
+                p { "Every picture you make can be kept here, with its recipe and what it came from." }
+                pre { code { "retake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
+                p.muted { "Or let your agent do it: " code { "retake mcp" } ". To see what it looks like with work in it: " code { "retake demo" } "." }
+            }
+        }
+    }
+}

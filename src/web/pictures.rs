@@ -1,0 +1,126 @@
+//! `/images/{hash}` and `/thumbs/{hash}`: pictures by the hash of their bytes, so that what an address shows never changes.
+//!
+//! Only what browsers show as a picture is sent as one. Everything else is a file to keep: an SVG, or HTML that someone
+//! recorded as an image, would be a page of ours with a script of theirs.
+
+use axum::extract::{Path, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::reply::{FOREVER, Failed};
+use super::state::Gallery;
+use crate::model::Hash;
+use crate::tracker::{Error, ErrorKind, ThumbSide};
+
+/// What a browser shows as a picture and never as anything else.
+const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// `GET /images/{hash}`: the original, byte for byte.
+pub(super) async fn original(
+    State(gallery): State<Gallery>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let hash = hash(&name)?;
+    if has_it(&headers, &name) {
+        return Ok(unchanged(&name));
+    }
+    let picture = gallery.ask(move |tracker, _| tracker.original(hash)).await;
+    let picture = picture.map_err(|error| without_path(error, &name))?;
+    let shown = SHOWN.into_iter().find(|kind| *kind == picture.mime_type);
+    let mut response = picture.data.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown.unwrap_or("application/octet-stream")));
+    if shown.is_none() {
+        headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
+    keep(headers, &name);
+    Ok(response)
+}
+
+/// `GET /thumbs/{hash}`: a small JPEG.
+pub(super) async fn thumbnail(
+    State(gallery): State<Gallery>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let hash = hash(&name)?;
+    if has_it(&headers, &name) {
+        return Ok(unchanged(&name));
+    }
+    let jpeg = gallery.ask(move |tracker, _| tracker.thumbnail(hash, ThumbSide::Large)).await;
+    let mut response = jpeg.map_err(|error| without_path(error, &name))?.into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+    keep(response.headers_mut(), &name);
+    Ok(response)
+}
+
+/// Why there is no picture, without where on this machine it would be.
+fn without_path(error: Error, name: &str) -> Error {
+    let message = match error.kind {
+        ErrorKind::NotFound => format!("there is no image {name}"),
+        ErrorKind::Damaged => format!("image {name} is damaged"),
+        ErrorKind::Invalid => format!("image {name} cannot be shown"),
+        _ => {
+            tracing::warn!(causes = ?error.causes, "{}", error.message);
+            format!("image {name} cannot be read")
+        }
+    };
+    Error::new(error.kind, message, error.hint)
+}
+
+/// Only 64 lower-case hexadecimal digits are a name here, so that nothing else ever becomes a path.
+fn hash(name: &str) -> Result<Hash, Error> {
+    let exact = name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    name.parse().ok().filter(|_| exact).ok_or_else(|| {
+        Error::new(
+            ErrorKind::NotFound,
+            "pictures are named by their hash",
+            "write the 64 digits as `hash` of an image gives them",
+        )
+    })
+}
+
+fn has_it(headers: &HeaderMap, name: &str) -> bool {
+    let sent = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    sent.split(',').any(|it| it.trim().trim_start_matches("W/").trim_matches('"') == name)
+}
+
+fn unchanged(name: &str) -> Response {
+    let mut response = StatusCode::NOT_MODIFIED.into_response();
+    keep(response.headers_mut(), name);
+    response
+}
+
+fn keep(headers: &mut HeaderMap, name: &str) {
+    headers.insert(CACHE_CONTROL, FOREVER);
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{name}\"")) {
+        headers.insert(ETAG, tag);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_hash_names_a_picture() {
+        let good = "ab".repeat(32);
+        assert!(hash(&good).is_ok());
+        for name in [
+            "",
+            "..",
+            "../../etc/passwd",
+            &good.to_uppercase(),
+            &format!("{good}0"),
+            &good[1..],
+            &good.replace('a', "/"),
+        ] {
+            assert_eq!(hash(name).unwrap_err().kind, ErrorKind::NotFound, "{name}");
+        }
+    }
+}

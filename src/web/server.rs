@@ -1,0 +1,266 @@
+//! The server: a listener, connections with limits and timeouts, the routes, and an end that lets requests finish.
+//!
+//! hyper is driven here and not through axum's own server, which sets no timeout: a connection that sends its headers a
+//! byte a minute would stay for good.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::runtime::Builder;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+
+use super::state::{Gallery, MAX_CALLS};
+use super::{api, assets, events, guard, openapi, pages, pictures, reply};
+use crate::mcp::{self, told_to_end};
+use crate::tracker::{Error, ErrorKind, Tracker};
+
+/// Connections at once. More wait in the system's queue.
+const MAX_CONNECTIONS: usize = 512;
+/// How long the headers of a request may take, and how long a connection may be idle.
+const HEADERS: Duration = Duration::from_secs(15);
+/// The most a request's headers may take.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// How long requests may take to finish when the server is told to end.
+const FINISHING: Duration = Duration::from_secs(5);
+
+/// For whom a gallery is served.
+pub struct Serving {
+    /// The user, for the audit trail.
+    pub user: String,
+    /// What everyone who asks must have; none on loopback.
+    pub token: Option<String>,
+}
+
+/// An address that is ours to serve on.
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Takes an address.
+pub fn bind(address: SocketAddr) -> Result<Bound, Error> {
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Bound { listener, address })
+    });
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Error::new(
+            ErrorKind::Busy,
+            format!("{address} is taken by another program"),
+            format!("choose another port with --addr {}:PORT; port 0 lets the system choose", shown(address)),
+        ),
+        io::ErrorKind::AddrNotAvailable => Error::new(
+            ErrorKind::Invalid,
+            format!("{address} is no address of this machine"),
+            "choose one that is, such as --addr 127.0.0.1:7373",
+        ),
+        io::ErrorKind::PermissionDenied => Error::new(
+            ErrorKind::Invalid,
+            format!("not allowed to serve on {address}"),
+            "choose a port above 1023, such as --addr 127.0.0.1:7373",
+        ),
+        _ => Error::new(ErrorKind::Internal, format!("cannot serve on {address}"), "choose another one with --addr")
+            .caused_by(error),
+    })
+}
+
+/// Whether only this machine can reach that address.
+pub fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+impl Bound {
+    /// Where to point a browser.
+    pub fn url(&self) -> String {
+        // Everywhere is no place to point a browser at.
+        let ip = self.address.ip();
+        let port = self.address.port();
+        match (ip.is_unspecified(), ip.is_ipv4()) {
+            (false, _) => format!("http://{}/", self.address),
+            (true, true) => format!("http://127.0.0.1:{port}/"),
+            (true, false) => format!("http://[::1]:{port}/"),
+        }
+    }
+
+    /// Serves until the process is told to end. What was asked for before that is answered, for up to a few seconds.
+    pub fn serve(self, tracker: Arc<Tracker>, serving: Serving) -> Result<(), Error> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Internal, what, "look at the cause, then try again").caused_by(error)
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(MAX_CALLS + 8)
+            .enable_all()
+            .build()
+            .map_err(|error| failed("cannot start the server", &error))?;
+        let served = runtime.block_on(async {
+            let ended = told_to_end().map_err(|error| failed("cannot listen for signals", &error))?;
+            let listener =
+                tokio::net::TcpListener::from_std(self.listener).map_err(|error| failed("cannot listen", &error))?;
+            let (end, ending) = watch::channel(false);
+            let news = tracker.follow();
+            let agents = mcp::http(Arc::clone(&tracker), serving.user.as_str(), ending.clone());
+            let gallery = Gallery::new(tracker, serving.user, serving.token, ending);
+            events::relay(news, &gallery);
+            accept(listener, router(gallery, agents), end, ended).await;
+            Ok(())
+        });
+        runtime.shutdown_timeout(FINISHING);
+        served
+    }
+}
+
+/// All that is served.
+fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
+    Router::new()
+        .merge(pages::routes())
+        .route("/assets/{build}/{name}", get_only(get(assets::asset)))
+        .route("/images/{hash}", get_only(get(pictures::original)))
+        .route("/thumbs/{hash}", get_only(get(pictures::thumbnail)))
+        .route("/events", get_only(get(events::events)))
+        .route("/mcp", agents)
+        .route("/api/openapi.json", get_only(get(openapi::document)))
+        .route("/api/{verb}", get(api::ask).post(api::tell).fallback(wrong_method))
+        .fallback(nothing_here)
+        .layer(middleware::from_fn_with_state(gallery.clone(), guard::guard))
+        .with_state(gallery)
+}
+
+/// A route that is only read.
+pub(super) fn get_only(route: MethodRouter<Gallery>) -> MethodRouter<Gallery> {
+    route.fallback(wrong_method)
+}
+
+/// What is not there, said to a program as JSON and to people as a page.
+async fn nothing_here(uri: Uri) -> Response {
+    if uri.path().starts_with("/api") { api::no_such_verb().into_response() } else { pages::nothing_here() }
+}
+
+async fn wrong_method() -> Response {
+    reply::refused(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "that cannot be done here",
+        "/api/openapi.json says what can be done where",
+    )
+}
+
+async fn accept(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    end: watch::Sender<bool>,
+    ended: impl Future<Output = ()>,
+) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut ended = std::pin::pin!(ended);
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(MAX_HEADER_BYTES).half_close(false);
+    loop {
+        let accepted = tokio::select! {
+            accepted = next(&listener, &places) => accepted,
+            () = &mut ended => break,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        // Without it an answer in several parts waits for the other side's acknowledgement: 40 ms each.
+        let _ = stream.set_nodelay(true);
+        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let mut ending = end.subscribe();
+        tokio::spawn(async move {
+            let _place = place;
+            let mut connection = std::pin::pin!(connection);
+            let told = async move { ending.wait_for(|ending| *ending).await.is_ok() };
+            let done = tokio::select! {
+                done = connection.as_mut() => Some(done),
+                _ = told => None,
+            };
+            let done = match done {
+                Some(done) => done,
+                None => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "a connection broke off");
+            }
+        });
+    }
+    drop(listener);
+    // Nobody listens when all connections have ended already.
+    let _ = end.send(true);
+    let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+    if timeout(FINISHING, places.acquire_many(all)).await.is_err() {
+        tracing::info!("some connections did not finish in time");
+    }
+}
+
+/// The next connection, when there is a place for it.
+async fn next(
+    listener: &tokio::net::TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            // Out of file handles, mostly; nothing says when there will be one again.
+            tracing::warn!(%error, "a connection could not be taken");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+fn shown(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_can_be_opened() {
+        let url = |address: &str| {
+            let bound = bind(address.parse().unwrap()).unwrap();
+            bound.url().replace(&bound.address.port().to_string(), "PORT")
+        };
+        assert_eq!(url("127.0.0.1:0"), "http://127.0.0.1:PORT/");
+        assert_eq!(url("0.0.0.0:0"), "http://127.0.0.1:PORT/");
+    }
+
+    #[test]
+    fn a_taken_port_says_so() {
+        let first = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = bind(first.address).err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Busy);
+        assert!(error.message.ends_with("is taken by another program"), "{error}");
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (address, loopback) in [
+            ("127.0.0.1:1", true),
+            ("[::1]:1", true),
+            ("[::ffff:127.0.0.1]:1", true),
+            ("0.0.0.0:1", false),
+            ("192.168.0.7:1", false),
+        ] {
+            assert_eq!(is_loopback(&address.parse().unwrap()), loopback, "{address}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What every request works with: the workspace, who is asking, and how many may ask at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+use tokio::time::timeout;
+
+use crate::model::Actor;
+use crate::tracker::{Error, ErrorKind, News, Tracker};
+
+/// The name under which this face is kept in the audit trail.
+const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
+
+/// Calls of the tracker at once: each has a thread, and enough for concurrent recordings to share a sync of the disk.
+pub(super) const MAX_CALLS: usize = 48;
+/// Pages that listen for news at once; each keeps a connection.
+const MAX_LISTENERS: usize = 128;
+/// How long a request waits for its turn.
+const TURN: Duration = Duration::from_secs(20);
+
+/// What every request works with. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Gallery(Arc<Inner>);
+
+struct Inner {
+    tracker: Arc<Tracker>,
+    actor: Actor,
+    token: Option<String>,
+    calls: Arc<Semaphore>,
+    listeners: Arc<Semaphore>,
+    news: broadcast::Sender<News>,
+    ending: watch::Receiver<bool>,
+}
+
+impl Gallery {
+    /// A gallery of that workspace on behalf of `user`; who asks must have the token, where there is one.
+    pub(super) fn new(
+        tracker: Arc<Tracker>,
+        user: String,
+        token: Option<String>,
+        ending: watch::Receiver<bool>,
+    ) -> Gallery {
+        let (news, _) = broadcast::channel(1024);
+        let actor = Actor { client: CLIENT.to_owned(), user };
+        let calls = Arc::new(Semaphore::new(MAX_CALLS));
+        let listeners = Arc::new(Semaphore::new(MAX_LISTENERS));
+        Gallery(Arc::new(Inner { tracker, actor, token, calls, listeners, news, ending }))
+    }
+
+    /// Asks the tracker on a thread that may block, when it is this request's turn.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Tracker, &Actor) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let turn = timeout(TURN, Arc::clone(&self.0.calls).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "too many requests are waiting",
+                "try again in a moment, with fewer at once",
+            ));
+        };
+        let inner = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            job(&inner.tracker, &inner.actor)
+        });
+        done.await.unwrap_or_else(|panic| {
+            let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
+            Err(Error::new(ErrorKind::Internal, "Retake broke off while it worked on this", hint).caused_by(panic))
+        })
+    }
+
+    /// The token that whoever asks must have.
+    pub(super) fn token(&self) -> Option<&str> {
+        self.0.token.as_deref()
+    }
+
+    /// A place among those who listen for news; none when all are taken.
+    pub(super) fn listener(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.listeners).try_acquire_owned().ok()
+    }
+
+    /// Where news come in.
+    pub(super) fn news(&self) -> &broadcast::Sender<News> {
+        &self.0.news
+    }
+
+    /// Turns true when the server is told to end.
+    pub(super) fn ending(&self) -> watch::Receiver<bool> {
+        self.0.ending.clone()
+    }
+}

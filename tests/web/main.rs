@@ -1,0 +1,15 @@
+//! The gallery over HTTP, from outside: the real binary and raw sockets. What is served, to whom, and what comes of
+//! requests that nobody should send. What it looks like in a browser is tested in `tests/browser`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+
+mod agents;
+mod answering;
+mod client;
+mod crowd;
+mod guarding;
+mod serving;

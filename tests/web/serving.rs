@@ -1,0 +1,106 @@
+//! Starting, finding, sharing and ending a gallery.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::client::{Gallery, retake};
+
+#[test]
+fn a_second_one_points_to_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Gallery::serve(dir.path(), &[]);
+    let second = retake(dir.path(), &["serve", "--json"]).output().unwrap();
+    assert!(second.status.success());
+    let said: Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!(said["url"], first.url.as_str());
+    assert_eq!(said["alreadyServed"], true);
+
+    // One that was killed had no time to say goodbye, and is not taken for alive.
+    drop(first);
+    let third = Gallery::serve(dir.path(), &[]);
+    assert_eq!(third.get("/").status, 200);
+}
+
+#[test]
+fn a_port_that_something_else_has_is_named() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let refused = retake(dir.path(), &["serve", "--addr", &address]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains(&format!("error: {address} is taken by another program")), "{said}");
+    assert!(said.contains("hint: choose another port"), "{said}");
+}
+
+#[test]
+fn other_machines_need_a_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = retake(dir.path(), &["serve", "--addr", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no token"));
+
+    let gallery = Gallery::serve(dir.path(), &["--token", "open sesame+"]);
+    assert!(gallery.url.ends_with("/?token=open%20sesame%2B"), "{}", gallery.url);
+    assert_eq!(gallery.get("/").status, 401);
+    assert_eq!(gallery.get("/api/list-sessions").header("www-authenticate"), Some("Bearer"));
+    assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame")], b"").status, 401);
+    assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame+")], b"").status, 200);
+
+    // The address that was printed lets a browser in, and does not stay in its address bar.
+    let entered = gallery.get("/?token=open%20sesame%2B&status=all");
+    assert_eq!((entered.status, entered.header("location")), (303, Some("/?status=all")));
+    let cookie = entered.header("set-cookie").unwrap();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains("sesame"));
+    let cookie = cookie.split(';').next().unwrap();
+    assert_eq!(gallery.request("GET", "/", &[("Cookie", cookie)], b"").status, 200);
+    assert_eq!(gallery.get("//evil.example/?token=open%20sesame%2B").header("location"), Some("/evil.example/"));
+
+    // Who has the token may come from anywhere; who has only the cookie may not.
+    let json = ("Content-Type", "application/json");
+    let foreign = ("Origin", "https://evil.example");
+    let bearer = ("Authorization", "Bearer open sesame+");
+    let body = br#"{"prompt":"a cat"}"#;
+    assert_eq!(gallery.request("POST", "/api/record-iteration", &[json, foreign, bearer], body).status, 200);
+    assert_eq!(
+        gallery.request("POST", "/api/record-iteration", &[json, foreign, ("Cookie", cookie)], body).status,
+        403
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn ends_when_told_to_though_someone_listens() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut gallery = Gallery::serve(dir.path(), &[]);
+    let mut stream = gallery.connect();
+    write!(stream, "GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", gallery.host).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert!(lines.by_ref().any(|line| line.unwrap() == "event: ready"));
+
+    assert!(Command::new("kill").arg(gallery.pid().to_string()).status().unwrap().success());
+    assert_eq!(gallery.wait(), 0);
+    // The stream ended, and did not break off.
+    assert!(lines.all(|line| line.is_ok()));
+    assert!(!dir.path().join("serve.url").exists());
+}
+
+#[test]
+fn tells_what_others_record_as_it_happens() {
+    let dir = tempfile::tempdir().unwrap();
+    let gallery = Gallery::serve(dir.path(), &[]);
+    let mut stream = gallery.connect();
+    write!(stream, "GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", gallery.host).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|line| line == "event: ready"));
+
+    assert!(retake(dir.path(), &["record", "a cat", "--json"]).output().unwrap().status.success());
+    let told = lines.find(|line| line.contains(r#""kind":"recorded""#)).unwrap();
+    let told: Value = serde_json::from_str(told.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(told["index"], 0);
+    assert!(told["session"].as_str().unwrap().starts_with("session-"));
+}
