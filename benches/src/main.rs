@@ -12,6 +12,7 @@ mod history;
 mod open;
 mod page;
 mod peers;
+mod pictures;
 mod report;
 mod sharing;
 mod size;
@@ -83,13 +84,14 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 6] = [
+    let questions: [(&str, Ask); 7] = [
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("pictures", pictures::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

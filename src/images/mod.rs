@@ -23,6 +23,7 @@ pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
 pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use header::{Header, UNKNOWN_TYPE};
+pub use pool::on_all_cores;
 pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
 pub use whole::{Written, written};
