@@ -8,12 +8,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
+use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::resume::ResumeArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
@@ -49,7 +51,8 @@ Exit status:
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
-  retake list";
+  retake list
+  retake resume";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -57,6 +60,8 @@ pub(super) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Record(Box<RecordArgs>),
+    Resume(ResumeArgs),
+    Compare(CompareArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -88,6 +93,8 @@ impl Verb {
         match self {
             Verb::List(ListArgs { json, .. })
             | Verb::Show(ShowArgs { json, .. })
+            | Verb::Resume(ResumeArgs { json, .. })
+            | Verb::Compare(CompareArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })

@@ -2,10 +2,12 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 18] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
     "annotate",
     "archive",
     "restore",
