@@ -9,6 +9,7 @@ use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
 use super::completions::CompletionsArgs;
+use super::demo::DemoArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
@@ -79,6 +80,7 @@ pub(super) enum Verb {
                             {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
     Mcp,
     Serve(ServeArgs),
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
 }
 
@@ -95,6 +97,7 @@ impl Verb {
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
+            | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

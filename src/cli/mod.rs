@@ -12,6 +12,7 @@ mod args;
 mod audit;
 mod completions;
 mod context;
+mod demo;
 mod doctor;
 mod ending;
 mod export;
@@ -83,6 +84,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp => mcp::mcp(context),
         Verb::Serve(args) => args.run(context),
+        Verb::Demo(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

@@ -18,6 +18,7 @@
 
 mod api;
 mod assets;
+mod demo;
 mod events;
 mod guard;
 mod openapi;
@@ -29,5 +30,6 @@ mod server;
 mod state;
 mod words;
 
+pub use demo::fill;
 pub use place::{Held, Place};
 pub use server::{Bound, Serving, bind, is_loopback};
