@@ -8,6 +8,8 @@
 //!    ┌─┴──────┐
 //! sharing   images      sharing: one workspace, many processes     images: original pictures
 //!    │        │
+//!  search     │         the index: made from the log, thrown away at will
+//!    │        │
 //!  store      │         the append-only log, in two copies: a journal and sled
 //!    └──┬─────┘
 //!  model   disk         pure values and rules              what we ask of the file system
@@ -45,6 +47,7 @@ pub mod disk;
 pub mod images;
 pub mod mcp;
 pub mod model;
+pub mod search;
 pub mod sharing;
 pub mod store;
 pub mod tracker;

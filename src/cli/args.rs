@@ -13,6 +13,7 @@ use super::demo::DemoArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
+use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
@@ -75,10 +76,7 @@ pub(super) enum Verb {
     Repair(Json),
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
-    /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
-    #[command(after_help = "Example, for an MCP client's configuration:\n  \
-                            {\"mcpServers\": {\"retake\": {\"command\": \"retake\", \"args\": [\"mcp\"]}}}")]
-    Mcp,
+    Mcp(McpArgs),
     Serve(ServeArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
@@ -103,7 +101,7 @@ impl Verb {
             | Verb::Repair(json)
             | Verb::Doctor(json) => json.json,
             Verb::Record(record) => record.json.is_some(),
-            Verb::Mcp => false,
+            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! tells of damage that nobody has read about yet.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::model::Actor;
 use crate::tracker::{Error, ListRequest, Options, RecoveryNotice, Stay, Tracker};
@@ -31,6 +31,11 @@ impl Context {
     /// Gives the output back, to end with.
     pub(super) fn into_output(self) -> Output {
         self.output
+    }
+
+    /// The workspace that was named with `--workspace`, if any was.
+    pub(super) fn named_workspace(&self) -> Option<&Path> {
+        self.flag.as_deref()
     }
 
     /// The workspace that is meant.

@@ -10,6 +10,7 @@ mod annotate;
 mod archive;
 mod args;
 mod audit;
+mod clients;
 mod completions;
 mod context;
 mod demo;
@@ -17,6 +18,7 @@ mod doctor;
 mod ending;
 mod export;
 mod import;
+mod install;
 mod list;
 mod mcp;
 mod output;
@@ -82,7 +84,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),
-        Verb::Mcp => mcp::mcp(context),
+        Verb::Mcp(args) => args.run(context),
         Verb::Serve(args) => args.run(context),
         Verb::Demo(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),

@@ -165,10 +165,11 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
     }
 }
 
-type Refused = (ErrorCode, String, Option<RequestId>);
+/// The code, why, and which request.
+pub(super) type Refused = (ErrorCode, String, Option<RequestId>);
 
 /// The message of a line; none when it is a notification of no interest to us.
-fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
     // RFC 8259 allows a reader to skip the mark some Windows programs put first.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if let Ok(message) = serde_json::from_slice(line) {

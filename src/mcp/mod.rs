@@ -1,12 +1,12 @@
-//! The MCP server: the verbs of the tracker as tools for agents, over stdio, in every revision of the protocol from
-//! 2024-11-05 to 2026-07-28.
+//! The MCP server: the verbs of the tracker as tools for agents, over stdio and HTTP, in every revision of the protocol
+//! from 2024-11-05 to 2026-07-28.
 //!
 //! A tool is a file in `tools/`: its name, its words, and the one call of the tracker behind it. What all tools share
 //! is in `tool.rs` (arguments in, answers and errors out) and `schema.rs` (schemas every client can read). Beside them:
 //! `resources.rs` with `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (being told that it changed),
 //! `prompts.rs` (menus, and completion of what they ask for). `server.rs` is what the protocol asks of us, `waiting.rs`
-//! carries work out on a thread of its own, with progress and cancellation, and `lines.rs` carries messages over a pair
-//! of streams.
+//! carries work out on a thread of its own, with progress and cancellation, `paths.rs` says which files a client may name;
+//! `lines.rs` and `http.rs` carry messages.
 //!
 //! Never known here: how a workspace is found or stored, what a verb does, who the user is other than what we are told,
 //! and anything of what was recorded when it comes to instructions, names and descriptions: those are fixed texts, so
@@ -14,8 +14,10 @@
 
 mod address;
 mod changes;
+mod http;
 mod icon;
 mod lines;
+mod paths;
 mod pictures;
 mod prompts;
 mod resources;
@@ -26,6 +28,8 @@ mod tool;
 pub(crate) mod tools;
 mod waiting;
 
+pub use http::http;
+pub use paths::Paths;
 pub use server::Server;
 
 use std::io;
@@ -41,11 +45,12 @@ use tokio::runtime::Builder;
 use crate::tracker::{Error, ErrorKind, Tracker};
 use lines::Lines;
 
-/// Serves the workspace on stdin and stdout until stdin ends or the process is told to end, on behalf of `user`.
+/// Serves the workspace on stdin and stdout until stdin ends or the process is told to end, on behalf of `user`, taking
+/// pictures from `paths`.
 ///
 /// What was asked for before that is answered first, for up to a few seconds. Unless a call took longer still, nothing
 /// holds on to the tracker when this returns.
-pub fn run(tracker: Arc<Tracker>, user: String) -> Result<(), Error> {
+pub fn run(tracker: Arc<Tracker>, user: String, paths: Paths) -> Result<(), Error> {
     // One thread is enough: it only moves lines, and every call of the tracker has a thread of its own.
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -55,7 +60,7 @@ pub fn run(tracker: Arc<Tracker>, user: String) -> Result<(), Error> {
     let served = runtime.block_on(async {
         let ended = told_to_end().map_err(|error| broken("cannot listen for signals", &error))?;
         let (reader, writer) = stdio_pipes();
-        serve(Server::new(tracker, user), reader, writer, ended).await
+        serve(Server::new(tracker, user).taking(paths), reader, writer, ended).await
     });
     // A read of stdin that never returns must not keep the process from ending.
     runtime.shutdown_background();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::request::Parts;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
     CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation,
@@ -14,10 +15,11 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::watch;
 
 use super::changes::Changes;
+use super::paths::Paths;
 use super::subscriptions::{self, Subscriptions};
 use super::tool::{Call, clip, failed, one_line};
 use super::waiting::{self, Ended};
-use super::{icon, prompts, resources, tools};
+use super::{http, icon, prompts, resources, tools};
 use crate::model::Actor;
 use crate::tracker::{Error, ErrorKind, Onlooker, Tracker};
 
@@ -29,6 +31,7 @@ pub struct Server {
     changes: Arc<Changes>,
     /// What the client of this connection has subscribed to; none where there are no connections.
     subscriptions: Option<Arc<Subscriptions>>,
+    paths: Paths,
     closing: watch::Receiver<bool>,
     close: Arc<watch::Sender<bool>>,
 }
@@ -42,9 +45,25 @@ impl Server {
             user: user.into(),
             changes: Arc::new(Changes::new()),
             subscriptions: Some(Arc::default()),
+            paths: Paths::Any,
             closing,
             close: Arc::new(close),
         }
+    }
+
+    /// The same, taking pictures from those paths only.
+    #[must_use]
+    pub fn taking(self, paths: Paths) -> Server {
+        Server { paths, ..self }
+    }
+
+    /// A server for requests that each stand for themselves, until `closing` turns true.
+    pub(super) fn without_connection(
+        tracker: Arc<Tracker>,
+        user: impl Into<Arc<str>>,
+        closing: watch::Receiver<bool>,
+    ) -> Server {
+        Server { subscriptions: None, paths: Paths::Never, closing, ..Server::new(tracker, user) }
     }
 
     /// To be told when no more requests will come: what only waits for changes ends then.
@@ -53,8 +72,18 @@ impl Server {
     }
 
     /// Who asks: the program that says so itself, and the user we were told.
-    fn actor(&self, client: Option<&Implementation>) -> Actor {
-        let client = client.map(|client| shown(&client.name, &client.version)).unwrap_or_default();
+    fn actor(&self, context: &RequestContext<RoleServer>) -> Actor {
+        let shown = |client: Implementation| one_line(&format!("{} {}", client.name, client.version), MAX_CLIENT_CHARS);
+        let client = match context.extensions.get::<Parts>() {
+            None => context.client_info().map(shown),
+            // Without a connection, what rmcp knows of an older client is its own name.
+            Some(parts) => context
+                .meta
+                .client_info()
+                .map(shown)
+                .or_else(|| http::user_agent(&parts.headers).map(|agent| one_line(agent, MAX_CLIENT_CHARS))),
+        };
+        let client = client.unwrap_or_default();
         let client = if client.is_empty() { "unknown MCP client".to_owned() } else { client };
         Actor { client, user: self.user.to_string() }
     }
@@ -160,11 +189,12 @@ impl ServerHandler for Server {
             clip(&mut message);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let actor = self.actor(context.client_info().as_ref());
+        let actor = self.actor(&context);
         let tracker = Arc::clone(&self.tracker);
         let arguments = request.arguments.unwrap_or_default();
+        let paths = self.paths.clone();
         let called = waiting::carry_out(&context, move |onlooker| {
-            entry.call(&Call { tracker: &tracker, actor: &actor, onlooker }, arguments)
+            entry.call(&Call { tracker: &tracker, actor: &actor, paths: &paths, onlooker }, arguments)
         });
         let result = match called.await {
             Ended::Done(result) => result,
@@ -311,25 +341,12 @@ fn no_connection() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
 }
 
-/// A client's name and version as the audit trail shows them: one short line, whatever the client says of itself.
-fn shown(name: &str, version: &str) -> String {
-    one_line(&format!("{name} {version}"), MAX_CLIENT_CHARS)
-}
-
-/// The most characters of a client's name and version.
+/// The most characters of a client's name and version in the audit trail, whatever it says of itself.
 const MAX_CLIENT_CHARS: usize = 120;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_client_takes_one_short_line() {
-        assert_eq!(shown("claude-code", "2.1.317"), "claude-code 2.1.317");
-        assert_eq!(shown("a\n\u{1b}[31mb", ""), "a [31mb");
-        assert_eq!(shown(" ", ""), "");
-        assert_eq!(shown(&"猫".repeat(500), "1").chars().count(), MAX_CLIENT_CHARS);
-    }
 
     #[test]
     fn the_instructions_are_short_enough_for_every_client() {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::paths::Paths;
 use super::schema;
 use crate::model::Actor;
 use crate::tracker::{Error, ErrorKind, MAX_ANSWER_BYTES, Onlooker, Tracker};
@@ -38,6 +39,8 @@ pub(crate) struct Call<'a> {
     pub(crate) tracker: &'a Tracker,
     /// Who asks.
     pub(crate) actor: &'a Actor,
+    /// Which files may be read for it.
+    pub(crate) paths: &'a Paths,
     /// Who waits: told of progress when the client asked for that, and gone when it cancelled the call or went away.
     pub(crate) onlooker: &'a Onlooker,
 }
@@ -180,7 +183,8 @@ fn request<R: DeserializeOwned>(tool: &str, schema: &JsonObject, mut arguments: 
     let no_properties = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
     if let Some(unknown) = arguments.keys().find(|name| !properties.contains_key(*name)) {
-        let hint = match properties.keys().find(|name| spelt_alike(name, unknown)) {
+        let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
+        let hint = match properties.keys().find(like) {
             Some(meant) => format!("write `{meant}`"),
             None => {
                 let names: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -249,6 +253,14 @@ mod tests {
             assert!(message.starts_with(path), "{message}");
             assert!(hint.starts_with(&path[..3]), "{hint}");
         }
+    }
+
+    #[test]
+    fn what_others_chose_takes_one_short_line() {
+        assert_eq!(one_line("claude-code 2.1.317", 120), "claude-code 2.1.317");
+        assert_eq!(one_line(" a\n\u{1b}[31mb ", 120), "a [31mb");
+        assert_eq!(one_line("  ", 120), "");
+        assert_eq!(one_line(&"猫".repeat(500), 120).chars().count(), 120);
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! Never known here: recipes, pictures, people's words, async.
 
 mod client;
+mod finding;
 mod owner;
 mod protocol;
 mod socket;
 mod watch;
 
+pub use finding::{Finding, Findings};
 pub use protocol::{News, Notice, OwnerInfo};
 
 use std::path::{Path, PathBuf};

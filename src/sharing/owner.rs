@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::model::Timestamp;
+use crate::search::{Index, Sizes};
 use crate::store::{self, Error, Lock, Options, Progress, Store};
 
 use super::protocol::{Answer, Ask, Failure, Hello, Notice, OwnerInfo, PROTOCOL, Row};
@@ -31,6 +32,7 @@ pub(super) struct Owner {
     dir: PathBuf,
     /// None when it is closed. Held for reading by every call under way.
     store: RwLock<Option<Store>>,
+    pub(super) index: Arc<Index>,
     since: Timestamp,
     socket: Option<PathBuf>,
     clients: AtomicU32,
@@ -82,14 +84,22 @@ impl Owner {
                 return Err(error);
             }
         };
+        let index = Arc::new(Index::new(dir, Sizes::default()));
+        let noting = Arc::clone(&index);
+        store.tell(move |_| {
+            noting.note();
+            true
+        });
         let owner = Arc::new(Owner {
             dir: dir.to_owned(),
             store: RwLock::new(Some(store)),
+            index,
             since,
             socket,
             clients: AtomicU32::new(0),
             closing: AtomicBool::new(false),
         });
+        owner.keep_index();
         match door {
             Ok(door) => {
                 let serving = Arc::clone(&owner);
@@ -124,7 +134,12 @@ impl Owner {
         if self.closing.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        // What is under way in the background ends, and with it what it needs the store for.
+        self.index.stop();
         let store = self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(store) = &store {
+            self.index.close(store);
+        }
         // Before the lock goes: afterwards the socket may be the next owner's.
         if let Some(socket) = &self.socket {
             // Wakes the thread that waits for connections.
@@ -132,6 +147,22 @@ impl Owner {
         }
         withdraw(&self.dir, self.socket.as_deref());
         store.map_or(Ok(()), Store::close)
+    }
+
+    /// Keeps the search index up in the background, for as long as there is an owner.
+    fn keep_index(self: &Arc<Owner>) {
+        let (owner, index) = (Arc::downgrade(self), Arc::clone(&self.index));
+        let spawned = thread::Builder::new().name("retake-search".to_owned()).spawn(move || {
+            while index.wait() {
+                let Some(owner) = owner.upgrade() else { return };
+                if owner.with_store(|store| index.tend(store)).is_none() {
+                    return;
+                }
+            }
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread to keep the search index up");
+        }
     }
 
     fn serve(self: &Arc<Owner>, door: &Door) {
@@ -223,6 +254,12 @@ impl Owner {
             Ask::Import(_) => {
                 let records: Vec<Vec<u8>> = store::split(&frame.bytes).into_iter().map(<[u8]>::to_vec).collect();
                 store.import(&records).map(Answer::Imported)
+            }
+            Ask::Search(question) => {
+                self.search(store, &question, Some(&progress_to(wire))).map(|(found, heads, sent)| {
+                    bytes = sent;
+                    Answer::Found(found, heads)
+                })
             }
             Ask::Verify => store.verify(Some(progress_to(wire))).map(Answer::Verified),
             Ask::Repair => store.repair(Some(progress_to(wire))).map(Answer::Repaired),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::session::Span;
 use crate::model::{Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+use crate::search::{Found, Question};
 use crate::store::{Ack, Batch, Error, Fault, Order, Place, Recovery, Status, Totals, Verification};
 
 /// Raised when an older version could not understand a newer one any more.
@@ -73,6 +74,8 @@ pub(super) enum Ask {
     Text(Hash),
     /// The records to import travel as bytes behind the JSON.
     Import(#[serde(skip)] Vec<u8>),
+    /// What iterations there are that fit. Long when the index must be made first.
+    Search(Box<Question>),
     Verify,
     Repair,
     Owner,
@@ -94,6 +97,8 @@ pub(super) enum Answer {
     Trail(Vec<Fault>),
     Text(bool),
     Imported(u64),
+    /// With the sessions of the hits; what was recorded travels as bytes behind the JSON.
+    Found(Found, Vec<Head>),
     Verified(Verification),
     Repaired(Option<Recovery>),
     Owner(OwnerInfo),

@@ -12,6 +12,7 @@ mod audit;
 mod catalog;
 mod database;
 mod fold;
+mod following;
 mod import;
 mod journal;
 mod keys;
@@ -31,6 +32,8 @@ mod scan;
 mod segment;
 mod sum;
 mod window;
+
+pub use following::{Point, Since};
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -123,7 +123,8 @@ fn next_frame(bytes: &[u8]) -> Option<usize> {
     memmem::find_iter(bytes, &FRAME_MAGIC).find(found)
 }
 
-fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
+/// The whole frame that `bytes` begin with, and its length; `start` is its offset in the segment.
+pub(super) fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
     if !bytes.starts_with(&FRAME_MAGIC) || crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
         return None;
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Error;
 
@@ -127,6 +128,21 @@ impl Cutting<'_> {
     /// Leaves at most so many bytes of a text.
     pub(super) fn text(&mut self, name: &str, text: Option<&mut String>, most: usize) {
         if text.is_some_and(|text| clip(text, most)) {
+            self.note(name);
+        }
+    }
+
+    /// Leaves of a text at most so many bytes; of a larger value of another kind, how it begins, as text.
+    pub(super) fn value(&mut self, name: &str, value: Option<&mut Value>, most: usize) {
+        let Some(value) = value else { return };
+        let short = match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+            Value::String(text) => clipped(text, most),
+            Value::Array(_) | Value::Object(_) if json_bytes(value) <= most => None,
+            Value::Array(_) | Value::Object(_) => clipped(&value.to_string(), most),
+        };
+        if let Some(short) = short {
+            *value = short.into();
             self.note(name);
         }
     }

@@ -157,15 +157,13 @@ impl IterationView {
         if self.fits() {
             return;
         }
-        if fit::json_bytes(&self.recipe.recipe.parameters) > LARGE_PARAMETERS {
-            self.omit_parameters();
-        }
+        self.recipe.omit_large_parameters();
         for (step, cuts) in Cuts::STEPS.iter().enumerate() {
             if self.fits() {
                 return;
             }
             if step == 2 {
-                self.omit_parameters();
+                self.recipe.omit_parameters();
             }
             self.cut(cuts);
         }
@@ -175,35 +173,62 @@ impl IterationView {
         fit::json_bytes(self) <= MAX_ANSWER_BYTES
     }
 
-    fn omit_parameters(&mut self) {
-        let parameters = std::mem::take(&mut self.recipe.recipe.parameters);
-        if !parameters.is_empty() {
-            self.recipe.parameters_omitted_bytes = u64::try_from(fit::json_bytes(&parameters)).ok();
-        }
-    }
-
     fn cut(&mut self, cuts: &Cuts) {
-        let recipe = &mut self.recipe.recipe;
+        self.recipe.cut("recipe.", cuts, &mut self.truncated);
         let mut cut = Cutting { truncated: &mut self.truncated };
-        cut.text("recipe.prompt", Some(&mut recipe.prompt), cuts.text);
-        cut.text("recipe.promptSent", recipe.prompt_sent.as_mut(), cuts.text);
-        cut.text("recipe.negativePrompt", recipe.negative_prompt.as_mut(), cuts.text);
         cut.text("outcome.message", self.outcome.message.as_mut(), cuts.text);
-        cut.text("recipe.model", recipe.model.as_mut(), cuts.name);
-        cut.text("recipe.modelHash", recipe.model_hash.as_mut(), cuts.name);
-        cut.text("recipe.sampler", recipe.sampler.as_mut(), cuts.name);
-        cut.text("recipe.scheduler", recipe.scheduler.as_mut(), cuts.name);
-        cut.text("recipe.provider", recipe.provider.as_mut(), cuts.name);
         cut.text("outcome.cost", self.outcome.cost.as_mut().map(|cost| &mut cost.currency), cuts.name);
         cut.text("recordedBy", Some(&mut self.recorded_by.client), cuts.name);
         cut.text("recordedBy", Some(&mut self.recorded_by.user), cuts.name);
-        cut.list("recipe.loras", &mut recipe.loras, cuts.list);
-        for lora in &mut recipe.loras {
-            cut.text("recipe.loras", Some(&mut lora.name), cuts.name);
-        }
         cut.list("children", &mut self.children, cuts.list);
         cut.list("images", &mut self.images, cuts.list);
         self.annotations.cut("annotations.", cuts, &mut self.truncated);
+    }
+}
+
+impl RecipeView {
+    /// Leaves `parameters` out when they are large.
+    pub(super) fn omit_large_parameters(&mut self) {
+        if fit::json_bytes(&self.recipe.parameters) > LARGE_PARAMETERS {
+            self.omit_parameters();
+        }
+    }
+
+    /// Leaves `parameters` out, and says how large they are.
+    pub(super) fn omit_parameters(&mut self) {
+        let parameters = std::mem::take(&mut self.recipe.parameters);
+        if !parameters.is_empty() {
+            self.parameters_omitted_bytes = u64::try_from(fit::json_bytes(&parameters)).ok();
+        }
+    }
+
+    /// Leaves so much of everything else, and names what was cut behind `prefix`.
+    pub(super) fn cut(&mut self, prefix: &str, cuts: &Cuts, truncated: &mut Vec<String>) {
+        let recipe = &mut self.recipe;
+        let mut cut = Cutting { truncated };
+        let texts = [
+            ("prompt", Some(&mut recipe.prompt)),
+            ("promptSent", recipe.prompt_sent.as_mut()),
+            ("negativePrompt", recipe.negative_prompt.as_mut()),
+        ];
+        for (name, text) in texts {
+            cut.text(&format!("{prefix}{name}"), text, cuts.text);
+        }
+        let names = [
+            ("model", &mut recipe.model),
+            ("modelHash", &mut recipe.model_hash),
+            ("sampler", &mut recipe.sampler),
+            ("scheduler", &mut recipe.scheduler),
+            ("provider", &mut recipe.provider),
+        ];
+        for (name, text) in names {
+            cut.text(&format!("{prefix}{name}"), text.as_mut(), cuts.name);
+        }
+        let loras = format!("{prefix}loras");
+        cut.list(&loras, &mut recipe.loras, cuts.list);
+        for lora in &mut recipe.loras {
+            cut.text(&loras, Some(&mut lora.name), cuts.name);
+        }
     }
 }
 

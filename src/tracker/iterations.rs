@@ -174,7 +174,8 @@ fn row(id: IterationId, state: &IterationState, images: Option<Vec<ImageView>>) 
     }
 }
 
-fn metadata(iteration: &Iteration) -> Metadata {
+/// What is known of how an iteration was made.
+pub(super) fn metadata(iteration: &Iteration) -> Metadata {
     let Iteration { recipe, outcome, images, .. } = iteration;
     let name = |name: &Option<String>| {
         let mut name = name.clone()?;

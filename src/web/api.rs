@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::guard::MAX_REQUEST_BYTES;
 use super::reply::{Failed, refused, status};
 use super::state::Gallery;
+use crate::mcp::Paths;
 use crate::mcp::tools::{self, Call, Entry};
 use crate::tracker::{Error, ErrorKind, ErrorView, Onlooker};
 
@@ -76,8 +77,9 @@ pub(super) fn no_such_verb() -> Failed {
 
 async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Map<String, Value>) -> Result<Response, Failed> {
     refuse_paths(&arguments)?;
-    let answered = gallery
-        .ask(move |tracker, actor| Ok(entry.call(&Call { tracker, actor, onlooker: &Onlooker::patient() }, arguments)));
+    let answered = gallery.ask(move |tracker, actor| {
+        Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, onlooker: &Onlooker::patient() }, arguments))
+    });
     let result = answered.await?;
     let body = result.structured_content.unwrap_or_default();
     let code = match (result.is_error, serde_json::from_value::<ErrorView>(body.clone())) {

@@ -5,6 +5,7 @@
 mod bad_input;
 mod damage;
 mod help;
+mod installing;
 mod piping;
 mod places;
 mod story;

@@ -135,7 +135,8 @@ impl Client {
     pub(crate) async fn next_answer(&mut self) -> Option<Value> {
         loop {
             let message = self.next().await?;
-            if message.get("id").is_some() {
+            // An answer to what could not be read has no id.
+            if message.get("method").is_none() {
                 return Some(message);
             }
             self.heard.push_back(message);

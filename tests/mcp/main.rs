@@ -9,8 +9,10 @@
     reason = "a test may stop anywhere"
 )]
 
+mod bad_input;
 mod client;
 mod failing;
+mod http;
 mod listing;
 mod process;
 mod prompts;

@@ -17,12 +17,18 @@ fn command(workspace: &Path) -> Command {
         .arg(workspace)
         .env_remove("RUST_LOG")
         .env_remove("RETAKE_LOG")
+        .env_remove("RETAKE_ROOTS")
         .kill_on_drop(true);
     command
 }
 
 pub(crate) async fn start(workspace: &Path, era: Era) -> (Child, Client) {
+    start_with(workspace, era, |_| ()).await
+}
+
+pub(crate) async fn start_with(workspace: &Path, era: Era, with: impl FnOnce(&mut Command)) -> (Child, Client) {
     let mut command = command(workspace);
+    with(&mut command);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut client = Client::new(era, child.stdout.take().unwrap(), child.stdin.take().unwrap());
     client.open().await;

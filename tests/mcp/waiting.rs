@@ -13,7 +13,7 @@ use crate::process;
 const AUDIT: &str = "session-2025-12-11-001";
 
 /// Records two pictures, and puts a pipe in the place of the first.
-async fn slow_session(client: &mut Client, workspace: PathBuf) -> PathBuf {
+pub(crate) async fn slow_session(client: &mut Client, workspace: PathBuf) -> PathBuf {
     let images = json!([{ "data": "Zmlyc3Q=" }, { "data": "c2Vjb25k" }]);
     client.record("2025-12-11T10:00:00Z", json!({ "images": images })).await;
     let whole = client.get("get-iteration", json!({ "reference": "latest" })).await;
@@ -25,7 +25,7 @@ async fn slow_session(client: &mut Client, workspace: PathBuf) -> PathBuf {
 }
 
 /// Lets whoever reads the pipe go on.
-async fn let_go(pipe: PathBuf) {
+pub(crate) async fn let_go(pipe: PathBuf) {
     tokio::task::spawn_blocking(move || drop(std::fs::OpenOptions::new().write(true).open(pipe).unwrap()))
         .await
         .unwrap();

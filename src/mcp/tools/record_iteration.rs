@@ -17,7 +17,8 @@ Without `idempotencyKey` a repeated call records again. An archived session refu
     type Request = RecordRequest;
     type View = Recorded;
 
-    fn call(call: &Call<'_>, request: RecordRequest) -> Result<Reply<Recorded>, Error> {
+    fn call(call: &Call<'_>, mut request: RecordRequest) -> Result<Reply<Recorded>, Error> {
+        call.paths.check(&mut request.images)?;
         Ok(call.tracker.record(call.actor, &request)?.into())
     }
 }

@@ -1,0 +1,211 @@
+//! `retake mcp install`: telling an MCP client how to start us.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::tracker::{Error, ErrorKind};
+
+use super::args::Json;
+use super::clients::{Client, Entry};
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::words;
+
+/// Print the configuration that makes an MCP client start Retake, or write it
+///
+/// With --write it is merged into the client's own file, and all else in it stays; the file as it was is kept beside it.
+/// A file that is not understood is left alone. `--workspace` becomes part of the configuration; without it, the
+/// workspace is chosen in the directory in which the client starts Retake.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake mcp install claude-desktop --write\n  \
+    retake mcp install cursor --project --write\n  \
+    retake mcp install codex --workspace ~/studio")]
+pub(super) struct InstallArgs {
+    /// The client
+    #[arg(value_name = "CLIENT", value_enum)]
+    client: Client,
+    /// Write it into the client's file instead of printing it
+    #[arg(long)]
+    write: bool,
+    /// Only for work in the current directory, where the client can do that
+    #[arg(long)]
+    project: bool,
+    /// The name under which the client lists Retake
+    #[arg(long, value_name = "NAME", default_value = "retake")]
+    name: String,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Installed {
+    client: String,
+    /// The client's file.
+    file: PathBuf,
+    /// Whether the file has it now.
+    written: bool,
+    /// Whether it was changed for that.
+    changed: bool,
+    /// The file as it was, when it was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<PathBuf>,
+    /// The configuration, alone.
+    configuration: String,
+}
+
+impl InstallArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.name.is_empty() || !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+            return Err(Failure::flags("a name takes letters, digits, - and _ only", "choose another one with --name"));
+        }
+        let entry = Entry { name: self.name.clone(), command: program()?, args: arguments(context)? };
+        let mut done = Installed {
+            client: self.client.title().to_owned(),
+            file: self.file()?,
+            written: false,
+            changed: false,
+            backup: None,
+            configuration: self.client.alone(&entry),
+        };
+        if self.write {
+            self.put(&entry, &mut done)?;
+        }
+        let file = words::one_line(&done.file.display().to_string());
+        context.output.answer(&done, |output, done| match (done.written, done.changed) {
+            (false, _) => {
+                output.raw().write_all(done.configuration.as_bytes()).ok();
+                output.aside(format_args!("{} reads this from {file}", done.client));
+                output.hint("--write merges it into that file, and keeps the rest of it");
+            }
+            (true, true) => {
+                output.line(format_args!("{} starts Retake from now on: {file}", done.client));
+                if let Some(backup) = &done.backup {
+                    output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+                }
+                output.hint(format_args!("start {} again, so that it reads it", done.client));
+            }
+            (true, false) => output.line(format_args!("{} starts Retake already: {file}", done.client)),
+        });
+        Ok(Exit::Done)
+    }
+
+    fn file(&self) -> Result<PathBuf, Failure> {
+        if self.project {
+            let file = self.client.project_file().ok_or_else(|| {
+                Failure::flags(
+                    format!("{} has no configuration for one directory", self.client.title()),
+                    "leave --project out",
+                )
+            })?;
+            return Ok(std::path::absolute(&file).unwrap_or(file));
+        }
+        let home = || {
+            Error::new(
+                ErrorKind::Invalid,
+                "you have no home directory, where clients keep their configuration",
+                "set HOME, or write it for one directory with --project",
+            )
+        };
+        Ok(self.client.user_file().ok_or_else(home)?)
+    }
+
+    fn put(&self, entry: &Entry, done: &mut Installed) -> Result<(), Error> {
+        // Configuration is often a link into someone's collection of such files: the link stays.
+        let file = done.file.canonicalize().unwrap_or_else(|_| done.file.clone());
+        let left_alone = |why: &dyn std::fmt::Display| {
+            let title = self.client.title();
+            Error::new(
+                ErrorKind::Invalid,
+                format!("the configuration of {title} is left as it is: {}", done.file.display()),
+                format!("put this into it by hand: {}", words::one_line(&done.configuration)),
+            )
+            .caused_by(why)
+        };
+        let before = match fs::read(&file) {
+            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| left_alone(&"it is not text"))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(left_alone(&error)),
+        };
+        let after = self.client.merged(before.as_deref().unwrap_or_default(), entry).map_err(|why| left_alone(&why))?;
+        done.written = true;
+        if before.as_ref() == Some(&after) {
+            return Ok(());
+        }
+        let failed = |error: io::Error| {
+            let what = format!("cannot write the configuration: {}", file.display());
+            Error::new(ErrorKind::Internal, what, "look at the cause; the file is as it was").caused_by(error)
+        };
+        if let Some(parent) = file.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        if before.is_some() {
+            done.backup = Some(keep(&file).map_err(failed)?);
+        }
+        replace(&file, after.as_bytes()).map_err(failed)?;
+        done.changed = true;
+        Ok(())
+    }
+}
+
+/// This program, so that the client finds it whatever its PATH is.
+fn program() -> Result<String, Error> {
+    let unknown = |cause: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Internal, "cannot tell where this program is", "call it by its full path")
+            .caused_by(cause)
+    };
+    let program = std::env::current_exe().map_err(|error| unknown(&error))?;
+    program.to_str().map(str::to_owned).ok_or_else(|| unknown(&"its path is not Unicode"))
+}
+
+fn arguments(context: &Context) -> Result<Vec<String>, Error> {
+    let mut arguments = vec!["mcp".to_owned()];
+    if let Some(named) = context.named_workspace() {
+        let dir = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+        let dir = dir.to_str().ok_or_else(|| {
+            let what = format!("the workspace's path is not Unicode: {}", dir.display());
+            Error::new(ErrorKind::Invalid, what, "configurations are text: choose another directory")
+        })?;
+        arguments.extend(["--workspace".to_owned(), dir.to_owned()]);
+    }
+    Ok(arguments)
+}
+
+/// Keeps the file as it is beside it, under a name that is not taken.
+fn keep(file: &Path) -> io::Result<PathBuf> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut number = 1;
+    loop {
+        let suffix = if number == 1 { String::new() } else { format!("-{number}") };
+        let backup = file.with_file_name(format!("{name}.before-retake{suffix}"));
+        if !backup.try_exists()? {
+            fs::copy(file, &backup)?;
+            return Ok(backup);
+        }
+        number += 1;
+    }
+}
+
+/// Writes a file under its name, whole or not at all, for whom the one before was readable: there may be secrets in it.
+fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = file.with_file_name(format!(".retake-install-{}", std::process::id()));
+    let written = (|| {
+        let mut new = OpenOptions::new().write(true).create_new(true).open(&temp)?;
+        if let Ok(before) = fs::metadata(file) {
+            new.set_permissions(before.permissions())?;
+        }
+        new.write_all(bytes)?;
+        new.sync_all()?;
+        fs::rename(&temp, file)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&temp);
+    }
+    written
+}

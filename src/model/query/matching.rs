@@ -1,0 +1,108 @@
+//! What a query means: the naive evaluation, which looks at one iteration at a time. Slow, plain, and the specification.
+
+use crate::model::session::{Annotation, Head};
+use crate::model::words::{each_word, fold_name};
+use crate::model::{Iteration, IterationId};
+
+use super::{Condition, Facet, Field, Part, Query};
+
+/// An iteration with all that can be asked of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Which one.
+    pub id: IterationId,
+    /// What was recorded.
+    pub iteration: &'a Iteration,
+    /// What was said of it.
+    pub annotation: &'a Annotation,
+    /// Where its session stands.
+    pub session: &'a Head,
+}
+
+impl Query {
+    /// Whether this iteration is what is asked for.
+    pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
+        match self {
+            Query::All(parts) => parts.iter().all(|part| part.matches(candidate)),
+            Query::Any(parts) => parts.iter().any(|part| part.matches(candidate)),
+            Query::Not(part) => !part.matches(candidate),
+            Query::Is(condition) => condition.matches(candidate),
+        }
+    }
+}
+
+impl Condition {
+    fn matches(&self, candidate: &Candidate<'_>) -> bool {
+        let Candidate { id, iteration, annotation, session } = candidate;
+        match self {
+            Condition::Text { field, words, prefix } => candidate
+                .texts()
+                .into_iter()
+                .any(|(of, text)| field.is_none_or(|field| field == of) && has_words(text, words, *prefix)),
+            Condition::Name { facet, by, value } => {
+                candidate.names(*facet).into_iter().any(|name| by.holds(&fold_name(name), value))
+            }
+            Condition::Seed(seed) => iteration.recipe.seed.is_some_and(|has| has.0 == *seed),
+            Condition::Size(width, height) => candidate.size() == Some((*width, *height)),
+            Condition::Rating(low, high) => (*low..=*high).contains(&annotation.rating.unwrap_or(0)),
+            Condition::Outcome(status) => iteration.outcome.status == *status,
+            Condition::Archived(archived) => session.archived == *archived,
+            Condition::Session(wanted) => id.session == *wanted,
+            Condition::Has(part) => match part {
+                Part::Image => !iteration.images.is_empty(),
+                Part::Note => annotation.note.is_some(),
+                Part::Tag => !annotation.tags.is_empty(),
+                Part::Rating => annotation.rating.is_some(),
+                Part::Lora => !iteration.recipe.loras.is_empty(),
+                Part::Negative => iteration.recipe.negative_prompt.is_some(),
+            },
+            Condition::Made { from, until } => {
+                let made = iteration.created_at.millis();
+                from.is_none_or(|from| made >= from) && until.is_none_or(|until| made < until)
+            }
+        }
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// Its texts, each with the field it is.
+    pub fn texts(&self) -> Vec<(Field, &'a str)> {
+        let recipe = &self.iteration.recipe;
+        let mut texts = vec![(Field::Prompt, recipe.prompt.as_str())];
+        texts.extend(recipe.prompt_sent.as_deref().map(|text| (Field::Prompt, text)));
+        texts.extend(recipe.negative_prompt.as_deref().map(|text| (Field::Negative, text)));
+        texts.extend(self.annotation.note.as_deref().map(|text| (Field::Note, text)));
+        texts.extend(self.session.title.as_deref().map(|text| (Field::Title, text)));
+        texts
+    }
+
+    /// Its names of one kind.
+    pub fn names(&self, facet: Facet) -> Vec<&'a str> {
+        let recipe = &self.iteration.recipe;
+        match facet {
+            Facet::Model => recipe.model.as_deref().into_iter().collect(),
+            Facet::Lora => recipe.loras.iter().map(|lora| lora.name.as_str()).collect(),
+            Facet::Sampler => recipe.sampler.as_deref().into_iter().collect(),
+            Facet::Generator => recipe.provider.as_deref().into_iter().collect(),
+            Facet::Tag => self.annotation.tags.iter().map(String::as_str).collect(),
+            Facet::Project => self.session.project.as_deref().into_iter().collect(),
+        }
+    }
+
+    /// The size asked for, or else that of its first picture.
+    pub fn size(&self) -> Option<(u32, u32)> {
+        let (recipe, made) = (&self.iteration.recipe, self.iteration.images.first());
+        Some((recipe.width.or_else(|| made?.width)?, recipe.height.or_else(|| made?.height)?))
+    }
+}
+
+fn has_words(text: &str, wanted: &[String], prefix: bool) -> bool {
+    let mut has = Vec::new();
+    each_word(text, |word, _| has.push(word.to_owned()));
+    let Some((last, before)) = wanted.split_last() else { return false };
+    has.windows(wanted.len()).any(|window| {
+        window.split_last().is_some_and(|(end, start)| {
+            start == before && if prefix { end.starts_with(last.as_str()) } else { end == last }
+        })
+    })
+}

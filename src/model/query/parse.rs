@@ -1,0 +1,615 @@
+//! Reading a query. Whatever is written, it ends quickly in a query or in a message that points at a character.
+
+use crate::model::iteration::OutcomeStatus;
+use crate::model::words::{fold_name, words};
+use crate::model::{SessionId, Timestamp};
+
+use super::when::{self, span};
+use super::{By, Condition, Facet, Field, NotAQuery, Part, Query};
+
+/// The longest query.
+pub const MAX_QUERY_BYTES: usize = 4096;
+/// The most conditions of a query.
+pub const MAX_CONDITIONS: usize = 128;
+/// How deep parentheses may lie in each other.
+pub const MAX_DEPTH: usize = 32;
+
+impl Query {
+    /// Reads a query; `now` is what `yesterday` and `7d` are seen from.
+    pub fn parse(text: &str, now: Timestamp) -> Result<Query, NotAQuery> {
+        if text.len() > MAX_QUERY_BYTES {
+            let problem = format!("the query is {} bytes long, and at most {MAX_QUERY_BYTES} are read", text.len());
+            let hint = "search for the few words that tell it from the others".to_owned();
+            return Err(NotAQuery { at: text.chars().take(MAX_QUERY_BYTES).count(), problem, hint });
+        }
+        let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0, conditions: 0, now };
+        let query = parser.alternatives()?;
+        if parser.peek() == Some(')') {
+            return Err(parser.wrong("there is a `)` without its `(`", "remove it, or put the text into quotes"));
+        }
+        Ok(query)
+    }
+
+    /// The iterations made in the time that `since` and `until` leave, both as in `since:` and `until:`. The name of the
+    /// one that is no time otherwise.
+    pub fn made(since: Option<&str>, until: Option<&str>, now: Timestamp) -> Result<Query, (&'static str, String)> {
+        let read = |name: &'static str, text: Option<&str>| match text {
+            Some(text) => span(text, now).map(Some).ok_or((name, when::EXAMPLES.to_owned())),
+            None => Ok(None),
+        };
+        let from = read("since", since)?.map(|(from, _)| from);
+        let until = read("until", until)?.map(|(_, until)| until);
+        Ok(match (from, until) {
+            (None, None) => Query::everything(),
+            _ => Condition::Made { from, until }.into(),
+        })
+    }
+}
+
+struct Parser {
+    text: Vec<char>,
+    at: usize,
+    depth: usize,
+    conditions: usize,
+    now: Timestamp,
+}
+
+impl Parser {
+    /// `one two OR three`: `OR` holds less tightly than standing side by side.
+    fn alternatives(&mut self) -> Result<Query, NotAQuery> {
+        let mut alternatives = vec![self.all()?];
+        loop {
+            let start = self.at;
+            if !self.keyword("OR") {
+                break;
+            }
+            let before = alternatives.last();
+            if before.is_some_and(|before| *before == Query::everything()) {
+                return Err(self.wrong_at(
+                    start,
+                    "`OR` has nothing before it",
+                    "write it between two things, or lower-case to look for the word",
+                ));
+            }
+            let next = self.all()?;
+            if next == Query::everything() {
+                return Err(self.wrong_at(
+                    start,
+                    "`OR` has nothing behind it",
+                    "write it between two things, or lower-case to look for the word",
+                ));
+            }
+            alternatives.push(next);
+        }
+        match alternatives.len() {
+            1 => Ok(alternatives.pop().unwrap_or_else(Query::everything)),
+            _ => Ok(Query::Any(alternatives)),
+        }
+    }
+
+    fn all(&mut self) -> Result<Query, NotAQuery> {
+        let mut parts = Vec::new();
+        loop {
+            self.skip_blanks();
+            match self.peek() {
+                None | Some(')') => break,
+                _ if self.at_keyword("OR") => break,
+                _ if self.keyword("AND") => {}
+                _ => parts.extend(self.part()?),
+            }
+        }
+        match parts.len() {
+            1 => Ok(parts.pop().unwrap_or_else(Query::everything)),
+            _ => Ok(Query::All(parts)),
+        }
+    }
+
+    /// One condition or group, perhaps with a `-`; none for punctuation that stands by itself.
+    fn part(&mut self) -> Result<Option<Query>, NotAQuery> {
+        let start = self.at;
+        let mut negated = false;
+        loop {
+            if self.keyword("NOT") {
+                self.skip_blanks();
+                negated = !negated;
+                if matches!(self.peek(), None | Some(')')) {
+                    return Err(self.wrong_at(
+                        start,
+                        "`NOT` has nothing behind it",
+                        "write it before a word, or lower-case to look for the word",
+                    ));
+                }
+            } else if self.peek() == Some('-') {
+                self.at += 1;
+                negated = !negated;
+                if self.peek().is_none_or(char::is_whitespace) {
+                    // A dash between words, as in a title.
+                    return Ok(None);
+                }
+            } else {
+                break;
+            }
+        }
+        let query = match self.peek() {
+            Some('(') => Some(self.group()?),
+            Some('"') => Some(self.quoted(None)?),
+            _ => self.word()?,
+        };
+        Ok(query.map(|query| if negated { Query::Not(Box::new(query)) } else { query }))
+    }
+
+    fn group(&mut self) -> Result<Query, NotAQuery> {
+        let open = self.at;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.wrong(&format!("parentheses lie more than {MAX_DEPTH} deep"), "ask in fewer steps"));
+        }
+        self.at += 1;
+        let query = self.alternatives()?;
+        if self.peek() != Some(')') {
+            return Err(self.wrong_at(open, "this `(` is never closed", "add a `)`, or put the text into quotes"));
+        }
+        self.at += 1;
+        self.depth -= 1;
+        Ok(query)
+    }
+
+    /// A phrase in quotes, of which the last word may be a beginning: `"glass brid*"`.
+    fn quoted(&mut self, field: Option<Field>) -> Result<Query, NotAQuery> {
+        let start = self.at;
+        let (text, _) = self.quotes()?;
+        self.text_condition(start, field, &text)?.ok_or_else(|| {
+            self.wrong_at(start, "there is no word in these quotes", "put words between them, or leave them out")
+        })
+    }
+
+    /// A bare word, or `facet:value`.
+    fn word(&mut self) -> Result<Option<Query>, NotAQuery> {
+        let word_at = self.at;
+        let mut word = String::new();
+        while let Some(next) = self.peek() {
+            if next.is_whitespace() || matches!(next, '(' | ')' | '"') {
+                break;
+            }
+            if next == ':' && !word.is_empty() {
+                self.at += 1;
+                return self.facet(word_at, &word).map(Some);
+            }
+            word.push(next);
+            self.at += 1;
+        }
+        self.text_condition(word_at, None, &word)
+    }
+
+    fn facet(&mut self, start: usize, name: &str) -> Result<Query, NotAQuery> {
+        let value_at = self.at;
+        let known = FACETS.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
+        let Some((_, kind)) = known else {
+            let all: Vec<&str> = FACETS.iter().filter_map(|(names, _)| names.first().copied()).collect();
+            let hint = format!("to look for the text put it into quotes; facets are {}", all.join(", "));
+            return Err(self.wrong_at(start, &format!("there is no facet `{}`", shown(name)), &hint));
+        };
+        if let (Kind::Text(field), Some('"')) = (kind, self.peek()) {
+            return self.quoted(Some(*field));
+        }
+        let (value, whole) = self.value(matches!(kind, Kind::Time(_)))?;
+        if value.trim().is_empty() {
+            let hint = format!("write it right behind the colon: {}", example(*kind));
+            return Err(self.wrong_at(value_at, &format!("`{name}:` has no value"), &hint));
+        }
+        let none = |parser: &Parser| {
+            let hint = example(*kind);
+            parser.wrong_at(value_at, &format!("`{name}:` cannot be `{}`", shown(&value)), hint)
+        };
+        let condition = match kind {
+            Kind::Text(field) => {
+                return self.text_condition(value_at, Some(*field), &value)?.ok_or_else(|| none(self));
+            }
+            Kind::Name(facet) => name_condition(*facet, &value, whole),
+            Kind::Seed => Condition::Seed(digits(&value).ok_or_else(|| none(self))?),
+            Kind::Size => {
+                let (width, height) = value.split_once(['x', 'X', '×']).ok_or_else(|| none(self))?;
+                let side = |text: &str| digits(text).and_then(|side| u32::try_from(side).ok());
+                Condition::Size(side(width).ok_or_else(|| none(self))?, side(height).ok_or_else(|| none(self))?)
+            }
+            Kind::Rating => rating(&value).ok_or_else(|| none(self))?,
+            Kind::Outcome => Condition::Outcome(match value.to_lowercase().as_str() {
+                "succeeded" => OutcomeStatus::Succeeded,
+                "failed" => OutcomeStatus::Failed,
+                "refused" => OutcomeStatus::Refused,
+                _ => return Err(none(self)),
+            }),
+            Kind::Status => match value.to_lowercase().as_str() {
+                "active" => Condition::Archived(false),
+                "archived" => Condition::Archived(true),
+                "all" => return self.count(start, Query::everything()),
+                _ => return Err(none(self)),
+            },
+            Kind::Session => Condition::Session(value.parse::<SessionId>().map_err(|_| none(self))?),
+            Kind::Has => Condition::Has(match value.to_lowercase().as_str() {
+                "image" | "images" | "picture" => Part::Image,
+                "note" => Part::Note,
+                "tag" | "tags" => Part::Tag,
+                "rating" => Part::Rating,
+                "lora" | "loras" => Part::Lora,
+                "negative" => Part::Negative,
+                _ => return Err(none(self)),
+            }),
+            Kind::Time(side) => {
+                let (from, until) = span(&value, self.now).ok_or_else(|| none(self))?;
+                match side {
+                    Side::Since => Condition::Made { from: Some(from), until: None },
+                    // `after:7d` means what `since:7d` does: its end is now.
+                    Side::After if until > self.now.millis() => Condition::Made { from: Some(from), until: None },
+                    Side::After => Condition::Made { from: Some(until), until: None },
+                    Side::Before => Condition::Made { from: None, until: Some(from) },
+                    Side::Until => Condition::Made { from: None, until: Some(until) },
+                    Side::On => Condition::Made { from: Some(from), until: Some(until) },
+                }
+            }
+        };
+        self.count(start, condition.into())
+    }
+
+    /// What follows a colon, and whether it was in quotes. A time may be two words: `last week`.
+    fn value(&mut self, time: bool) -> Result<(String, bool), NotAQuery> {
+        if self.peek() == Some('"') {
+            return self.quotes();
+        }
+        let mut value = self.run();
+        if time && matches!(value.to_lowercase().as_str(), "last" | "this") {
+            let back = self.at;
+            self.skip_blanks();
+            let next = self.run();
+            if matches!(next.to_lowercase().as_str(), "week" | "month" | "year") {
+                value = format!("{value}-{next}");
+            } else {
+                self.at = back;
+            }
+        }
+        Ok((value, false))
+    }
+
+    fn run(&mut self) -> String {
+        let mut run = String::new();
+        while let Some(next) = self.peek().filter(|next| !next.is_whitespace() && !matches!(next, '(' | ')' | '"')) {
+            run.push(next);
+            self.at += 1;
+        }
+        run
+    }
+
+    fn quotes(&mut self) -> Result<(String, bool), NotAQuery> {
+        let open = self.at;
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            match self.peek() {
+                Some('"') => break,
+                Some(next) => text.push(next),
+                None => return Err(self.wrong_at(open, "this quote is never closed", "add a `\"` behind the phrase")),
+            }
+            self.at += 1;
+        }
+        self.at += 1;
+        Ok((text, true))
+    }
+
+    fn text_condition(&mut self, start: usize, field: Option<Field>, text: &str) -> Result<Option<Query>, NotAQuery> {
+        let prefix = text.ends_with('*');
+        let text = text.strip_suffix('*').unwrap_or(text);
+        if let Some(star) = text.chars().position(|c| c == '*') {
+            let hint = "put it behind the beginning of a word: brid*";
+            return Err(self.wrong_at(start + star, "a `*` only ends a word", hint));
+        }
+        let words: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
+        if words.is_empty() {
+            return if prefix { self.count(start, Query::everything()).map(Some) } else { Ok(None) };
+        }
+        // What stands between the last word and the star ends the word: `glass, *`.
+        let prefix = prefix && text.chars().last().is_some_and(|last| !words_end(last));
+        self.conditions += words.len() - 1;
+        self.count(start, Condition::Text { field, words, prefix }.into()).map(Some)
+    }
+
+    fn count(&mut self, start: usize, query: Query) -> Result<Query, NotAQuery> {
+        self.conditions += 1;
+        if self.conditions > MAX_CONDITIONS {
+            let problem = format!("the query has more than {MAX_CONDITIONS} words and conditions");
+            return Err(self.wrong_at(start, &problem, "search for the few that tell it from the others"));
+        }
+        Ok(query)
+    }
+
+    fn keyword(&mut self, word: &str) -> bool {
+        let found = self.at_keyword(word);
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    fn at_keyword(&self, word: &str) -> bool {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let ends = rest.get(word.len()).is_none_or(|next| next.is_whitespace() || matches!(next, '(' | ')' | '"'));
+        ends && rest.iter().take(word.len()).copied().eq(word.chars())
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.peek().is_some_and(char::is_whitespace) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at).copied()
+    }
+
+    fn wrong(&self, problem: &str, hint: &str) -> NotAQuery {
+        self.wrong_at(self.at, problem, hint)
+    }
+
+    fn wrong_at(&self, at: usize, problem: &str, hint: &str) -> NotAQuery {
+        NotAQuery { at, problem: problem.to_owned(), hint: hint.to_owned() }
+    }
+}
+
+/// What is written behind a facet's colon.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text(Field),
+    Name(Facet),
+    Seed,
+    Size,
+    Rating,
+    Outcome,
+    Status,
+    Session,
+    Has,
+    Time(Side),
+}
+
+/// Which side of a time is meant.
+#[derive(Clone, Copy)]
+enum Side {
+    Since,
+    After,
+    Before,
+    Until,
+    On,
+}
+
+/// The facets by their names, of which the first is the one to show.
+const FACETS: &[(&[&str], Kind)] = &[
+    (&["model"], Kind::Name(Facet::Model)),
+    (&["lora"], Kind::Name(Facet::Lora)),
+    (&["sampler"], Kind::Name(Facet::Sampler)),
+    (&["generator", "provider", "tool"], Kind::Name(Facet::Generator)),
+    (&["tag"], Kind::Name(Facet::Tag)),
+    (&["project"], Kind::Name(Facet::Project)),
+    (&["seed"], Kind::Seed),
+    (&["size"], Kind::Size),
+    (&["rating"], Kind::Rating),
+    (&["outcome"], Kind::Outcome),
+    (&["status"], Kind::Status),
+    (&["session"], Kind::Session),
+    (&["has"], Kind::Has),
+    (&["since"], Kind::Time(Side::Since)),
+    (&["after"], Kind::Time(Side::After)),
+    (&["before"], Kind::Time(Side::Before)),
+    (&["until"], Kind::Time(Side::Until)),
+    (&["on", "date"], Kind::Time(Side::On)),
+    (&["prompt"], Kind::Text(Field::Prompt)),
+    (&["negative"], Kind::Text(Field::Negative)),
+    (&["note"], Kind::Text(Field::Note)),
+    (&["title"], Kind::Text(Field::Title)),
+];
+
+fn example(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text(_) => "write a word, or a phrase in quotes",
+        Kind::Name(_) => "write a name, in quotes when it has blanks: model:\"SD XL\"",
+        Kind::Seed => "write a whole number from 0 to 18446744073709551615",
+        Kind::Size => "write width and height in pixels: size:1024x768",
+        Kind::Rating => "write rating:5, rating:>=4, rating:2..4 or rating:none",
+        Kind::Outcome => "write succeeded, failed or refused",
+        Kind::Status => "write active, archived or all",
+        Kind::Session => "write the session's id: session:session-2026-03-14-001",
+        Kind::Has => "write has:image, has:note, has:tag, has:rating, has:lora or has:negative",
+        Kind::Time(_) => when::EXAMPLES,
+    }
+}
+
+/// The condition that a name is as written: in quotes exactly that, with `*` a beginning. Otherwise a part of it for
+/// names that mostly come with versions and file endings, and all of it for those that people made up themselves.
+pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
+    let (by, value) = match (whole, value.strip_suffix('*')) {
+        (true, _) => (By::Whole, value),
+        (false, Some(start)) => (By::Start, start),
+        (false, None) if matches!(facet, Facet::Tag | Facet::Project) => (By::Whole, value),
+        (false, None) => (By::Part, value),
+    };
+    Condition::Name { facet, by, value: fold_name(value) }
+}
+
+impl Condition {
+    /// The condition that a name is as `facet:value` would ask for.
+    pub fn named(facet: Facet, value: &str) -> Condition {
+        name_condition(facet, value, false)
+    }
+}
+
+fn rating(value: &str) -> Option<Condition> {
+    if value.eq_ignore_ascii_case("none") {
+        return Some(Condition::Rating(0, 0));
+    }
+    let stars = |text: &str| digits(text).and_then(|stars| u8::try_from(stars).ok()).filter(|stars| *stars <= 5);
+    let (low, high) = if let Some(text) = value.strip_prefix(">=") {
+        (stars(text)?, 5)
+    } else if let Some(text) = value.strip_prefix('>') {
+        (stars(text)? + 1, 5)
+    } else if let Some(text) = value.strip_prefix("<=") {
+        (1, stars(text)?)
+    } else if let Some(text) = value.strip_prefix('<') {
+        (1, stars(text)?.checked_sub(1)?)
+    } else if let Some((low, high)) = value.split_once("..") {
+        (stars(low)?, stars(high)?)
+    } else {
+        let stars = stars(value.strip_prefix('=').unwrap_or(value))?;
+        (stars, stars)
+    };
+    Some(Condition::Rating(low, high))
+}
+
+fn digits(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+fn words_end(last: char) -> bool {
+    words(last.encode_utf8(&mut [0; 4])).is_empty()
+}
+
+/// A little of what was written, for a message.
+fn shown(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-03-18T12:30:00.000Z".parse().unwrap()
+    }
+
+    fn parse(text: &str) -> Query {
+        Query::parse(text, now()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn text(words: &str) -> Query {
+        let words = words.split(' ').map(str::to_owned).collect();
+        Condition::Text { field: None, words, prefix: false }.into()
+    }
+
+    fn name(facet: Facet, by: By, value: &str) -> Query {
+        Condition::Name { facet, by, value: value.to_owned() }.into()
+    }
+
+    #[test]
+    fn the_example_of_the_manual() {
+        let until = "2026-05-01T00:00:00.000Z".parse::<Timestamp>().unwrap().millis();
+        assert_eq!(
+            parse("bridge model:sdxl rating:>=4 -fog before:2026-05"),
+            Query::All(vec![
+                text("bridge"),
+                name(Facet::Model, By::Part, "sdxl"),
+                Condition::Rating(4, 5).into(),
+                Query::Not(Box::new(text("fog"))),
+                Condition::Made { from: None, until: Some(until) }.into(),
+            ])
+        );
+    }
+
+    #[test]
+    fn words_phrases_and_choices() {
+        for blank in ["", "  ", " , - ! ", "()", "AND"] {
+            assert_eq!(parse(blank), Query::everything(), "{blank:?}");
+        }
+        assert_eq!(parse("Glass-Bridge"), text("glass bridge"));
+        assert_eq!(parse("\"at night\""), text("at night"));
+        assert_eq!(parse("玻璃桥"), text("玻 璃 桥"));
+        assert_eq!(parse("a OR b c"), Query::Any(vec![text("a"), Query::All(vec![text("b"), text("c")])]));
+        assert_eq!(parse("(a OR b) c"), Query::All(vec![Query::Any(vec![text("a"), text("b")]), text("c")]));
+        assert_eq!(parse("a AND NOT b"), parse("a -b"));
+        assert_eq!(parse("--a"), text("a"));
+        assert_eq!(parse("-(a b)"), Query::Not(Box::new(parse("a b"))));
+        assert_eq!(parse("or and not"), Query::All(vec![text("or"), text("and"), text("not")]));
+        let start = |field, words: &str| {
+            Query::from(Condition::Text { field, words: words.split(' ').map(str::to_owned).collect(), prefix: true })
+        };
+        assert_eq!(parse("brid*"), start(None, "brid"));
+        assert_eq!(parse("title:\"glass brid*\""), start(Some(Field::Title), "glass brid"));
+        assert_eq!(parse("*"), Query::everything());
+    }
+
+    #[test]
+    fn every_facet() {
+        assert_eq!(parse("tag:hero"), name(Facet::Tag, By::Whole, "hero"));
+        assert_eq!(parse("tag:her*"), name(Facet::Tag, By::Start, "her"));
+        assert_eq!(parse("MODEL:\"SD XL\""), name(Facet::Model, By::Whole, "sd xl"));
+        assert_eq!(parse("provider:Comfy"), name(Facet::Generator, By::Part, "comfy"));
+        assert_eq!(parse("seed:18446744073709551615"), Condition::Seed(u64::MAX).into());
+        assert_eq!(parse("size:1024x768"), Condition::Size(1024, 768).into());
+        for (written, low, high) in
+            [("3", 3, 3), (">=4", 4, 5), (">3", 4, 5), ("<=2", 1, 2), ("<2", 1, 1), ("2..4", 2, 4), ("none", 0, 0)]
+        {
+            assert_eq!(parse(&format!("rating:{written}")), Condition::Rating(low, high).into(), "{written}");
+        }
+        assert_eq!(parse("outcome:refused"), Condition::Outcome(OutcomeStatus::Refused).into());
+        assert_eq!(parse("status:archived"), Condition::Archived(true).into());
+        assert_eq!(parse("status:all"), Query::everything());
+        assert_eq!(parse("has:image"), Condition::Has(Part::Image).into());
+        assert_eq!(parse("since:last week x"), parse("since:\"last week\" x"));
+        assert_eq!(parse("on:last-week"), parse("since:last-week until:last-week").and_both());
+        assert_eq!(parse("after:7d"), parse("since:7d"));
+    }
+
+    impl Query {
+        /// Two open spans as one, to compare them with a closed one.
+        fn and_both(self) -> Query {
+            match self {
+                Query::All(parts) => match parts.as_slice() {
+                    [
+                        Query::Is(Condition::Made { from, until: None }),
+                        Query::Is(Condition::Made { from: None, until }),
+                    ] => Condition::Made { from: *from, until: *until }.into(),
+                    _ => Query::All(parts),
+                },
+                other => other,
+            }
+        }
+    }
+
+    #[test]
+    fn errors_point_at_the_character() {
+        for (query, at, problem) in [
+            ("bridge modle:sdxl", 7, "there is no facet `modle`"),
+            ("été color:red", 4, "there is no facet `color`"),
+            ("rating:six", 7, "`rating:` cannot be `six`"),
+            ("rating:", 7, "`rating:` has no value"),
+            ("a seed:-1", 7, "`seed:` cannot be `-1`"),
+            ("size:1024", 5, "`size:` cannot be `1024`"),
+            ("before:soon", 7, "`before:` cannot be `soon`"),
+            ("(a b", 0, "this `(` is never closed"),
+            ("a b)", 3, "there is a `)` without its `(`"),
+            ("a \"b", 2, "this quote is never closed"),
+            ("a \" , \"", 2, "there is no word in these quotes"),
+            ("OR a", 0, "`OR` has nothing before it"),
+            ("a OR", 2, "`OR` has nothing behind it"),
+            ("a NOT", 2, "`NOT` has nothing behind it"),
+            ("br*dge", 2, "a `*` only ends a word"),
+            ("session:latest", 8, "`session:` cannot be `latest`"),
+        ] {
+            let error = Query::parse(query, now()).unwrap_err();
+            assert_eq!((error.at, error.problem.as_str()), (at, problem), "{query}");
+            assert!(!error.hint.is_empty(), "{query}");
+            assert_eq!(error.to_string(), format!("{problem}, at character {}", at + 1));
+        }
+    }
+
+    #[test]
+    fn hostile_queries_are_refused_clearly() {
+        for (query, problem) in [
+            ("a ".repeat(2000), "the query has more than 128 words and conditions"),
+            ("a-".repeat(2000), "the query has more than 128 words and conditions"),
+            ("(".repeat(4000), "parentheses lie more than 32 deep"),
+            ("-(".repeat(2000), "parentheses lie more than 32 deep"),
+            ("x".repeat(1 << 20), "the query is 1048576 bytes long, and at most 4096 are read"),
+        ] {
+            let error = Query::parse(&query, now()).unwrap_err();
+            assert_eq!(error.problem, problem);
+        }
+        assert!(Query::parse(&"-".repeat(4096), now()).is_ok());
+        assert!(Query::parse(&format!("{}a{}", "(".repeat(32), ")".repeat(32)), now()).is_ok());
+    }
+}

@@ -1,0 +1,182 @@
+//! Writing a segment: posting lists as the terms come, then the dictionary, the columns, and a footer that says where
+//! everything is. Nothing is written twice, so a segment of any size goes straight to its file.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use crate::model::query::Field;
+use crate::model::words::each_word;
+
+use super::bytes::Piece;
+use super::columns::{Columns, Section};
+use super::doc::{Doc, SessionDoc};
+use super::segment::{Footer, MAGIC};
+use super::terms::{self, BLOCK, Block, Posting};
+
+/// A segment on its way out.
+pub(super) struct Writer<W> {
+    out: W,
+    at: u64,
+    blocks: Vec<Block>,
+    dictionary: Vec<u8>,
+    block: Vec<u8>,
+    in_block: usize,
+    before: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn new(out: W) -> io::Result<Writer<W>> {
+        let (blocks, dictionary, block, before) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut writer = Writer { out, at: 0, blocks, dictionary, block, in_block: 0, before };
+        writer.put(&MAGIC)?;
+        Ok(writer)
+    }
+
+    /// Adds a term, whose key is higher than those before.
+    pub(super) fn term(&mut self, key: &[u8], posting: &Posting, universe: u32) -> io::Result<()> {
+        if self.in_block == BLOCK {
+            self.end_block();
+        }
+        if self.in_block == 0 {
+            // The offset and the length are known when the block is full.
+            let block = Block { first: key.to_vec(), offset: 0, length: 0, crc: 0, postings: self.at };
+            self.blocks.push(block);
+            self.before.clear();
+        }
+        let docs = self.piece(&terms::put_docs(&posting.docs, universe))?;
+        let places = self.piece(&terms::put_places(&posting.counts, &posting.places))?;
+        terms::put_term(&mut self.block, &self.before, key, posting.docs.len(), docs, places);
+        self.before = key.to_vec();
+        self.in_block += 1;
+        Ok(())
+    }
+
+    /// Writes the rest, and gives back what was written to.
+    pub(super) fn finish(mut self, columns: Columns) -> io::Result<W> {
+        self.end_block();
+        let start = self.at;
+        let dictionary = std::mem::take(&mut self.dictionary);
+        self.put(&dictionary)?;
+        self.blocks.iter_mut().for_each(|block| block.offset += start);
+        let (docs, sessions) = (columns.docs(), columns.sessions());
+        let mut pieces = Vec::new();
+        for (place, section) in columns.sections().into_iter().enumerate() {
+            let piece = if place == Section::Blocks.place() {
+                let blocks = bincode::serialize(&self.blocks).map_err(io::Error::other)?;
+                self.piece(&blocks)?
+            } else {
+                self.piece(&section)?
+            };
+            pieces.push((piece.offset, piece.length, piece.crc));
+        }
+        let footer = bincode::serialize(&Footer { docs, sessions, pieces }).map_err(io::Error::other)?;
+        self.put(&footer)?;
+        self.put(&u32::try_from(footer.len()).map_err(io::Error::other)?.to_le_bytes())?;
+        self.put(&crc32fast::hash(&footer).to_le_bytes())?;
+        self.put(&MAGIC)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn end_block(&mut self) {
+        if let Some(last) = self.blocks.last_mut().filter(|_| self.in_block > 0) {
+            last.offset = self.dictionary.len() as u64;
+            last.length = self.block.len() as u64;
+            last.crc = crc32fast::hash(&self.block);
+            self.dictionary.append(&mut self.block);
+        }
+        self.in_block = 0;
+    }
+
+    fn piece(&mut self, bytes: &[u8]) -> io::Result<Piece> {
+        let piece = Piece { offset: self.at, length: bytes.len() as u64, crc: crc32fast::hash(bytes) };
+        self.put(bytes)?;
+        Ok(piece)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Writes a segment of these iterations and sessions, both in the order of their keys.
+pub(super) fn build<'a, W: Write>(
+    out: W,
+    docs: impl Iterator<Item = &'a Doc>,
+    sessions: impl Iterator<Item = &'a SessionDoc>,
+) -> io::Result<W> {
+    let mut columns = Columns::default();
+    let mut words = Words::default();
+    for doc in docs {
+        let number = columns.docs();
+        columns.push(&doc.facts);
+        let mut next = HashMap::new();
+        for (field, text) in &doc.texts {
+            // A gap, so that no phrase goes from one text into the next.
+            let start = next.get(field).map_or(0, |end| end + 1);
+            let end = words.take(*field, text, number, start);
+            next.insert(field, end);
+        }
+    }
+    for session in sessions {
+        let number = columns.sessions();
+        columns.push_session(session.key, session.archived, session.project.as_deref());
+        if let Some(title) = &session.title {
+            words.take(Field::Title, title, number, 0);
+        }
+    }
+    let mut writer = Writer::new(out)?;
+    let (docs, sessions) = (columns.docs(), columns.sessions());
+    for (key, field, posting) in words.postings() {
+        writer.term(&key, &posting, if field == Field::Title { sessions } else { docs })?;
+    }
+    writer.finish(columns)
+}
+
+/// Words as they come in, before they are sorted.
+#[derive(Default)]
+struct Words {
+    known: HashMap<(String, Field), usize>,
+    postings: Vec<Posting>,
+}
+
+impl Words {
+    /// Takes in a text whose first word is at `start`; gives the place behind its last.
+    fn take(&mut self, field: Field, text: &str, doc: u32, start: u32) -> u32 {
+        let mut place = start;
+        each_word(text, |word, _| {
+            let number = match self.known.get(&(word.to_owned(), field)) {
+                Some(number) => *number,
+                None => {
+                    self.postings.push(Posting::default());
+                    self.known.insert((word.to_owned(), field), self.postings.len() - 1);
+                    self.postings.len() - 1
+                }
+            };
+            if let Some(posting) = self.postings.get_mut(number) {
+                if posting.docs.last() == Some(&doc) {
+                    if let Some(count) = posting.counts.last_mut() {
+                        *count += 1;
+                    }
+                } else {
+                    posting.docs.push(doc);
+                    posting.counts.push(1);
+                }
+                posting.places.push(place);
+            }
+            place += 1;
+        });
+        place
+    }
+
+    fn postings(mut self) -> Vec<(Vec<u8>, Field, Posting)> {
+        let mut terms: Vec<(Vec<u8>, Field, usize)> =
+            self.known.drain().map(|((word, field), number)| (terms::key(&word, field), field, number)).collect();
+        terms.sort_unstable();
+        let mut postings = self.postings;
+        let mut take = |number: usize| postings.get_mut(number).map(std::mem::take).unwrap_or_default();
+        terms.into_iter().map(|(key, field, number)| (key, field, take(number))).collect()
+    }
+}

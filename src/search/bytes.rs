@@ -1,0 +1,179 @@
+//! Numbers as the index writes them, and the check that every piece of it carries.
+
+use std::fs::File;
+
+use crate::disk::read_at;
+
+/// Something in the index is not as it was written: it is thrown away and made again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the search index is damaged: {0}")]
+pub(super) struct Damage(pub(super) String);
+
+impl Damage {
+    pub(super) fn new(what: &str) -> Damage {
+        Damage(what.to_owned())
+    }
+}
+
+/// Where the bytes of a segment are.
+pub(super) enum Source {
+    /// In a file.
+    File(File),
+    /// In memory: what is too new to be written, or cannot be.
+    Memory(Vec<u8>),
+}
+
+/// A piece of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) crc: u32,
+}
+
+impl Source {
+    /// The bytes of a piece, which are as they were written.
+    pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
+        let length = usize::try_from(piece.length).map_err(|_| Damage::new("a piece is too long"))?;
+        let bytes = match self {
+            Source::File(file) => {
+                let size = file.metadata().map_err(|error| Damage(error.to_string()))?.len();
+                if piece.offset.saturating_add(piece.length) > size {
+                    return Err(Damage::new("a file is too short"));
+                }
+                read_at(file, piece.offset, length).map_err(|error| Damage(error.to_string()))?
+            }
+            Source::Memory(bytes) => {
+                let start = usize::try_from(piece.offset).unwrap_or(usize::MAX);
+                bytes.get(start..start.saturating_add(length)).unwrap_or_default().to_vec()
+            }
+        };
+        if bytes.len() != length || crc32fast::hash(&bytes) != piece.crc {
+            return Err(Damage::new("a piece does not match its checksum"));
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn length(&self) -> Result<u64, Damage> {
+        match self {
+            Source::File(file) => Ok(file.metadata().map_err(|error| Damage(error.to_string()))?.len()),
+            Source::Memory(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Bytes without a check of their own, at the end of the file.
+    pub(super) fn raw(&self, offset: u64, length: usize) -> Result<Vec<u8>, Damage> {
+        let bytes = match self {
+            Source::File(file) => read_at(file, offset, length).map_err(|error| Damage(error.to_string()))?,
+            Source::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                bytes.get(start..start.saturating_add(length)).unwrap_or_default().to_vec()
+            }
+        };
+        if bytes.len() == length { Ok(bytes) } else { Err(Damage::new("a file is too short")) }
+    }
+}
+
+/// Writes a number in as few bytes as it needs, seven bits each.
+pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7F).unwrap_or(0) | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap_or(0));
+}
+
+/// Reads what [`put`] wrote.
+pub(super) struct Reader<'a> {
+    bytes: std::slice::Iter<'a, u8>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { bytes: bytes.iter() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.as_slice().is_empty()
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let first = *self.bytes.next()?;
+        if first < 0x80 {
+            return Some(u64::from(first));
+        }
+        let mut number = u64::from(first & 0x7F);
+        let mut shift = 7;
+        loop {
+            let byte = *self.bytes.next()?;
+            number |= u64::from(byte & 0x7F).checked_shl(shift)?;
+            if byte < 0x80 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    pub(super) fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let bytes = self.bytes.as_slice();
+        let taken = bytes.get(..length)?;
+        self.bytes = bytes.get(length..)?.iter();
+        Some(taken)
+    }
+}
+
+/// Values of one width, one after the other.
+pub(super) trait Fixed: Sized + Copy {
+    const WIDTH: usize;
+    fn put(self, bytes: &mut Vec<u8>);
+    fn get(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! fixed {
+    ($($type:ty),*) => {$(
+        impl Fixed for $type {
+            const WIDTH: usize = size_of::<$type>();
+            fn put(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+            fn get(bytes: &[u8]) -> Option<Self> {
+                Some(<$type>::from_le_bytes(bytes.try_into().ok()?))
+            }
+        }
+    )*};
+}
+
+fixed!(u8, u32, u64, i64, u128);
+
+/// A column's bytes.
+pub(super) fn pack<T: Fixed>(values: &[T]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(values.len() * T::WIDTH);
+    values.iter().for_each(|value| value.put(&mut bytes));
+    bytes
+}
+
+/// A column from its bytes.
+pub(super) fn unpack<T: Fixed>(bytes: &[u8]) -> Vec<T> {
+    bytes.chunks_exact(T::WIDTH).filter_map(T::get).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        let numbers = [0, 1, 127, 128, 300, 1 << 20, u64::from(u32::MAX), u64::MAX];
+        let mut bytes = Vec::new();
+        numbers.iter().for_each(|number| put(&mut bytes, *number));
+        let mut reader = Reader::new(&bytes);
+        numbers.iter().for_each(|number| assert_eq!(reader.number(), Some(*number)));
+        assert!(reader.is_empty());
+        assert_eq!(Reader::new(&[0x80; 40]).number(), None);
+        assert_eq!(unpack::<i64>(&pack(&[-5i64, 7])), [-5, 7]);
+    }
+}

@@ -1,0 +1,403 @@
+//! What a query means to a segment: which of its documents it is true of.
+//!
+//! Texts give sets of documents, from posting lists. Everything else is a test on columns, made only of documents that
+//! the texts have left. What belongs to sessions (title, project, archived) is settled first for the whole index, since a
+//! session's newest word on it may lie in another segment than its iterations.
+
+use std::sync::Arc;
+
+use crate::model::query::{By, Condition, Facet, Field, Part, Query};
+use crate::model::words::fold_name;
+
+use super::bytes::Damage;
+use super::columns::Section;
+use super::doc::{
+    GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of,
+    outcome_flag, size_name,
+};
+use super::segment::Segment;
+use super::set::{Bits, Set};
+use super::terms::{self, Term};
+
+/// A segment, and what newer ones say better.
+#[derive(Clone)]
+pub(super) struct Live {
+    pub(super) segment: Arc<Segment>,
+    /// Iterations that are in a newer segment again.
+    pub(super) dead: Arc<Bits>,
+    /// Sessions of which a newer segment says something.
+    pub(super) dead_sessions: Arc<Bits>,
+}
+
+/// A query whose questions about sessions are answered.
+pub(super) enum Plan<'a> {
+    All(Vec<Plan<'a>>),
+    Any(Vec<Plan<'a>>),
+    Not(Box<Plan<'a>>),
+    /// These words in a row, in one of these fields.
+    Words(&'static [Field], &'a [String], bool),
+    /// A test on columns.
+    Test(&'a Condition),
+    /// All iterations of these sessions, ascending.
+    Sessions(Vec<SessionKey>),
+}
+
+const OWN_TEXTS: &[Field] = &[Field::Prompt, Field::Negative, Field::Note];
+
+/// Settles what a query asks of sessions.
+pub(super) fn plan<'a>(query: &'a Query, parts: &[Live]) -> Result<Plan<'a>, Damage> {
+    let all = |queries: &'a [Query]| queries.iter().map(|query| plan(query, parts)).collect::<Result<Vec<_>, _>>();
+    Ok(match query {
+        Query::All(queries) => Plan::All(all(queries)?),
+        Query::Any(queries) => Plan::Any(all(queries)?),
+        Query::Not(query) => Plan::Not(Box::new(plan(query, parts)?)),
+        Query::Is(Condition::Text { field, words, prefix }) => match field {
+            Some(Field::Title) => Plan::Sessions(titled(words, *prefix, parts)?),
+            Some(Field::Prompt) => Plan::Words(&[Field::Prompt], words, *prefix),
+            Some(Field::Negative) => Plan::Words(&[Field::Negative], words, *prefix),
+            Some(Field::Note) => Plan::Words(&[Field::Note], words, *prefix),
+            None => {
+                let own = Plan::Words(OWN_TEXTS, words, *prefix);
+                let sessions = titled(words, *prefix, parts)?;
+                if sessions.is_empty() { own } else { Plan::Any(vec![own, Plan::Sessions(sessions)]) }
+            }
+        },
+        Query::Is(Condition::Name { facet: Facet::Project, by, value }) => {
+            Plan::Sessions(in_project(*by, value, parts)?)
+        }
+        Query::Is(Condition::Archived(true)) => Plan::Sessions(archived(parts)?),
+        Query::Is(Condition::Archived(false)) => Plan::Not(Box::new(Plan::Sessions(archived(parts)?))),
+        Query::Is(Condition::Session(id)) => Plan::Sessions(vec![key_of(*id)]),
+        Query::Is(condition) => Plan::Test(condition),
+    })
+}
+
+/// The documents of a segment that a plan is true of, dead ones among them.
+pub(super) fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
+    let universe = segment.docs();
+    match plan {
+        Plan::All(plans) => {
+            let (tests, others): (Vec<_>, Vec<_>) = plans.iter().partition(|plan| plan.as_test().is_some());
+            let mut found: Option<Set> = None;
+            for other in others {
+                let set = evaluate(other, segment)?;
+                let both = match found {
+                    Some(found) => found.and(&set),
+                    None => set,
+                };
+                if both.is_empty() {
+                    return Ok(Set::empty());
+                }
+                found = Some(both);
+            }
+            let mut found = found.unwrap_or_else(|| Set::all(universe));
+            for (condition, negated) in tests.into_iter().filter_map(Plan::as_test) {
+                let test = test(condition, segment)?;
+                found = found.keep(|doc| test(doc) != negated);
+            }
+            Ok(found)
+        }
+        Plan::Any(plans) => {
+            let mut found = Set::empty();
+            for plan in plans {
+                found = found.or(evaluate(plan, segment)?, universe);
+            }
+            Ok(found)
+        }
+        Plan::Not(plan) => Ok(evaluate(plan, segment)?.not(universe)),
+        Plan::Words(fields, words, prefix) => with_words(segment, fields, words, *prefix, universe),
+        Plan::Test(condition) => {
+            let test = test(condition, segment)?;
+            Ok(Set::all(universe).keep(test))
+        }
+        Plan::Sessions(sessions) => of_sessions(segment, sessions),
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// A test, and whether it is to fail.
+    fn as_test(&self) -> Option<(&'a Condition, bool)> {
+        match self {
+            Plan::Test(condition) => Some((condition, false)),
+            Plan::Not(plan) => match plan.as_ref() {
+                Plan::Test(condition) => Some((condition, true)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+type Test<'a> = Box<dyn Fn(u32) -> bool + 'a>;
+
+fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Damage> {
+    let flags = |mask: u8, value: u8| -> Result<Test<'a>, Damage> {
+        let flags = segment.column::<u8>(Section::Flags.place())?;
+        Ok(Box::new(move |doc| flags.get(doc as usize).is_some_and(|flags| flags & mask == value)))
+    };
+    Ok(match condition {
+        Condition::Name { facet, by, value } => match facet {
+            Facet::Model => named(segment, MODEL, *by, value)?,
+            Facet::Sampler => named(segment, SAMPLER, *by, value)?,
+            Facet::Generator => named(segment, GENERATOR, *by, value)?,
+            Facet::Lora => listed(segment, LORA, *by, value)?,
+            Facet::Tag => listed(segment, TAG, *by, value)?,
+            Facet::Project => Box::new(|_| false),
+        },
+        Condition::Size(width, height) => named(segment, SIZE, By::Whole, &size_name(*width, *height))?,
+        Condition::Seed(seed) => {
+            let (seeds, flags) =
+                (segment.column::<u64>(Section::Seed.place())?, segment.column::<u8>(Section::Flags.place())?);
+            let seed = *seed;
+            Box::new(move |doc| {
+                seeds.get(doc as usize) == Some(&seed)
+                    && flags.get(doc as usize).is_some_and(|flags| flags & HAS_SEED != 0)
+            })
+        }
+        Condition::Rating(low, high) => {
+            let ratings = segment.column::<u8>(Section::Rating.place())?;
+            let range = *low..=*high;
+            Box::new(move |doc| ratings.get(doc as usize).is_some_and(|rating| range.contains(rating)))
+        }
+        Condition::Outcome(status) => flags(OUTCOME, outcome_flag(*status))?,
+        Condition::Has(Part::Image) => flags(HAS_IMAGE, HAS_IMAGE)?,
+        Condition::Has(Part::Negative) => flags(HAS_NEGATIVE, HAS_NEGATIVE)?,
+        Condition::Has(Part::Rating) => {
+            let ratings = segment.column::<u8>(Section::Rating.place())?;
+            Box::new(move |doc| ratings.get(doc as usize).is_some_and(|rating| *rating > 0))
+        }
+        Condition::Has(Part::Note) => {
+            let noted = segment.column::<u32>(Section::Noted.place())?;
+            Box::new(move |doc| noted.get(doc as usize).is_some_and(|noted| *noted > 0))
+        }
+        Condition::Has(Part::Tag) => has_list(segment, TAG)?,
+        Condition::Has(Part::Lora) => has_list(segment, LORA)?,
+        Condition::Made { from, until } => {
+            let made = segment.column::<i64>(Section::Made.place())?;
+            let (from, until) = (from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
+            Box::new(move |doc| made.get(doc as usize).is_some_and(|made| (from..until).contains(made)))
+        }
+        // Settled before.
+        Condition::Text { .. } | Condition::Archived(_) | Condition::Session(_) => Box::new(|_| false),
+    })
+}
+
+/// For each number of a name (from 1; 0 is none) whether the name is as asked.
+fn fitting(names: &[String], by: By, value: &str) -> Vec<bool> {
+    std::iter::once(false).chain(names.iter().map(|name| by.holds(&fold_name(name), value))).collect()
+}
+
+fn named<'a>(segment: &'a Segment, kind: usize, by: By, value: &str) -> Result<Test<'a>, Damage> {
+    let place = Section::name(kind);
+    let fitting = fitting(segment.names(place + 1)?, by, value);
+    if !fitting.contains(&true) {
+        return Ok(Box::new(|_| false));
+    }
+    let numbers = segment.column::<u32>(place)?;
+    Ok(Box::new(move |doc| {
+        numbers.get(doc as usize).is_some_and(|number| fitting.get(*number as usize).copied().unwrap_or(false))
+    }))
+}
+
+fn listed<'a>(segment: &'a Segment, kind: usize, by: By, value: &str) -> Result<Test<'a>, Damage> {
+    let place = Section::list(kind);
+    let fitting = fitting(segment.names(place + 2)?, by, value);
+    if !fitting.contains(&true) {
+        return Ok(Box::new(|_| false));
+    }
+    let (starts, numbers) = (segment.column::<u32>(place)?, segment.column::<u32>(place + 1)?);
+    Ok(Box::new(move |doc| {
+        let range = starts.get(doc as usize).zip(starts.get(doc as usize + 1));
+        let its = range.and_then(|(start, end)| numbers.get(*start as usize..*end as usize)).unwrap_or_default();
+        its.iter().any(|number| fitting.get(*number as usize).copied().unwrap_or(false))
+    }))
+}
+
+fn has_list(segment: &Segment, kind: usize) -> Result<Test<'_>, Damage> {
+    let starts = segment.column::<u32>(Section::list(kind))?;
+    Ok(Box::new(move |doc| starts.get(doc as usize) < starts.get(doc as usize + 1)))
+}
+
+/// The documents with these words in a row in one of these fields.
+fn with_words(
+    segment: &Segment,
+    fields: &[Field],
+    words: &[String],
+    prefix: bool,
+    universe: u32,
+) -> Result<Set, Damage> {
+    let mut slots: Vec<Vec<Term>> = Vec::with_capacity(words.len());
+    for (at, word) in words.iter().enumerate() {
+        let open = prefix && at + 1 == words.len();
+        let mut terms = segment.terms(&if open { terms::keys_from(word) } else { terms::keys_of(word) })?;
+        terms.retain(|term| fields.contains(&term.field));
+        if terms.is_empty() {
+            return Ok(Set::empty());
+        }
+        slots.push(terms);
+    }
+    if let [terms] = slots.as_slice() {
+        return union(segment, &terms.iter().collect::<Vec<_>>(), universe);
+    }
+    let mut found = Set::empty();
+    for field in fields {
+        let of_field: Vec<Vec<&Term>> =
+            slots.iter().map(|terms| terms.iter().filter(|term| term.field == *field).collect()).collect();
+        if of_field.iter().all(|terms: &Vec<&Term>| !terms.is_empty()) {
+            found = found.or(in_a_row(segment, &of_field, universe)?, universe);
+        }
+    }
+    Ok(found)
+}
+
+/// The documents with one term of each slot at places that follow each other.
+fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Set, Damage> {
+    let mut both: Option<Set> = None;
+    for terms in slots {
+        let set = union(segment, terms, universe)?;
+        both = Some(match both {
+            Some(both) => both.and(&set),
+            None => set,
+        });
+    }
+    let Some(candidates) = both.filter(|both| !both.is_empty()) else { return Ok(Set::empty()) };
+    // Document and place as one number, moved back by the slot: a row is a number that all slots have.
+    let mut rows: Option<Vec<u64>> = None;
+    for (slot, terms) in (0u32..).zip(slots) {
+        let mut places = Vec::new();
+        for term in terms {
+            let docs = terms::read_docs(&segment.read(term.docs)?, term.count, universe)?;
+            terms::read_places(&segment.read(term.places)?, term.count, |at, place| {
+                if let (Some(doc), Some(place)) = (docs.get(at), place.checked_sub(slot))
+                    && candidates.contains(*doc)
+                {
+                    places.push(u64::from(*doc) << 32 | u64::from(place));
+                }
+            })?;
+        }
+        if terms.len() > 1 {
+            places.sort_unstable();
+        }
+        rows = Some(match rows {
+            Some(rows) => meeting(&rows, &places),
+            None => places,
+        });
+    }
+    let mut docs: Vec<u32> = rows.unwrap_or_default().iter().filter_map(|row| u32::try_from(row >> 32).ok()).collect();
+    docs.dedup();
+    Ok(Set::of(docs, universe))
+}
+
+/// The numbers that both ascending lists have.
+fn meeting(one: &[u64], other: &[u64]) -> Vec<u64> {
+    let mut others = other.iter().copied().peekable();
+    let mut both = Vec::new();
+    for number in one {
+        while others.next_if(|other| other < number).is_some() {}
+        if others.peek() == Some(number) {
+            both.push(*number);
+        }
+    }
+    both
+}
+
+/// The documents that have any of these terms.
+fn union(segment: &Segment, terms: &[&Term], universe: u32) -> Result<Set, Damage> {
+    let many = terms.iter().map(|term| u64::from(term.count)).sum::<u64>() * 64 > u64::from(universe);
+    let mut found = if many && terms.len() > 1 { Set::Many(Bits::new(universe)) } else { Set::empty() };
+    let mut few = Vec::new();
+    for term in terms {
+        let bytes = segment.read(term.docs)?;
+        match &mut found {
+            _ if terms.len() == 1 => return terms::read_set(&bytes, term.count, universe),
+            Set::Many(_) => {
+                let set = terms::read_set(&bytes, term.count, universe)?;
+                found = std::mem::replace(&mut found, Set::empty()).or(set, universe);
+            }
+            Set::Few(_) => few.extend(terms::read_docs(&bytes, term.count, universe)?),
+        }
+    }
+    if many {
+        return Ok(found);
+    }
+    few.sort_unstable();
+    few.dedup();
+    Ok(Set::of(few, universe))
+}
+
+/// The documents of these sessions.
+fn of_sessions(segment: &Segment, sessions: &[SessionKey]) -> Result<Set, Damage> {
+    if sessions.is_empty() {
+        return Ok(Set::empty());
+    }
+    let mut bits = Bits::new(segment.docs());
+    each_run(segment, sessions, |_, start, end| bits.fill(start, end))?;
+    Ok(Set::Many(bits))
+}
+
+/// Shows `each` the runs of those sessions that the segment has, with their place in `sessions`, which is ascending.
+pub(super) fn each_run(
+    segment: &Segment,
+    sessions: &[SessionKey],
+    mut each: impl FnMut(usize, u32, u32),
+) -> Result<(), Damage> {
+    let keys = segment.column::<u64>(Section::RunKeys.place())?;
+    let few = sessions.len() * 16 < keys.len();
+    let mut run = 0;
+    for (at, session) in sessions.iter().enumerate() {
+        if few {
+            match keys.binary_search(session) {
+                Ok(found) => run = found,
+                Err(_) => continue,
+            }
+        } else {
+            while keys.get(run).is_some_and(|key| key < session) {
+                run += 1;
+            }
+        }
+        if keys.get(run) == Some(session) {
+            let (start, end) = segment.run_range(run)?;
+            each(at, start, end);
+        }
+    }
+    Ok(())
+}
+
+/// The sessions with these words in a row in their title.
+fn titled(words: &[String], prefix: bool, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+    of_all(parts, |segment| with_words(segment, &[Field::Title], words, prefix, segment.sessions()))
+}
+
+fn in_project(by: By, value: &str, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+    of_all(parts, |segment| {
+        let fitting = fitting(segment.names(Section::ProjectNames.place())?, by, value);
+        if !fitting.contains(&true) {
+            return Ok(Set::empty());
+        }
+        let projects = segment.column::<u32>(Section::Project.place())?;
+        let fits = |at: &(u32, &u32)| fitting.get(*at.1 as usize).copied().unwrap_or(false);
+        Ok(Set::Few((0..).zip(projects).filter(fits).map(|(at, _)| at).collect()))
+    })
+}
+
+fn archived(parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+    of_all(parts, |segment| {
+        let archived = segment.column::<u8>(Section::Archived.place())?;
+        Ok(Set::Few((0..).zip(archived).filter(|(_, archived)| **archived != 0).map(|(at, _)| at).collect()))
+    })
+}
+
+/// The keys of the sessions that each segment chooses and no newer one knows better.
+fn of_all(parts: &[Live], choose: impl Fn(&Segment) -> Result<Set, Damage>) -> Result<Vec<SessionKey>, Damage> {
+    let mut sessions = Vec::new();
+    for part in parts.iter().filter(|part| part.segment.sessions() > 0) {
+        let chosen = choose(&part.segment)?.minus(&part.dead_sessions);
+        if chosen.is_empty() {
+            continue;
+        }
+        let keys = part.segment.column::<u64>(Section::SessionKeys.place())?;
+        chosen.each_back(|at| sessions.extend(keys.get(at as usize)));
+    }
+    sessions.sort_unstable();
+    Ok(sessions)
+}

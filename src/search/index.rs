@@ -1,0 +1,598 @@
+//! The index of a workspace: loaded when it is first needed, caught up with the log at every search, written when enough
+//! has gathered, and made again when anything is wrong with it.
+//!
+//! One lock guards what is loaded. Answering happens outside it, on segments that never change; so does merging. An append
+//! never takes it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use crate::model::Session;
+use crate::store::{Detail, Error, Point, Progress, Store};
+
+use super::build::build;
+use super::bytes::{Damage, Source};
+use super::doc::{Doc, SessionDoc, key_of};
+use super::evaluate::Live;
+use super::find::find;
+use super::manifest::{Entry, Manifest, segment_path};
+use super::merge::{Moves, NotMerged, merge};
+use super::segment::Segment;
+use super::set::Bits;
+use super::tail::{Stuck, Tail};
+use super::{Found, Question};
+
+/// How many events a process that ends may still take in: more are left to one that stays.
+const MOST_AT_END: u64 = 64 * 1024;
+/// How many segments of about the same size become one.
+const ALIKE: usize = 4;
+/// How many segments there may be before someone who is not in the background merges them.
+const MOST_PARTS: usize = 48;
+/// How long a process must stay before it makes an index that nobody asked for.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How often an index that fails is made again for one question.
+const TRIES: usize = 3;
+
+/// What progress is told while the index is made.
+const MAKING: &str = "making the search index";
+
+/// How much is gathered before it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// How many documents in memory become a segment.
+    pub full: usize,
+    /// How many a process that ends leaves to the next one to read again.
+    pub left: usize,
+    /// How many documents a segment has that is made from the whole log.
+    pub made_at_once: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024 }
+    }
+}
+
+/// The index of a workspace. Every call may come from any thread.
+pub struct Index {
+    dir: PathBuf,
+    sizes: Sizes,
+    state: Mutex<Option<Loaded>>,
+    /// Events acknowledged since a segment was last written, as far as this process was told.
+    noted: AtomicU64,
+    stopping: AtomicBool,
+    /// How far making it has come, for those who wait.
+    made: (AtomicU64, AtomicU64),
+    waiting: (Mutex<Waiting>, Condvar),
+}
+
+#[derive(Default)]
+struct Waiting {
+    settled: bool,
+    merge: bool,
+}
+
+/// An index in memory.
+struct Loaded {
+    recoveries: String,
+    /// The point that parts and tail together have come to.
+    point: Point,
+    parts: Vec<Kept>,
+    tail: Tail,
+    next: u64,
+    /// Parts and tail, ready for questions; none after a change.
+    view: Option<Arc<Vec<Live>>>,
+}
+
+/// A segment with its file; without one, it could not be written and lives in memory.
+struct Kept {
+    number: Option<u64>,
+    live: Live,
+}
+
+impl Index {
+    /// The index of the workspace in `dir`. Nothing is read or written yet.
+    pub fn new(dir: &Path, sizes: Sizes) -> Index {
+        Index {
+            dir: dir.join("cache").join("search"),
+            sizes,
+            state: Mutex::new(None),
+            noted: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            made: (AtomicU64::new(0), AtomicU64::new(0)),
+            waiting: (Mutex::new(Waiting::default()), Condvar::new()),
+        }
+    }
+
+    /// Answers a question with everything that was acknowledged before it was asked. When the index must be made first,
+    /// `progress` is told.
+    pub fn search(&self, store: &Store, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
+        for _ in 0..TRIES {
+            let view = {
+                let mut state = self.lock(progress);
+                self.current(&mut state, store, progress)?
+            };
+            match find(question, &view) {
+                Ok(found) => return Ok(found),
+                Err(damage) => {
+                    tracing::warn!(%damage, "it is made again");
+                    let mut state = self.lock(progress);
+                    let seen = state.as_ref().and_then(|loaded| loaded.view.as_ref());
+                    if seen.is_none_or(|current| Arc::ptr_eq(current, &view)) {
+                        self.forget(&mut state);
+                    }
+                }
+            }
+        }
+        Err(Error::Database("the search index fails again and again, although it was made again".to_owned()))
+    }
+
+    /// An event was acknowledged. Called for every one, so it only counts.
+    pub fn note(&self) {
+        let noted = self.noted.fetch_add(1, Ordering::Relaxed) + 1;
+        if noted >= self.sizes.full as u64 && noted.is_multiple_of(256) {
+            self.waiting.1.notify_one();
+        }
+    }
+
+    /// Waits until there is something to [tend](Index::tend); false when it is to end.
+    pub fn wait(&self) -> bool {
+        let (waiting, changed) = &self.waiting;
+        let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = |waiting: &mut Waiting| {
+            !waiting.merge
+                && self.noted.load(Ordering::Relaxed) < self.sizes.full as u64
+                && !self.stopping.load(Ordering::Acquire)
+        };
+        let mut waiting = if waiting.settled {
+            changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner)
+        } else {
+            changed.wait_timeout_while(waiting, SETTLED, idle).unwrap_or_else(PoisonError::into_inner).0
+        };
+        waiting.settled = true;
+        !self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Does what nobody should wait for: takes in what is new, writes it, merges.
+    pub fn tend(&self, store: &Store) {
+        let mut state = self.lock(None);
+        match self.current(&mut state, store, None) {
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "the search index cannot be kept up"),
+        }
+        if let Some(loaded) = state.as_mut()
+            && loaded.tail.len() >= self.sizes.full / 2
+        {
+            self.write_tail(loaded);
+        }
+        self.noted.store(0, Ordering::Relaxed);
+        drop(state);
+        let mut merging = true;
+        while merging && !self.stopping.load(Ordering::Acquire) {
+            merging = self.merge_some();
+        }
+        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = false;
+    }
+
+    /// Ends what is under way in the background.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let _guard = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.1.notify_all();
+    }
+
+    /// The last words of a process: leaves little for the next one to read again. Never begins anything long.
+    pub fn close(&self, store: &Store) {
+        self.stop();
+        let mut state = self.lock(None);
+        if state.is_none() {
+            let wrote = self.noted.load(Ordering::Relaxed) > 0;
+            let loaded = wrote.then(|| self.load(store)).flatten();
+            let behind = loaded.as_ref().zip(store.totals().ok()).map(|(loaded, now)| now.events - loaded.point.events);
+            if behind.is_none_or(|behind| behind < self.sizes.full as u64 || behind > MOST_AT_END) {
+                return;
+            }
+            *state = loaded;
+        }
+        if let Some(loaded) = state.as_mut()
+            && matches!(self.catch_up(loaded, store), Ok(true))
+            && loaded.tail.len() >= self.sizes.left
+        {
+            self.write_tail(loaded);
+        }
+    }
+
+    /// The lock, telling progress while someone makes the index.
+    fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
+        let mut pause = Duration::from_micros(100);
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return state,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let (done, of) = (self.made.0.load(Ordering::Relaxed), self.made.1.load(Ordering::Relaxed));
+            if let Some(progress) = progress.filter(|_| of > 0) {
+                progress(MAKING, done, of);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// The index with everything that is acknowledged, loaded or made where it must be.
+    fn current(
+        &self,
+        state: &mut Option<Loaded>,
+        store: &Store,
+        progress: Option<&Progress>,
+    ) -> Result<Arc<Vec<Live>>, Error> {
+        for _ in 0..TRIES {
+            if state.as_ref().is_some_and(|loaded| loaded.recoveries != recoveries(store)) {
+                self.forget(state);
+            }
+            if state.is_none() {
+                *state = self.load(store);
+            }
+            let loaded = match state {
+                Some(loaded) => loaded,
+                None => state.insert(self.make(store, progress)?),
+            };
+            let caught_up = self.catch_up(loaded, store);
+            match caught_up.and_then(|up| if up { loaded.view().map_err(Stuck::Damage).map(Some) } else { Ok(None) }) {
+                Ok(Some(view)) => return Ok(view),
+                Ok(None) => self.forget(state),
+                Err(Stuck::Log(error)) => return Err(error),
+                Err(Stuck::Damage(damage)) => {
+                    tracing::warn!(%damage, "it is made again");
+                    self.forget(state);
+                }
+            }
+        }
+        Err(Error::Database("the search index cannot be brought up to date".to_owned()))
+    }
+
+    /// Throws the index away.
+    fn forget(&self, state: &mut Option<Loaded>) {
+        *state = None;
+        if let Err(error) = fs::remove_dir_all(&self.dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "an index that cannot be used cannot be removed either");
+            let _ = fs::remove_file(self.dir.join("manifest"));
+        }
+    }
+
+    /// The index as it was written; none when there is none that fits the log.
+    fn load(&self, store: &Store) -> Option<Loaded> {
+        let manifest = Manifest::read(&self.dir)?;
+        if manifest.recoveries != recoveries(store) {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for entry in &manifest.segments {
+            let file = File::open(segment_path(&self.dir, entry.number)).ok()?;
+            let segment = Segment::open(Source::File(file)).ok()?;
+            let (mut dead, mut dead_sessions) = (Bits::default(), Bits::default());
+            if !entry.dead.is_empty() {
+                dead = Bits::new(segment.docs());
+                entry.dead.iter().for_each(|doc| dead.insert(*doc));
+            }
+            if !entry.dead_sessions.is_empty() {
+                dead_sessions = Bits::new(segment.sessions());
+                entry.dead_sessions.iter().for_each(|session| dead_sessions.insert(*session));
+            }
+            let live =
+                Live { segment: Arc::new(segment), dead: Arc::new(dead), dead_sessions: Arc::new(dead_sessions) };
+            parts.push(Kept { number: Some(entry.number), live });
+        }
+        let Manifest { recoveries, point, next, .. } = manifest;
+        Some(Loaded { recoveries, point, parts, tail: Tail::default(), next, view: None })
+    }
+
+    /// Makes the index from what the log says now. What is acknowledged meanwhile is caught up with afterwards.
+    fn make(&self, store: &Store, progress: Option<&Progress>) -> Result<Loaded, Error> {
+        self.forget(&mut None);
+        let recoveries = recoveries(store);
+        let point = store.point()?;
+        let mut loaded = Loaded { recoveries, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
+        let total = store.totals()?.events;
+        self.made.1.store(total, Ordering::Relaxed);
+        let made = self.make_parts(store, &mut loaded, total, progress);
+        self.made.1.store(0, Ordering::Relaxed);
+        made?;
+        self.noted.store(0, Ordering::Relaxed);
+        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+        self.waiting.1.notify_one();
+        Ok(loaded)
+    }
+
+    fn make_parts(
+        &self,
+        store: &Store,
+        loaded: &mut Loaded,
+        total: u64,
+        progress: Option<&Progress>,
+    ) -> Result<(), Error> {
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let ids = store.ids(after, 256)?;
+            for id in &ids {
+                if self.stopping.load(Ordering::Acquire) {
+                    return Err(Error::Misuse("the workspace is being closed".into()));
+                }
+                let events = store.events(*id, Detail::Brief)?;
+                done += events.len() as u64;
+                let annotations: Vec<_> = events
+                    .iter()
+                    .filter_map(|event| match &event.body {
+                        crate::model::EventBody::Annotated { index, change } => {
+                            Some((*index, event.seq, change.clone()))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                let seqs: std::collections::HashMap<u32, u32> = events
+                    .iter()
+                    .filter_map(|event| match &event.body {
+                        crate::model::EventBody::Recorded { index, .. } => Some((*index, event.seq)),
+                        _ => None,
+                    })
+                    .collect();
+                let Some(session) = Session::fold(events) else { continue };
+                let key = key_of(*id);
+                for (index, state) in &session.iterations {
+                    let seq = seqs.get(index).copied().unwrap_or(0);
+                    loaded.tail.docs.insert((key, *index), Doc::new(id.iteration(*index), seq, &state.iteration));
+                }
+                for (index, seq, change) in annotations {
+                    if let Some(doc) = loaded.tail.docs.get_mut(&(key, index)) {
+                        doc.annotate(seq, &change);
+                    }
+                }
+                loaded.tail.sessions.insert(key, SessionDoc::new(&session.head));
+                self.made.0.store(done, Ordering::Relaxed);
+                if let Some(progress) = progress {
+                    progress(MAKING, done.min(total), total);
+                }
+                if loaded.tail.len() >= self.sizes.made_at_once {
+                    self.write_part(loaded);
+                }
+            }
+            after = ids.last().copied();
+            if ids.len() < 256 {
+                break;
+            }
+        }
+        if loaded.tail.len() >= self.sizes.left || !loaded.parts.is_empty() {
+            self.write_tail(loaded);
+        }
+        Ok(())
+    }
+
+    /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
+    fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, Stuck> {
+        let target = store.totals()?.events;
+        loop {
+            let Some(since) = store.since(&loaded.point)? else { return Ok(false) };
+            let parts: Vec<Live> = loaded.parts.iter().map(|part| part.live.clone()).collect();
+            for event in &since.events {
+                loaded.tail.take(event, store, &parts)?;
+                loaded.view = None;
+            }
+            loaded.point = since.point;
+            if loaded.tail.len() >= self.sizes.full {
+                self.write_tail(loaded);
+            }
+            if since.complete || loaded.point.events >= target {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Makes the tail a segment, and the manifest name it.
+    fn write_tail(&self, loaded: &mut Loaded) {
+        if !loaded.tail.is_empty() {
+            self.write_part(loaded);
+        }
+        self.write_manifest(loaded);
+        if loaded.parts.len() >= MOST_PARTS {
+            self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+        }
+        self.waiting.1.notify_one();
+    }
+
+    fn write_part(&self, loaded: &mut Loaded) {
+        let Ok(bytes) = build(Vec::new(), loaded.tail.docs.values(), loaded.tail.sessions.values()) else { return };
+        let number = loaded.next;
+        loaded.next += 1;
+        let path = segment_path(&self.dir, number);
+        let written = fs::create_dir_all(&self.dir).and_then(|()| write_file(&path, &bytes));
+        let (number, source) = match written.and_then(|()| File::open(&path)) {
+            Ok(file) => (Some(number), Source::File(file)),
+            Err(error) => {
+                tracing::warn!(%error, "a part of the search index cannot be written and stays in memory");
+                (None, Source::Memory(bytes))
+            }
+        };
+        let dead = loaded.replaced();
+        match (Segment::open(source), dead) {
+            (Ok(segment), Ok(dead)) => {
+                for (part, live) in loaded.parts.iter_mut().zip(dead) {
+                    part.live = live;
+                }
+                let live = Live { segment: Arc::new(segment), dead: Arc::default(), dead_sessions: Arc::default() };
+                loaded.parts.push(Kept { number, live });
+                loaded.tail = Tail::default();
+                loaded.view = None;
+            }
+            // Found again, and acted on, by the next question.
+            (Err(damage), _) | (_, Err(damage)) => tracing::warn!(%damage, "a part of the search index cannot be used"),
+        }
+    }
+
+    fn write_manifest(&self, loaded: &Loaded) {
+        let entry = |part: &Kept| {
+            let (dead, dead_sessions) = (part.live.dead.docs(), part.live.dead_sessions.docs());
+            Some(Entry { number: part.number?, dead, dead_sessions })
+        };
+        let Some(entries) = loaded.parts.iter().map(entry).collect::<Option<Vec<_>>>() else { return };
+        let manifest = Manifest::new(loaded.recoveries.clone(), loaded.point, entries, loaded.next);
+        match manifest.write(&self.dir) {
+            Ok(()) => manifest.sweep(&self.dir),
+            Err(error) => tracing::warn!(%error, "the search index cannot be written"),
+        }
+        self.noted.store(0, Ordering::Relaxed);
+    }
+
+    /// Merges some segments, if some are alike; says whether it did. The lock is only held to choose and to replace.
+    fn merge_some(&self) -> bool {
+        let (chosen, number) = {
+            let mut state = self.lock(None);
+            let Some(loaded) = state.as_mut() else { return false };
+            let chosen: Vec<Live> = loaded.alike();
+            if chosen.is_empty() {
+                return false;
+            }
+            loaded.next += 1;
+            (chosen, loaded.next - 1)
+        };
+        let path = segment_path(&self.dir, number);
+        let merged = self.merge_to(&chosen, &path);
+        let (segment, moves) = match merged {
+            Ok(merged) => merged,
+            Err(error) => {
+                if !matches!(error, NotMerged::Stopped) {
+                    tracing::warn!(%error, "the search index could not be merged");
+                }
+                let _ = fs::remove_file(&path);
+                return false;
+            }
+        };
+        let mut state = self.lock(None);
+        let replaced = state.as_mut().is_some_and(|loaded| loaded.replace(&chosen, segment, &moves, number));
+        if let Some(loaded) = state.as_mut().filter(|_| replaced) {
+            self.write_manifest(loaded);
+        } else {
+            let _ = fs::remove_file(&path);
+        }
+        replaced
+    }
+
+    fn merge_to(&self, parts: &[Live], path: &Path) -> Result<(Segment, Moves), NotMerged> {
+        let out = std::io::BufWriter::with_capacity(1 << 20, File::create(path)?);
+        let (out, moves) = merge(parts, out, &|| self.stopping.load(Ordering::Acquire))?;
+        out.into_inner().map_err(|error| error.into_error())?.sync_data()?;
+        Ok((Segment::open(Source::File(File::open(path)?))?, moves))
+    }
+}
+
+impl Loaded {
+    /// Parts and tail, ready for questions.
+    fn view(&mut self) -> Result<Arc<Vec<Live>>, Damage> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let mut parts = self.replaced()?;
+        if !self.tail.is_empty() {
+            let bytes = build(Vec::new(), self.tail.docs.values(), self.tail.sessions.values())
+                .map_err(|error| Damage(error.to_string()))?;
+            let segment = Arc::new(Segment::open(Source::Memory(bytes))?);
+            parts.push(Live { segment, dead: Arc::default(), dead_sessions: Arc::default() });
+        }
+        Ok(Arc::clone(self.view.insert(Arc::new(parts))))
+    }
+
+    /// The parts without what the tail says better.
+    fn replaced(&self) -> Result<Vec<Live>, Damage> {
+        let mut parts: Vec<Live> = self.parts.iter().map(|part| part.live.clone()).collect();
+        for part in &mut parts {
+            let segment = Arc::clone(&part.segment);
+            for (session, index) in self.tail.docs.keys() {
+                if let Some(doc) = segment.find(*session, *index)? {
+                    mark(&mut part.dead, doc, segment.docs());
+                }
+            }
+            for session in self.tail.sessions.keys() {
+                if let Some(at) = segment.find_session(*session)? {
+                    mark(&mut part.dead_sessions, at, segment.sessions());
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Segments that are worth merging: some of about the same size, or one that is mostly dead.
+    fn alike(&self) -> Vec<Live> {
+        let size = |part: &Kept| part.live.segment.docs().max(part.live.segment.sessions());
+        let tier = |part: &Kept| (size(part) / 512).max(1).ilog2() / 2;
+        let stored: Vec<&Kept> = self.parts.iter().filter(|part| part.number.is_some()).collect();
+        for wanted in 0..16 {
+            let of_tier: Vec<&&Kept> = stored.iter().filter(|part| tier(part) == wanted).collect();
+            if of_tier.len() >= ALIKE {
+                // Smaller ones go along: they are cheap, and each costs every question a little.
+                return stored.iter().filter(|part| tier(part) <= wanted).map(|part| part.live.clone()).collect();
+            }
+        }
+        let wasted = |part: &&&Kept| {
+            let dead = part.live.dead.len() + part.live.dead_sessions.len();
+            dead > 1000 && dead * 3 > u64::from(part.live.segment.docs() + part.live.segment.sessions())
+        };
+        stored.iter().filter(wasted).map(|part| part.live.clone()).take(1).collect()
+    }
+
+    /// Puts a merged segment in the place of those it was made from; false when they are not all there any more.
+    fn replace(&mut self, merged: &[Live], segment: Segment, moves: &Moves, number: u64) -> bool {
+        let same = |part: &Kept, live: &Live| Arc::ptr_eq(&part.live.segment, &live.segment);
+        if !merged.iter().all(|live| self.parts.iter().any(|part| same(part, live))) {
+            return false;
+        }
+        // What died while merging went on is dead in the merged one too.
+        let (mut dead, mut dead_sessions): (Arc<Bits>, Arc<Bits>) = Default::default();
+        for (live, (docs, sessions)) in merged.iter().zip(moves.docs.iter().zip(&moves.sessions)) {
+            let Some(now) = self.parts.iter().find(|part| same(part, live)) else { continue };
+            let moved = |moves: &[Option<u32>], at: u32| moves.get(at as usize).copied().flatten();
+            for doc in now.live.dead.docs() {
+                if let Some(doc) = moved(docs, doc) {
+                    mark(&mut dead, doc, segment.docs());
+                }
+            }
+            for session in now.live.dead_sessions.docs() {
+                if let Some(session) = moved(sessions, session) {
+                    mark(&mut dead_sessions, session, segment.sessions());
+                }
+            }
+        }
+        self.parts.retain(|part| !merged.iter().any(|live| same(part, live)));
+        let live = Live { segment: Arc::new(segment), dead, dead_sessions };
+        self.parts.insert(0, Kept { number: Some(number), live });
+        self.view = None;
+        true
+    }
+}
+
+fn mark(bits: &mut Arc<Bits>, at: u32, universe: u32) {
+    if **bits == Bits::default() {
+        *bits = Arc::new(Bits::new(universe));
+    }
+    if !bits.contains(at) {
+        Arc::make_mut(bits).insert(at);
+    }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+/// Which recoveries the log has been through.
+fn recoveries(store: &Store) -> String {
+    let names = store.recoveries().unwrap_or_default();
+    format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))
+}

@@ -1,0 +1,115 @@
+//! The tail: what was acknowledged since the last segment, as documents in memory.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::model::{Event, EventBody, IterationId};
+use crate::store::{Detail, Error, Store};
+
+use super::bytes::Damage;
+use super::doc::{Doc, SessionDoc, SessionKey, TAG, key_of};
+use super::evaluate::Live;
+
+/// Documents that are not in a segment yet, or newer than there.
+#[derive(Default)]
+pub(super) struct Tail {
+    pub(super) docs: BTreeMap<(SessionKey, u32), Doc>,
+    pub(super) sessions: BTreeMap<SessionKey, SessionDoc>,
+}
+
+/// Why events could not be taken in.
+pub(super) enum Stuck {
+    /// The index must be made again.
+    Damage(Damage),
+    /// The log cannot be read.
+    Log(Error),
+}
+
+impl From<Damage> for Stuck {
+    fn from(damage: Damage) -> Stuck {
+        Stuck::Damage(damage)
+    }
+}
+
+impl From<Error> for Stuck {
+    fn from(error: Error) -> Stuck {
+        Stuck::Log(error)
+    }
+}
+
+impl Tail {
+    pub(super) fn is_empty(&self) -> bool {
+        self.docs.is_empty() && self.sessions.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.docs.len() + self.sessions.len()
+    }
+
+    /// Takes in an event. Taking in one again that was taken in before does no harm, as long as all behind it follow: what
+    /// an iteration says is only ever replaced by something newer.
+    pub(super) fn take(&mut self, event: &Event, store: &Store, parts: &[Live]) -> Result<(), Stuck> {
+        let session = key_of(event.session);
+        match &event.body {
+            EventBody::Recorded { index, iteration } => {
+                let doc = Doc::new(event.session.iteration(*index), event.seq, iteration);
+                self.docs.insert((session, *index), doc);
+            }
+            EventBody::Annotated { index, change } => {
+                let id = event.session.iteration(*index);
+                let doc = match self.docs.entry((session, *index)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(vacant) => match again(id, store, parts)? {
+                        Some(doc) => vacant.insert(doc),
+                        // What damage took cannot be found, and what is said of it neither.
+                        None => return Ok(()),
+                    },
+                };
+                doc.annotate(event.seq, change);
+            }
+            EventBody::Started { .. }
+            | EventBody::Titled { .. }
+            | EventBody::Archived { .. }
+            | EventBody::Restored { .. } => {
+                // The head may know of later events already; they will say the same.
+                if let Some(head) = store.head(event.session)? {
+                    self.sessions.insert(session, SessionDoc::new(&head));
+                }
+            }
+            EventBody::Lost(_) | EventBody::Unknown { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+/// The document of an iteration that is in a segment, with its texts read from the log.
+fn again(id: IterationId, store: &Store, parts: &[Live]) -> Result<Option<Doc>, Stuck> {
+    let session = key_of(id.session);
+    for part in parts.iter().rev() {
+        let Some(number) = part.segment.find(session, id.index)? else { continue };
+        if part.dead.contains(number) {
+            continue;
+        }
+        let facts = part.segment.facts(number)?;
+        let Some(Event { body: EventBody::Recorded { index, iteration }, .. }) =
+            store.event(id.session, facts.seq, Detail::Brief)?
+        else {
+            return Err(Damage::new("an iteration is not where the index says").into());
+        };
+        let mut doc = Doc::new(id.session.iteration(index), facts.seq, &iteration);
+        doc.facts.rating = facts.rating;
+        if let (Some(has), Some(had)) = (doc.facts.lists.get_mut(TAG), facts.lists.get(TAG)) {
+            has.clone_from(had);
+        }
+        if facts.noted > 0 {
+            let Some(Event { body: EventBody::Annotated { change, .. }, .. }) =
+                store.event(id.session, facts.noted, Detail::Brief)?
+            else {
+                return Err(Damage::new("a note is not where the index says").into());
+            };
+            doc.note(facts.noted, change.note.as_deref().unwrap_or_default());
+        }
+        return Ok(Some(doc));
+    }
+    Ok(None)
+}

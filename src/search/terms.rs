@@ -1,0 +1,251 @@
+//! Words and where they are: the dictionary of a segment, and its posting lists.
+//!
+//! A term is a word in a field; terms lie in blocks of some dozens, sorted, each only with what differs from the one
+//! before. A posting list is a bit a document when that is shorter, and the distances between documents when not. The
+//! places of the word in each document follow, for phrases. Titles belong to sessions, everything else to iterations.
+
+use crate::model::query::Field;
+
+use super::bytes::{Damage, Piece, Reader, put};
+use super::set::{Bits, Set};
+
+/// How many terms lie in a block.
+pub(super) const BLOCK: usize = 48;
+
+/// Where a term is found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Posting {
+    /// The documents, ascending.
+    pub(super) docs: Vec<u32>,
+    /// How often in each.
+    pub(super) counts: Vec<u32>,
+    /// Where in each, ascending, one document behind the other.
+    pub(super) places: Vec<u32>,
+}
+
+/// A term of the dictionary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    pub(super) word: Vec<u8>,
+    pub(super) field: Field,
+    /// How many documents have it.
+    pub(super) count: u32,
+    pub(super) docs: Piece,
+    pub(super) places: Piece,
+}
+
+/// The first term of a block, and where the block is.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub(super) struct Block {
+    pub(super) first: Vec<u8>,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) crc: u32,
+    /// Where the posting lists of its terms begin.
+    pub(super) postings: u64,
+}
+
+/// A term's key: words sort as bytes, and the fields of one word lie side by side.
+pub(super) fn key(word: &str, field: Field) -> Vec<u8> {
+    let mut key = word.as_bytes().to_vec();
+    key.extend([0, field_byte(field)]);
+    key
+}
+
+/// The key of a term that was read.
+pub(super) fn key_bytes(term: &Term) -> Vec<u8> {
+    let mut key = term.word.clone();
+    key.extend([0, field_byte(term.field)]);
+    key
+}
+
+/// The keys of one word in all fields: from the first to before the second.
+pub(super) fn keys_of(word: &str) -> (Vec<u8>, Vec<u8>) {
+    let (mut from, mut until) = (word.as_bytes().to_vec(), word.as_bytes().to_vec());
+    from.push(0);
+    until.push(1);
+    (from, until)
+}
+
+/// The keys of all words that begin so.
+pub(super) fn keys_from(start: &str) -> (Vec<u8>, Vec<u8>) {
+    let from = start.as_bytes().to_vec();
+    let mut until = from.clone();
+    // No byte of UTF-8 is this high.
+    until.push(0xFF);
+    (from, until)
+}
+
+/// Writes a term behind the one before it in its block.
+pub(super) fn put_term(block: &mut Vec<u8>, before: &[u8], key: &[u8], count: usize, docs: Piece, places: Piece) {
+    let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
+    let rest = key.get(shared..).unwrap_or_default();
+    put(block, shared as u64);
+    put(block, rest.len() as u64);
+    block.extend_from_slice(rest);
+    put(block, count as u64);
+    put(block, docs.length);
+    put(block, places.length);
+    block.extend_from_slice(&docs.crc.to_le_bytes());
+    block.extend_from_slice(&places.crc.to_le_bytes());
+}
+
+/// The terms of a block, in order.
+pub(super) fn read_block(bytes: &[u8], mut postings: u64) -> Result<Vec<Term>, Damage> {
+    let mut reader = Reader::new(bytes);
+    let mut key: Vec<u8> = Vec::new();
+    let mut terms = Vec::new();
+    while !reader.is_empty() {
+        let term = read_term(&mut reader, &mut key, &mut postings).ok_or(Damage::new("a term cannot be read"))?;
+        terms.push(term);
+    }
+    Ok(terms)
+}
+
+fn read_term(reader: &mut Reader<'_>, key: &mut Vec<u8>, postings: &mut u64) -> Option<Term> {
+    let shared = usize::try_from(reader.number()?).ok()?;
+    let length = usize::try_from(reader.number()?).ok()?;
+    key.truncate(shared);
+    key.extend_from_slice(reader.take(length)?);
+    let count = reader.small()?;
+    let (docs_length, places_length) = (reader.number()?, reader.number()?);
+    let crc = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
+    let (docs_crc, places_crc) = (crc(reader.take(4)?)?, crc(reader.take(4)?)?);
+    let docs = Piece { offset: *postings, length: docs_length, crc: docs_crc };
+    let places = Piece { offset: docs.offset.checked_add(docs.length)?, length: places_length, crc: places_crc };
+    *postings = places.offset.checked_add(places.length)?;
+    let (word, field) = match key.as_slice() {
+        [word @ .., 0, field] => (word.to_vec(), byte_field(*field)?),
+        _ => return None,
+    };
+    Some(Term { word, field, count, docs, places })
+}
+
+/// The bytes of a list of documents.
+pub(super) fn put_docs(docs: &[u32], universe: u32) -> Vec<u8> {
+    if is_bits(docs.len(), universe) {
+        let mut bits = Bits::new(universe);
+        docs.iter().for_each(|doc| bits.insert(*doc));
+        return bits.to_bytes();
+    }
+    let mut bytes = Vec::with_capacity(docs.len());
+    let mut next = 0;
+    for doc in docs {
+        put(&mut bytes, u64::from(doc - next));
+        next = doc + 1;
+    }
+    bytes
+}
+
+/// The documents of a list.
+pub(super) fn read_docs(bytes: &[u8], count: u32, universe: u32) -> Result<Vec<u32>, Damage> {
+    if is_bits(count as usize, universe) {
+        return Ok(Bits::from_bytes(bytes, universe).docs());
+    }
+    let mut reader = Reader::new(bytes);
+    let mut docs = Vec::with_capacity(count as usize);
+    let mut next = 0u32;
+    for _ in 0..count {
+        let doc = reader.small().and_then(|gap| next.checked_add(gap)).filter(|doc| *doc < universe);
+        let doc = doc.ok_or(Damage::new("a posting list cannot be read"))?;
+        docs.push(doc);
+        next = doc + 1;
+    }
+    Ok(docs)
+}
+
+/// The documents of a list as a set, without making a list of many.
+pub(super) fn read_set(bytes: &[u8], count: u32, universe: u32) -> Result<Set, Damage> {
+    if is_bits(count as usize, universe) {
+        return Ok(Set::Many(Bits::from_bytes(bytes, universe)));
+    }
+    Ok(Set::of(read_docs(bytes, count, universe)?, universe))
+}
+
+/// The bytes of the places in each document.
+pub(super) fn put_places(counts: &[u32], places: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(places.len() + counts.len());
+    let mut places = places.iter();
+    for count in counts {
+        put(&mut bytes, u64::from(*count));
+        let mut next = 0;
+        for place in places.by_ref().take(*count as usize) {
+            put(&mut bytes, u64::from(place - next));
+            next = *place;
+        }
+    }
+    bytes
+}
+
+/// Shows `each` the places of every document in turn: its number in the list, and one place.
+pub(super) fn read_places(bytes: &[u8], count: u32, mut each: impl FnMut(usize, u32)) -> Result<(), Damage> {
+    let mut reader = Reader::new(bytes);
+    for at in 0..count as usize {
+        let mut read = || {
+            let count = reader.number()?;
+            let mut place = 0u32;
+            for _ in 0..count {
+                place = place.checked_add(reader.small()?)?;
+                each(at, place);
+            }
+            Some(())
+        };
+        read().ok_or(Damage::new("the places of a word cannot be read"))?;
+    }
+    Ok(())
+}
+
+fn is_bits(count: usize, universe: u32) -> bool {
+    count as u64 * 8 > u64::from(universe)
+}
+
+fn field_byte(field: Field) -> u8 {
+    match field {
+        Field::Prompt => 1,
+        Field::Negative => 2,
+        Field::Note => 3,
+        Field::Title => 4,
+    }
+}
+
+fn byte_field(byte: u8) -> Option<Field> {
+    [Field::Prompt, Field::Negative, Field::Note, Field::Title].into_iter().find(|field| field_byte(*field) == byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_back_in_either_form() {
+        for step in [1, 2, 7, 9, 500] {
+            let docs: Vec<u32> = (0..1000).filter(|doc| doc % step == 0).collect();
+            let bytes = put_docs(&docs, 1000);
+            let count = u32::try_from(docs.len()).unwrap();
+            assert_eq!(read_docs(&bytes, count, 1000).unwrap(), docs);
+            assert_eq!(read_set(&bytes, count, 1000).unwrap().len(), u64::from(count));
+        }
+        let mut seen = Vec::new();
+        read_places(&put_places(&[2, 0, 1], &[3, 900, 0]), 3, |doc, place| seen.push((doc, place))).unwrap();
+        assert_eq!(seen, [(0, 3), (0, 900), (2, 0)]);
+    }
+
+    #[test]
+    fn a_block_gives_its_terms_back() {
+        let mut block = Vec::new();
+        let mut before = Vec::new();
+        let piece = |length| Piece { offset: 0, length, crc: 7 };
+        for word in ["bridge", "bridges", "brücke"] {
+            let key = key(word, Field::Note);
+            put_term(&mut block, &before, &key, 5, piece(10), piece(20));
+            before = key;
+        }
+        let terms = read_block(&block, 100).unwrap();
+        assert_eq!(
+            terms.iter().map(|term| term.word.clone()).collect::<Vec<_>>(),
+            [b"bridge".to_vec(), b"bridges".to_vec(), "brücke".as_bytes().to_vec()]
+        );
+        assert_eq!(terms[2].docs.offset, 160);
+        assert!(read_block(&block[..block.len() - 1], 0).is_err());
+    }
+}

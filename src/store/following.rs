@@ -1,0 +1,129 @@
+//! Reading the journal behind a point: how something that is made from the log catches up with it without being told of
+//! every append.
+
+use std::fs::File;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::disk::read_at;
+use crate::model::{Event, Hash};
+
+use super::journal::{Position, SEGMENT_HEADER, SegmentHeader, segment_path};
+use super::log::Log;
+use super::scan::{Entry, frame_at};
+use super::{Detail, Error, Store};
+
+/// A point between two commits of the journal. It knows what lies before it, so that it is recognised in another journal
+/// as not being a point of that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    segment: u32,
+    offset: u64,
+    /// The last bytes before it: the hash of the last event, as a rule.
+    before: [u8; 32],
+    /// How many events there were in all.
+    pub events: u64,
+}
+
+/// What was acknowledged behind a point.
+#[derive(Debug)]
+pub struct Since {
+    /// The events, in the order of the journal.
+    pub events: Vec<Event>,
+    /// The point behind them.
+    pub point: Point,
+    /// Whether nothing else had been acknowledged when this was asked.
+    pub complete: bool,
+}
+
+/// How much of the journal is read at once.
+const CHUNK: usize = 1 << 20;
+
+impl Store {
+    /// The point behind everything that is acknowledged.
+    pub fn point(&self) -> Result<Point, Error> {
+        let (end, events) = self.log.acknowledged();
+        self.log.point(end, events).ok_or_else(|| self.log.unreadable(end))
+    }
+
+    /// What was acknowledged behind a point, some of it at a time. None when the point is not one of this journal, or
+    /// when what lies behind it cannot be read: whoever follows must then begin again from what the log says now.
+    pub fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+        let (end, events) = self.log.acknowledged();
+        let at = Position { segment: point.segment, offset: point.offset };
+        if at > end || point.events > events || self.log.point(at, point.events) != Some(*point) {
+            return Ok(None);
+        }
+        if at == end {
+            return Ok(Some(Since { events: Vec::new(), point: *point, complete: true }));
+        }
+        Ok(self.log.since(at, end, point.events))
+    }
+}
+
+impl Log {
+    /// The byte behind everything acknowledged, and how many events that is.
+    fn acknowledged(&self) -> (Position, u64) {
+        let state = self.lock();
+        (state.mark.end, state.totals.events)
+    }
+
+    fn point(&self, at: Position, events: u64) -> Option<Point> {
+        let mut before = [0; 32];
+        let file = File::open(segment_path(&self.dir.join("journal"), at.segment)).ok()?;
+        let bytes = read_at(&file, at.offset.checked_sub(32)?, 32).ok()?;
+        before.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+        Some(Point { segment: at.segment, offset: at.offset, before, events })
+    }
+
+    fn since(&self, mut at: Position, end: Position, before: u64) -> Option<Since> {
+        let journal = self.dir.join("journal");
+        let mut found = Vec::new();
+        let mut count = before;
+        let mut chunk = CHUNK;
+        while at < end && found.is_empty() {
+            // A frame that was refused may lie behind the last one that counts: the next segment says where that ended.
+            let last = if at.segment == end.segment {
+                end.offset
+            } else {
+                let next = File::open(segment_path(&journal, at.segment + 1)).ok()?;
+                SegmentHeader::from_bytes(&read_at(&next, 0, 64).ok()?)?.previous_end
+            };
+            if at.offset >= last {
+                at = Position { segment: at.segment + 1, offset: SEGMENT_HEADER };
+                continue;
+            }
+            let file = File::open(segment_path(&journal, at.segment)).ok()?;
+            let left = usize::try_from(last - at.offset).ok()?;
+            let bytes = read_at(&file, at.offset, left.min(chunk)).ok()?;
+            let mut read = 0;
+            while let Some((frame, length)) = frame_at(bytes.get(read..).unwrap_or_default(), at.offset + read as u64) {
+                for (_, entry) in &frame.entries {
+                    let Entry::Record(record) = entry else { continue };
+                    let texts = |hash: Hash| self.text(hash);
+                    found.push(record.event_in(Detail::Brief, &texts)?.0);
+                    count += 1;
+                }
+                read += length;
+            }
+            if read == 0 {
+                // A frame that is longer than what was read, or none at all.
+                if bytes.len() == left {
+                    return None;
+                }
+                chunk = chunk.saturating_mul(4);
+            }
+            at.offset += read as u64;
+        }
+        Some(Since { events: found, point: self.point(at, count)?, complete: at == end })
+    }
+
+    fn unreadable(&self, end: Position) -> Error {
+        Error::Io {
+            action: "read the journal".into(),
+            path: segment_path(&self.dir.join("journal"), end.segment),
+            source: io::ErrorKind::NotFound.into(),
+        }
+    }
+}

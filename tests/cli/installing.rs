@@ -1,0 +1,148 @@
+//! `retake mcp install`: into the files of the clients, as they are where nobody has touched them and where somebody has.
+//! On Linux, where the tests decide what home is.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::TestWorkspace;
+
+const FILES: [(&str, &str, &str); 5] = [
+    ("claude-desktop", ".config/Claude/claude_desktop_config.json", "mcpServers"),
+    ("claude-code", ".claude.json", "mcpServers"),
+    ("cursor", ".cursor/mcp.json", "mcpServers"),
+    ("vscode", ".config/Code/User/mcp.json", "servers"),
+    ("codex", ".codex/config.toml", "mcp_servers"),
+];
+
+fn home(workspace: &TestWorkspace, file: &str) -> PathBuf {
+    workspace.root().join("home").join(file)
+}
+
+fn read(path: &PathBuf) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    if path.extension().is_some_and(|it| it == "toml") {
+        serde_json::to_value(toml::from_str::<toml::Value>(&text).unwrap()).unwrap()
+    } else {
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+#[test]
+fn prints_and_leaves_everything_alone() {
+    let workspace = TestWorkspace::new();
+    for (client, file, key) in FILES {
+        let ran = workspace.run(&["mcp", "install", client, "--workspace", "studio"]);
+        assert_eq!(ran.status(), 0, "{ran}");
+        let path = workspace.root().join("printed").with_extension(if client == "codex" { "toml" } else { "json" });
+        fs::write(&path, ran.stdout()).unwrap();
+        let entry = &read(&path)[key]["retake"];
+        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_retake"));
+        let studio = workspace.dir().canonicalize().unwrap().join("studio");
+        assert_eq!(entry["args"], json!(["mcp", "--workspace", studio]));
+        assert!(ran.stderr().contains(file), "{ran}");
+        assert!(!home(&workspace, file).exists());
+    }
+}
+
+#[test]
+fn writes_once_and_keeps_what_was_there() {
+    for (client, file, key) in FILES {
+        let workspace = TestWorkspace::new();
+        let path = home(&workspace, file);
+        let install = || workspace.json(&["mcp", "install", client, "--write"]);
+        let made = install();
+        assert_eq!((&made["written"], &made["changed"], made.get("backup")), (&json!(true), &json!(true), None));
+        let first = fs::read(&path).unwrap();
+        assert_eq!(read(&path)[key]["retake"]["args"], json!(["mcp"]));
+        let again = install();
+        assert_eq!((&again["changed"], again.get("backup")), (&json!(false), None));
+        assert_eq!(fs::read(&path).unwrap(), first);
+
+        let theirs = if client == "codex" {
+            "# keep me\n[mcp_servers.other]\ncommand = \"x\"\n".to_owned()
+        } else {
+            format!("{{\"zeta\": 1, \"{key}\": {{\"other\": {{\"command\": \"x\"}}}}, \"alpha\": [1, 2]}}\n")
+        };
+        fs::write(&path, &theirs).unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let merged = install();
+        let backup = PathBuf::from(merged["backup"].as_str().unwrap());
+        assert_eq!(fs::read_to_string(&backup).unwrap(), theirs);
+        for path in [&path, &backup] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+        }
+        let now = read(&path);
+        assert_eq!((&now[key]["other"]["command"], &now[key]["retake"]["args"]), (&json!("x"), &json!(["mcp"])));
+        if client == "codex" {
+            assert!(fs::read_to_string(&path).unwrap().starts_with("# keep me\n"));
+        } else {
+            assert_eq!(now.as_object().unwrap().keys().collect::<Vec<_>>(), ["zeta", key, "alpha"]);
+        }
+        // Another workspace: the entry changes, and the first backup stays.
+        let other = workspace.json(&["mcp", "install", client, "--write", "--workspace", "studio"]);
+        assert_ne!(other["backup"], merged["backup"]);
+        assert_eq!(fs::read_to_string(&backup).unwrap(), theirs);
+    }
+}
+
+#[test]
+fn what_it_does_not_understand_it_leaves_alone() {
+    let workspace = TestWorkspace::new();
+    for (client, file, _) in FILES {
+        let path = home(&workspace, file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        for theirs in [&b"{ // a comment\n \"a\": 1 }"[..], b"[1, 2", b"\xff\xfe"] {
+            fs::write(&path, theirs).unwrap();
+            let ran = workspace.run(&["mcp", "install", client, "--write"]);
+            assert_eq!(ran.status(), 1, "{ran}");
+            assert!(ran.stderr().contains("is left as it is"), "{ran}");
+            assert!(ran.stderr().contains("by hand"), "{ran}");
+            assert_eq!(fs::read(&path).unwrap(), theirs);
+            let beside = fs::read_dir(path.parent().unwrap()).unwrap().map(|it| it.unwrap().file_name());
+            assert!(beside.into_iter().all(|name| !name.to_string_lossy().contains("retake")), "no litter");
+        }
+    }
+}
+
+#[test]
+fn for_one_directory_and_through_links() {
+    let workspace = TestWorkspace::new();
+    for (client, file) in [
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
+        ("codex", ".codex/config.toml"),
+    ] {
+        workspace.json(&["mcp", "install", client, "--project", "--write"]);
+        assert!(workspace.dir().join(file).exists(), "{client}");
+    }
+    assert_eq!(workspace.run(&["mcp", "install", "claude-desktop", "--project"]).status(), 2);
+    assert_eq!(workspace.run(&["mcp", "install", "emacs"]).status(), 2);
+    assert_eq!(workspace.run(&["mcp", "install", "cursor", "--name", "a b"]).status(), 2);
+
+    let real = workspace.file("dotfile.json", "{}");
+    let path = home(&workspace, ".cursor/mcp.json");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&real, &path).unwrap();
+    workspace.json(&["mcp", "install", "cursor", "--write", "--name", "takes"]);
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    assert_eq!(read(&real)["mcpServers"]["takes"]["args"], json!(["mcp"]));
+}
+
+/// What it writes starts a server.
+#[test]
+fn the_entry_works() {
+    let workspace = TestWorkspace::new();
+    workspace.json(&["mcp", "install", "cursor", "--write", "--workspace", "studio"]);
+    let entry = read(&home(&workspace, ".cursor/mcp.json"))["mcpServers"]["retake"].clone();
+    let args: Vec<&str> = entry["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let request = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
+    let ran = workspace.run_with(&args, format!("{request}\n").as_bytes());
+    assert_eq!(ran.status(), 0, "{ran}");
+    assert!(ran.stdout().contains(r#""serverInfo":{"name":"retake""#), "{ran}");
+    assert!(workspace.dir().join("studio/retake.toml").exists());
+}

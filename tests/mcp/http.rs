@@ -1,0 +1,268 @@
+//! The same server over HTTP, on a real socket: plain JSON where one answer is all, a stream where there is more to say,
+//! and no file that a request names. Who may ask is tested with the gallery, which asks that first.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use retake::mcp;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::client::{Answer, Era, Workspace, answer, initialize, meta};
+
+struct Endpoint {
+    workspace: Workspace,
+    address: SocketAddr,
+    end: watch::Sender<bool>,
+}
+
+/// What came back: the status, the type, and the body or the messages of its stream.
+struct Reply {
+    status: u16,
+    kind: String,
+    body: BufReader<TcpStream>,
+}
+
+impl Endpoint {
+    async fn start() -> Endpoint {
+        let workspace = Workspace::new();
+        let (end, ending) = watch::channel(false);
+        let route = mcp::http(std::sync::Arc::clone(&workspace.tracker), "ada", ending);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router: Router = Router::new().route("/mcp", route);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Endpoint { workspace, address, end }
+    }
+
+    async fn send(&self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let mut head = format!("{method} /mcp HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        head += &format!("Content-Length: {}\r\n", body.len());
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+        // A server that has refused already may not read it all.
+        stream.write_all(body).await.ok();
+        let mut body = BufReader::new(stream);
+        let mut line = String::new();
+        body.read_line(&mut line).await.unwrap();
+        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut kind = String::new();
+        loop {
+            line.clear();
+            body.read_line(&mut line).await.unwrap();
+            match line.trim().split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-type") => kind = value.to_owned(),
+                Some(_) => (),
+                None => return Reply { status, kind, body },
+            }
+        }
+    }
+
+    /// A request, with the headers that its era asks for.
+    async fn post(&self, era: Era, method: &str, mut params: Value) -> Reply {
+        let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).unwrap_or_default().to_owned();
+        let mut headers = vec![
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("User-Agent", "old-client/1.0"),
+        ];
+        if era == Era::Stateless {
+            let mut all = meta();
+            all.as_object_mut().unwrap().extend(params["_meta"].as_object().cloned().unwrap_or_default());
+            params["_meta"] = all;
+            headers.extend([("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)]);
+            if !name.is_empty() {
+                headers.push(("Mcp-Name", &name));
+            }
+        } else if method != "initialize" {
+            headers.push(("MCP-Protocol-Version", "2025-11-25"));
+        }
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.send("POST", &headers, request.to_string().as_bytes()).await
+    }
+
+    async fn request(&self, era: Era, method: &str, params: Value) -> Value {
+        self.post(era, method, params).await.json().await
+    }
+
+    async fn call(&self, era: Era, tool: &str, arguments: Value) -> Answer {
+        answer(&self.request(era, "tools/call", json!({ "name": tool, "arguments": arguments })).await)
+    }
+}
+
+impl Reply {
+    async fn json(mut self) -> Value {
+        assert!(self.kind.starts_with("application/json"), "{} {}", self.status, self.kind);
+        let mut body = String::new();
+        self.body.read_to_string(&mut body).await.unwrap();
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    /// The next message of a stream; none at its end.
+    async fn next(&mut self) -> Option<Value> {
+        assert!(self.kind.starts_with("text/event-stream"), "{} {}", self.status, self.kind);
+        loop {
+            let mut line = String::new();
+            let read = tokio::time::timeout(Duration::from_secs(20), self.body.read_line(&mut line));
+            if read.await.expect("a message within 20 s").unwrap() == 0 {
+                return None;
+            }
+            if let Some(data) = line.strip_prefix("data:")
+                && !data.trim().is_empty()
+            {
+                return Some(serde_json::from_str(data).unwrap());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_answer_is_plain_json_in_both_eras() {
+    let endpoint = Endpoint::start().await;
+    let opened = endpoint.request(Era::Initialize, "initialize", initialize("2025-06-18")).await;
+    assert_eq!(opened["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(opened["result"]["capabilities"]["resources"], json!({}), "nothing to send changes on");
+    let discovered = endpoint.request(Era::Stateless, "server/discover", json!({})).await;
+    assert_eq!(
+        discovered["result"]["capabilities"]["resources"],
+        json!({ "subscribe": true, "listChanged": true }),
+        "{discovered}"
+    );
+    for (number, era) in (1..).zip(Era::BOTH) {
+        let recorded = endpoint.call(era, "record-iteration", json!({ "prompt": "a fox" })).await;
+        assert_eq!(recorded.view["reference"], format!("session-2025-12-11-00{number}#0"));
+        let listed = endpoint.call(era, "list-sessions", json!({})).await;
+        assert_eq!(listed.view["totalSessions"], number);
+        let uri = "retake://sessions/session-2025-12-11-001";
+        let read = endpoint.request(era, "resources/read", json!({ "uri": uri })).await;
+        assert!(read["result"]["contents"][0]["text"].as_str().unwrap().contains("a fox"));
+        let failed = endpoint.call(era, "get-iteration", json!({ "reference": "nonsense" })).await;
+        assert!(failed.failed);
+        let unknown = endpoint.request(era, "resources/read", json!({ "uri": "retake://nothing" })).await;
+        assert_eq!(unknown["error"]["code"], if era == Era::Initialize { -32002 } else { -32602 });
+    }
+    let refused = endpoint.request(Era::Initialize, "resources/subscribe", json!({ "uri": "retake://sessions" })).await;
+    assert_eq!(refused["error"]["code"], -32601);
+
+    // Who it was, as far as they say.
+    let actor = async |number: u32| {
+        let audit = json!({ "sessionId": format!("session-2025-12-11-00{number}") });
+        endpoint.call(Era::Stateless, "audit-session", audit).await.view["events"][0]["actor"].clone()
+    };
+    assert_eq!(actor(1).await, json!({ "client": "old-client/1.0", "user": "ada" }));
+    assert_eq!(actor(2).await, json!({ "client": "judge 9.9", "user": "ada" }));
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused_as_json() {
+    let endpoint = Endpoint::start().await;
+    let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    for (body, code) in [
+        ("{", -32700),
+        ("", -32700),
+        ("\u{0}", -32700),
+        ("[]", -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]"#, -32600),
+        (r#"{"id":1,"method":"tools/list"}"#, -32600),
+        ("7", -32600),
+        (&"[".repeat(1_000_000), -32700),
+    ] {
+        let reply = endpoint.send("POST", &headers, body.as_bytes()).await;
+        assert_eq!(reply.status, 400, "{}", &body[..body.len().min(50)]);
+        assert_eq!(reply.json().await["error"]["code"], code);
+    }
+    let other = [("Content-Type", "text/plain"), ("Accept", "application/json, text/event-stream")];
+    assert_eq!(endpoint.send("POST", &other, b"{}").await.status, 415);
+    assert_eq!(endpoint.send("POST", &headers[..1], b"{}").await.status, 406);
+    for method in ["GET", "DELETE", "PUT"] {
+        assert_eq!(endpoint.send(method, &headers, b"").await.status, 405, "{method}");
+    }
+    let notification = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(endpoint.send("POST", &headers, notification).await.status, 202);
+    let large = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#, "x".repeat(48 << 20));
+    let reply = endpoint.send("POST", &headers, large.as_bytes()).await;
+    assert_eq!(reply.status, 413);
+}
+
+#[tokio::test]
+async fn no_file_is_read_for_a_request() {
+    let endpoint = Endpoint::start().await;
+    let file = endpoint.workspace.dir.path().join("fox.png");
+    std::fs::write(&file, b"\x89PNG\r\n\x1a\n").unwrap();
+    for era in Era::BOTH {
+        for image in [json!(file), json!({ "path": file }), json!("/etc/passwd"), json!("/no/such/file")] {
+            let refused = endpoint.call(era, "record-iteration", json!({ "prompt": "a", "images": [image] })).await;
+            assert!(refused.failed);
+            assert_eq!(refused.view["error"]["message"], "images[0] is a path, and over HTTP no files are read");
+            assert!(refused.view["error"]["hint"].as_str().unwrap().contains("base64"));
+        }
+        // 20 MB of picture do fit.
+        let data = STANDARD.encode(vec![7_u8; 20_000_000]);
+        let recorded =
+            endpoint.call(era, "record-iteration", json!({ "prompt": "a", "images": [{ "data": data }] })).await;
+        assert!(!recorded.failed, "{}", recorded.text);
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_is_a_stream_that_fires_and_ends_with_the_server() {
+    let endpoint = Endpoint::start().await;
+    endpoint.call(Era::Stateless, "record-iteration", json!({ "prompt": "a fox" })).await;
+    let uri = "retake://sessions/session-2025-12-11-001";
+    let wanted = json!({ "notifications": { "resourceSubscriptions": [uri], "resourcesListChanged": true } });
+    let mut stream = endpoint.post(Era::Stateless, "subscriptions/listen", wanted.clone()).await;
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    let arguments = json!({ "prompt": "a fox", "sessionId": "session-2025-12-11-001" });
+    endpoint.call(Era::Initialize, "record-iteration", arguments).await;
+    // That the session was started may only be known here now.
+    let mut told = stream.next().await.unwrap();
+    while told["method"] == "notifications/resources/list_changed" {
+        told = stream.next().await.unwrap();
+    }
+    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uri)));
+    endpoint.call(Era::Initialize, "record-iteration", json!({ "prompt": "another" })).await;
+    while stream.next().await.unwrap()["method"] != "notifications/resources/list_changed" {}
+
+    // One that goes takes nothing with it, and the end of the server is the end of all streams.
+    let gone = endpoint.post(Era::Stateless, "subscriptions/listen", wanted).await;
+    drop(gone);
+    endpoint.end.send(true).unwrap();
+    let mut last = stream.next().await.unwrap();
+    while last.get("method").is_some() {
+        last = stream.next().await.unwrap();
+    }
+    assert_eq!(last["result"]["resultType"], "complete", "{last}");
+    assert!(stream.next().await.is_none());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn progress_makes_a_stream_with_the_answer_at_its_end() {
+    for era in Era::BOTH {
+        let endpoint = Endpoint::start().await;
+        let mut client = endpoint.workspace.client(Era::Stateless).await;
+        let pipe = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
+        let arguments = json!({ "sessionId": "session-2025-12-11-001" });
+        let params =
+            json!({ "name": "audit-session", "arguments": arguments, "_meta": { "progressToken": "how far?" } });
+        let mut stream = endpoint.post(era, "tools/call", params).await;
+        let progress = stream.next().await.unwrap();
+        assert_eq!(progress["method"], "notifications/progress", "{progress}");
+        assert_eq!(progress["params"]["total"].as_f64(), Some(2.0));
+        crate::waiting::let_go(pipe).await;
+        let mut last = stream.next().await.unwrap();
+        while last.get("method").is_some() {
+            last = stream.next().await.unwrap();
+        }
+        assert_eq!(answer(&last).view["images"]["checked"], 2);
+        assert!(stream.next().await.is_none());
+    }
+}
