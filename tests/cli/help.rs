@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 15] = [
+const VERBS: [&str; 16] = [
     "list",
     "show",
     "record",
@@ -17,6 +17,7 @@ const VERBS: [&str; 15] = [
     "doctor",
     "mcp",
     "serve",
+    "demo",
     "completions",
 ];
 

@@ -98,7 +98,7 @@ impl Step {
 }
 
 fn harbour() -> Story {
-    let first = Step::first(recipe("a harbour with sail boats, morning light", 412, 832, 544));
+    let first = Step::first(recipe("a harbour with sail boats, morning light", 412, 768, 512));
     let dusk = first.prompt("a harbour with sail boats at dusk, golden light");
     let house = dusk.prompt("a harbour with sail boats and a lighthouse at dusk, golden light");
     let reroll = house.seed(2611);
@@ -131,7 +131,7 @@ fn harbour() -> Story {
 }
 
 fn valley() -> Story {
-    let first = Step::first(recipe("a winter valley, mountain peaks, clear morning", 90, 832, 544));
+    let first = Step::first(recipe("a winter valley, mountain peaks, clear morning", 90, 768, 512));
     let snow = first.prompt("a winter valley, mountain peaks in deep snow, clear morning");
     let lake = snow.prompt("a frozen lake in a winter valley, mountain peaks in deep snow, clear morning");
     let other = lake.seed(1812);
@@ -155,7 +155,7 @@ fn valley() -> Story {
 }
 
 fn forest() -> Story {
-    let first = Step::first(recipe("a forest of pines in morning mist", 1812, 576, 768));
+    let first = Step::first(recipe("a forest of pines in morning mist", 1812, 512, 704));
     let deep = first.then(|recipe| recipe.steps = Some(40));
     let rough = deep.then(|recipe| recipe.steps = Some(8));
     let storm = deep.prompt("a forest of pines in the mist after a storm");
@@ -197,7 +197,7 @@ fn dunes() -> Story {
 }
 
 fn lights() -> Story {
-    let first = Step::first(recipe("northern lights over a fjord", 64, 832, 544));
+    let first = Step::first(recipe("northern lights over a fjord", 64, 768, 512));
     let refused = first.prompt("northern lights over a fjord, in the style of a living painter");
     let broken = first.seed(65);
     let peaks = first.prompt("northern lights over a fjord, snow on the peaks");

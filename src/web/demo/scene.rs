@@ -98,20 +98,21 @@ impl Scene {
 
     fn pixels(&self) -> Vec<u8> {
         let (width, height) = (self.width, self.height);
+        let air = Air::over(self);
         let shore = if self.water { (share(height) * 0.66) as usize } else { height };
         let ridges: Vec<Vec<f32>> = (0..self.ridges).map(|layer| self.ridge(layer)).collect();
         let mut rows: Vec<Colour> = Vec::with_capacity(width * height);
         for y in 0..shore.min(height) {
-            let v = share(y) / share(height);
             for x in 0..width {
-                rows.push(self.land(x, v, &ridges));
+                rows.push(self.land(x, y, &ridges, &air));
             }
         }
         self.stand(&mut rows, shore);
         for y in shore..height {
             let depth = share(y - shore) / share((height - shore).max(1));
+            let wave = fractal(self.seed, 50, depth.powf(0.5) * 42.0, 2) - 0.5;
             for x in 0..width {
-                rows.push(self.mirror(x, y, depth, shore, &rows));
+                rows.push(self.mirror(x, y, depth, wave, shore, &rows));
             }
         }
         let mut bytes = Vec::with_capacity(rows.len() * 3);
@@ -160,9 +161,10 @@ impl Scene {
     }
 
     /// Sky, and ridges before it.
-    fn land(&self, x: usize, v: f32, ridges: &[Vec<f32>]) -> Colour {
-        let u = share(x) / share(self.width);
-        let mut colour = self.sky(u, v);
+    fn land(&self, x: usize, y: usize, ridges: &[Vec<f32>], air: &Air) -> Colour {
+        let (u, v) = (share(x) / share(self.width), share(y) / share(self.height));
+        let covered = ridges.iter().any(|ridge| ridge.get(x).is_some_and(|top| v >= *top));
+        let mut colour = if covered { self.light.low } else { self.sky(x, y, air) };
         let count = share(self.ridges.max(2) - 1);
         for (layer, ridge) in ridges.iter().enumerate() {
             let top = ridge.get(x).copied().unwrap_or(1.0);
@@ -173,8 +175,8 @@ impl Scene {
             let mut ground = mix(self.light.far, self.light.near, depth.powf(0.8));
             let below = ((v - top) / 0.16).min(1.0);
             if self.snow && below < 0.5 && layer + 1 < ridges.len() {
-                let patch = fractal(self.seed, 70 + layer as u64, u * 26.0 + v * 40.0, 3);
-                ground = mix(ground, [0.90, 0.93, 0.97], ((0.55 - below) * 1.6 * patch).clamp(0.0, 0.85));
+                let patch = 0.55 + 0.45 * smooth(self.seed, 70 + layer as u64, u * 90.0 - v * 30.0);
+                ground = mix(ground, [0.90, 0.93, 0.97], ((0.5 - below) * 1.5 * patch).clamp(0.0, 0.8));
             }
             if self.snow && layer + 1 == ridges.len() {
                 ground = mix(ground, [0.84, 0.88, 0.94], 0.55);
@@ -186,7 +188,8 @@ impl Scene {
         colour
     }
 
-    fn sky(&self, u: f32, v: f32) -> Colour {
+    fn sky(&self, x: usize, y: usize, air: &Air) -> Colour {
+        let (u, v) = (share(x) / share(self.width), share(y) / share(self.height));
         let light = &self.light;
         let mut colour = mix(light.top, light.low, (v / 0.62).clamp(0.0, 1.0).powf(0.85));
         let tall = share(self.height) / share(self.width);
@@ -197,35 +200,35 @@ impl Scene {
             colour = mix(colour, [1.0, 0.97, 0.90], disc * 0.96);
         }
         if light.stars > 0.0 {
-            let (cell_u, cell_v) = ((u * 150.0) as u64, (v * tall * 150.0) as u64);
+            let (cell_u, cell_v) = ((u * 260.0) as u64, (v * tall * 260.0) as u64);
             let chance = unit(self.seed, cell_u * 1009 + cell_v, 5);
-            if chance > 0.987 {
-                let shine = (1.0 - v / 0.55).max(0.0) * light.stars * (chance - 0.987) / 0.013;
+            if chance > 0.993 {
+                let shine = (1.0 - v / 0.55).max(0.0) * light.stars * (chance - 0.993) / 0.007;
                 colour = mix(colour, [0.95, 0.96, 1.0], shine);
             }
         }
-        if self.aurora {
-            for band in 0..3_u64 {
-                let bend = fractal(self.seed, 80 + band, u * 2.4, 4);
-                let line = 0.16 + 0.10 * share_of(band) + 0.22 * (bend - 0.5);
-                let over = (line + 0.16 - v).clamp(0.0, 0.34) / 0.34;
-                let ray = 0.6 + 0.4 * fractal(self.seed, 90 + band, u * 38.0, 2);
-                let glow = if v < line + 0.16 { (over * (1.0 - over) * 4.0).powf(1.4) * ray * 0.42 } else { 0.0 };
+        for (band, curtain) in air.curtains.iter().enumerate() {
+            let (line, ray) = curtain.get(x).copied().unwrap_or((0.0, 0.0));
+            if v < line {
+                let over = (line - v).min(0.34) / 0.34;
+                let glow = (over * (1.0 - over) * 4.0).powf(1.4) * ray * 0.42;
                 colour = mix(colour, if band == 1 { [0.62, 0.42, 0.86] } else { [0.32, 0.92, 0.66] }, glow);
             }
         }
         if self.clouds > 0.0 {
-            let cloud =
-                fractal(self.seed, 60, u * 3.0 + (v * 9.0).floor() * 7.3, 4) * fractal(self.seed, 61, v * 13.0, 3);
-            let cover = ((cloud - 0.22) * 2.6).clamp(0.0, 1.0) * self.clouds * (1.0 - v).powf(0.5);
+            let band = (v * CLOUD_BANDS) as usize;
+            let at = |band: usize| air.across.get(band * self.width + x).copied().unwrap_or(0.0);
+            let within = v * CLOUD_BANDS - share(band);
+            let across = at(band) + (at(band + 1) - at(band)) * within;
+            let cloud = across * air.down.get(y).copied().unwrap_or(0.0);
+            let cover = ((cloud - 0.22) * 2.6).clamp(0.0, 1.0) * self.clouds * (1.0 - v).sqrt();
             colour = mix(colour, mix(light.low, [1.0, 1.0, 1.0], 0.35), cover);
         }
         colour
     }
 
     /// Water: what is above it upside down, broken by waves.
-    fn mirror(&self, x: usize, y: usize, depth: f32, shore: usize, rows: &[Colour]) -> Colour {
-        let wave = fractal(self.seed, 50, depth.powf(0.5) * 42.0, 2) - 0.5;
+    fn mirror(&self, x: usize, y: usize, depth: f32, wave: f32, shore: usize, rows: &[Colour]) -> Colour {
         let ripple = (unit(self.seed, (y as u64) << 20 | (x as u64 / 9), 51) - 0.5) * 10.0 * depth;
         let from_x = (share(x) + wave * 26.0 * (0.2 + depth) + ripple).clamp(0.0, share(self.width) - 1.0) as usize;
         let up = 2 + ((share(y - shore)) * 0.86) as usize;
@@ -301,6 +304,44 @@ impl Scene {
     }
 }
 
+/// How many bands of cloud there are from top to bottom.
+const CLOUD_BANDS: f32 = 9.0;
+
+/// What of the sky is the same along a row or a column, worked out once.
+struct Air {
+    /// For each curtain of northern lights and each column, where it ends and how bright it is.
+    curtains: Vec<Vec<(f32, f32)>>,
+    /// How much cloud there is in each band at each column.
+    across: Vec<f32>,
+    /// And at each row.
+    down: Vec<f32>,
+}
+
+impl Air {
+    fn over(scene: &Scene) -> Air {
+        let column = |x: usize| share(x) / share(scene.width);
+        let curtain = |band: u64| -> Vec<(f32, f32)> {
+            let of = |x: usize| {
+                let bend = fractal(scene.seed, 80 + band, column(x) * 2.4, 4);
+                let ray = 0.6 + 0.4 * fractal(scene.seed, 90 + band, column(x) * 38.0, 2);
+                (0.32 + 0.10 * share_of(band) + 0.22 * (bend - 0.5), ray)
+            };
+            (0..scene.width).map(of).collect()
+        };
+        let bands = 0..CLOUD_BANDS as usize + 2;
+        let cloud = |band: usize| {
+            (0..scene.width).map(move |x| fractal(scene.seed, 60, column(x) * 3.0 + share(band) * 7.3, 4))
+        };
+        Air {
+            curtains: if scene.aurora { (0..3).map(curtain).collect() } else { Vec::new() },
+            across: bands.flat_map(cloud).collect(),
+            down: (0..scene.height)
+                .map(|y| fractal(scene.seed, 61, share(y) / share(scene.height) * 13.0, 3))
+                .collect(),
+        }
+    }
+}
+
 impl Light {
     fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Light {
         let at = |v: f32, size: f32| Some((0.22 + 0.56 * place, v, size));
@@ -334,7 +375,7 @@ impl Light {
                 far: [0.56, 0.38, 0.44],
                 near: [0.10, 0.07, 0.13],
                 sun: at(0.44, 0.040),
-                stars: 0.25,
+                stars: 0.0,
             };
         }
         if says(&["storm", "rain", "overcast"]) {

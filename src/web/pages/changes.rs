@@ -55,7 +55,8 @@ pub(super) fn name(name: &str) -> &str {
 pub(super) fn value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
-        value => value.to_string(),
+        // 6.0 and 6 are the same to everyone but JSON.
+        value => value.to_string().trim_end_matches(".0").to_owned(),
     };
     match text.char_indices().nth(120) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

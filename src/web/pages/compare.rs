@@ -133,7 +133,7 @@ fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
                                 @if let Some(image) = side.image { img src={ "/thumbs/" (image) } alt=""; }
                                 span.side hidden {}
                             }
-                            span.ref { (side.id) }
+                            span.ref title=(side.id) { "#" (side.id.index) " · " (side.id.session.to_string().trim_start_matches("session-")) }
                         }
                     }
                 }

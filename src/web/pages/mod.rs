@@ -5,6 +5,7 @@ mod changes;
 mod compare;
 mod frame;
 mod recipe;
+mod search;
 mod session;
 mod sessions;
 
@@ -28,6 +29,9 @@ pub(super) fn routes() -> Router<Gallery> {
         .route("/sessions/{id}/{index}", get_only(get(session::page)))
         .route("/sessions/{id}/{index}/part", get_only(get(session::part)))
         .route("/sessions/{id}/{index}/recipe", get_only(get(session::whole)))
+        .route("/sessions/{id}/{index}/raw", get_only(get(session::raw)))
+        .route("/search", get_only(get(search::page)))
+        .route("/search/part", get_only(get(search::part)))
         .route("/compare", get_only(get(compare::page)))
         .route("/compare/part", get_only(get(compare::part)))
         .route("/workspace", get_only(get(audit::workspace)))

@@ -142,6 +142,20 @@ pub(super) async fn whole(
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
+/// `GET /sessions/{id}/{index}/raw`: every text of the picture's file.
+pub(super) async fn raw(
+    State(gallery): State<Gallery>,
+    Path((id, index)): Path<(String, u32)>,
+) -> Result<Response, Broken> {
+    let view = gallery.ask(move |tracker, _| tracker.raw(&format!("{id}#{index}"))).await?;
+    Ok(reply::html(html! {
+        @if let Some(generator) = &view.generator { p.muted { "Made with " (generator) } }
+        @if view.raw.is_empty() { p.muted { "The file says nothing of how it was made." } }
+        @for entry in &view.raw { h2 { (entry.key) " " span.muted { (entry.place) } } pre { (entry.text) } }
+        @for note in &view.notes { p.muted { (note) } }
+    }))
+}
+
 /// The chosen iteration, with what it came from and what came of it.
 struct Chosen {
     view: IterationView,
@@ -266,7 +280,8 @@ fn facts(chosen: &Chosen) -> Markup {
                 }
             }
             div.row {
-                button type="button" data-tray=(view.reference) data-image=[image] aria-pressed="false" { "Add to compare" }
+                button type="button" data-tray=(view.reference) data-image=[image.as_deref()] aria-pressed="false" { "Add to compare" }
+                @if image.is_some() { a.button href={ "/search?like=" (words::escaped(&view.reference.to_string())) } { "Similar" } }
                 @if let Some(parent) = &chosen.parent {
                     button type="button" data-do="compare-parent" data-parent=(parent.id) { "Compare with #" (parent.id.index) }
                 }
@@ -327,6 +342,9 @@ fn facts(chosen: &Chosen) -> Markup {
                         }
                     }
                 }
+            }
+            @if view.images.first().is_some_and(|image| !image.missing) {
+                details data-name="raw" data-load={ "/sessions/" (view.session_id) "/" (view.index) "/raw" } { summary { "Metadata in the file" } div { p.muted { "Reading…" } } }
             }
             p.muted { "Recorded " (words::time(view.recorded_at)) " by " (view.recorded_by.user) " with " (view.recorded_by.client) }
             @if !view.truncated.is_empty() { p.muted { "Shown in part: " (view.truncated.join(", ")) } }
