@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
+use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
 use super::demo::DemoArgs;
 use super::export::ExportArgs;
@@ -15,9 +16,11 @@ use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::resume::ResumeArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
+use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -49,7 +52,8 @@ Exit status:
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
-  retake list";
+  retake list
+  retake resume";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -57,6 +61,8 @@ pub(super) enum Verb {
     List(ListArgs),
     Show(ShowArgs),
     Record(Box<RecordArgs>),
+    Resume(ResumeArgs),
+    Compare(CompareArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -67,6 +73,7 @@ pub(super) enum Verb {
     Audit(AuditArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Watch(WatchArgs),
     Verify(VerifyArgs),
     /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
     ///
@@ -88,12 +95,15 @@ impl Verb {
         match self {
             Verb::List(ListArgs { json, .. })
             | Verb::Show(ShowArgs { json, .. })
+            | Verb::Resume(ResumeArgs { json, .. })
+            | Verb::Compare(CompareArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })
             | Verb::Audit(AuditArgs { json, .. })
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
+            | Verb::Watch(WatchArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
             | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })

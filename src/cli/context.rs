@@ -102,7 +102,8 @@ pub(super) fn user() -> String {
     named.unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn actor() -> Actor {
+/// Who is asking, and through what.
+pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
 

@@ -1,46 +1,117 @@
 //! `retake import`.
 
-use std::fs::File;
-use std::io::{self, BufReader};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::tracker::{Error, ErrorKind, ImportReport};
+use crate::tracker::{BroughtSession, Error, ErrorKind, FilesReport, FilesRequest, ImportReport, PlannedIteration};
 
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
-use super::output::Output;
+use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::words;
 
-/// Take in what `retake export` wrote: the same ids, times and hashes
+/// Bring in the pictures of other tools as sessions, or what `retake export` wrote
 ///
-/// Importing twice changes nothing. What cannot be taken in is named with its line, and the rest goes on; the status is
-/// then 1.
+/// Pictures become iterations, with the recipe that is in the file: one queued prompt is one iteration with all its
+/// pictures, and a long pause begins another session. What an iteration came from is said where there is evidence for
+/// it. Originals are only read. Importing twice changes nothing, and an import that was interrupted goes on. What cannot be
+/// taken in is named, and the rest goes on; the status is then 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
+    retake import ~/ComfyUI/output --dry-run\n  \
+    retake import ~/ComfyUI/output --link --project fox\n  \
     retake import backup.jsonl\n  \
     zcat one.jsonl.gz | retake import -")]
 pub(super) struct ImportArgs {
-    /// The file, or - for standard input
-    file: PathBuf,
+    /// Pictures, folders of them, or an export; - for an export on standard input
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Show what would be done, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    how: HowArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
+/// How pictures are brought in.
+#[derive(Clone, Debug, Args)]
+pub(super) struct HowArgs {
+    /// A longer pause begins another session: 90s, 45m, 2h, 1d [default: 45m, more where pictures come slowly]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(super) gap: Option<u64>,
+    /// Leave the pictures where they are, known by path and hash, in place of copying them
+    #[arg(long)]
+    pub(super) link: bool,
+    /// The project that new sessions belong to
+    #[arg(long)]
+    pub(super) project: Option<String>,
+}
+
+impl HowArgs {
+    /// The request for these paths.
+    pub(super) fn request(self, paths: Vec<PathBuf>, dry_run: bool) -> FilesRequest {
+        FilesRequest { paths, dry_run, gap_seconds: self.gap, link: self.link, project: self.project }
+    }
+}
+
 impl ImportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let file = if self.file.as_os_str() == "-" { None } else { Some(open(&self.file)?) };
-        context.write(|tracker, _, output| {
-            let report = match file {
-                Some(file) => tracker.import(&mut BufReader::with_capacity(1 << 20, file)),
-                None => tracker.import(&mut io::stdin().lock()),
-            }?;
-            output.answer(&report, |output, report| layout(report, output));
-            Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Failed })
-        })
+        match self.paths.as_slice() {
+            [path] if is_export(path)? => {
+                let HowArgs { gap, link, project } = &self.how;
+                if self.dry_run || gap.is_some() || *link || project.is_some() {
+                    return Err(Failure::flags(
+                        "--dry-run, --gap, --link and --project go with pictures, and this is an export",
+                        "leave them out: an export comes in with its own sessions",
+                    ));
+                }
+                lines(path, context)
+            }
+            _ => {
+                let request = self.how.request(self.paths, self.dry_run);
+                context.write(|tracker, actor, output| {
+                    let report = tracker.import_files(actor, &request)?;
+                    output.bar().clear();
+                    output.answer(&report, |output, report| files_layout(report, output));
+                    let good = report.problems.is_empty() && report.stopped.is_none();
+                    Ok(if good { Exit::Done } else { Exit::Failed })
+                })
+            }
+        }
     }
+}
+
+/// Takes in an export.
+fn lines(path: &Path, context: &mut Context) -> Result<Exit, Failure> {
+    let file = if path.as_os_str() == "-" { None } else { Some(open(path)?) };
+    context.write(|tracker, _, output| {
+        let report = match file {
+            Some(file) => tracker.import(&mut BufReader::with_capacity(1 << 20, file)),
+            None => tracker.import(&mut io::stdin().lock()),
+        }?;
+        output.answer(&report, |output, report| layout(report, output));
+        Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Failed })
+    })
+}
+
+/// Whether this is an export rather than pictures: no folder, and it begins like a text.
+fn is_export(path: &Path) -> Result<bool, Error> {
+    if path.as_os_str() == "-" {
+        return Ok(true);
+    }
+    if fs::metadata(path).is_ok_and(|found| found.is_dir()) {
+        return Ok(false);
+    }
+    let mut first = [0; 16];
+    let read = open(path)?.read(&mut first).unwrap_or_default();
+    let first = first.get(..read).unwrap_or_default();
+    Ok(first.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !first.starts_with(b"RIFF"))
 }
 
 /// Opens a file to read from.
@@ -59,6 +130,85 @@ pub(super) fn open(path: &Path) -> Result<File, Error> {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)
+}
+
+/// `90s`, `45m`, `2h`, `1d`, as seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
+    let parsed = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.trim().strip_suffix(unit)?.trim().parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    parsed.filter(|seconds| *seconds > 0).ok_or_else(|| "write a time such as 90s, 45m, 2h or 1d".to_owned())
+}
+
+fn files_layout(report: &FilesReport, output: &mut Output) {
+    for (number, session) in (1..).zip(&report.sessions) {
+        session_layout(number, session, output);
+    }
+    if !report.sessions.is_empty() {
+        output.gap();
+    }
+    let verb = if report.dry_run { "would import" } else { "imported" };
+    let mut line = format!(
+        "{verb} {} with {} into {}",
+        words::count(report.iterations, "iteration"),
+        words::count(report.images, "image"),
+        words::count(report.sessions.len() as u64, "session")
+    );
+    if report.skipped > 0 {
+        let were = if report.skipped == 1 { "was" } else { "were" };
+        line += &format!("; {} {were} here already", words::count(report.skipped, "image"));
+    }
+    output.line(line);
+    for note in &report.notes {
+        output.aside(format_args!("note: {}", words::one_line(note)));
+    }
+    for problem in &report.problems {
+        output.warn(format_args!("{}: {}", words::one_line(&problem.path), words::one_line(&problem.reason)));
+    }
+    if report.problems_omitted > 0 {
+        output.warn(format_args!("and {} more", report.problems_omitted));
+    }
+    if let Some(error) = &report.stopped {
+        output.error(&Error::new(error.kind, &error.message, &error.hint));
+        output.hint("what is counted above is in the workspace; importing again goes on from there");
+    }
+}
+
+fn session_layout(number: u64, session: &BroughtSession, output: &mut Output) {
+    let BroughtSession { session_id, folder, begins, from, to, iterations, images, plan } = session;
+    let name = session_id.map_or_else(|| format!("new-{number}"), |id| id.to_string());
+    let counts = format!("{}, {}", words::count(*iterations, "iteration"), words::count(*images, "image"));
+    let times = format!("{} – {}", words::minute(*from), words::minute(*to).get(11..).unwrap_or_default());
+    output.line(format_args!("{}  {times}  {counts}", paint(NAME, name)));
+    if plan.is_empty() {
+        return;
+    }
+    output.line(paint(FAINT, format_args!("  {}, {}", words::one_line(folder), words::one_line(begins))));
+    for iteration in plan {
+        planned(iteration, output);
+    }
+}
+
+fn planned(iteration: &PlannedIteration, output: &mut Output) {
+    let label = iteration.label.map(|label| label.to_string()).unwrap_or_default();
+    let several = match iteration.files.len() {
+        0 | 1 => String::new(),
+        count => format!(" ×{count}"),
+    };
+    let prompt = words::prompt(&iteration.prompt);
+    let head = format!("  #{:<4}{} {label:<9}{several} ", iteration.index, words::minute(iteration.timestamp));
+    output.line(format_args!("{}{}", paint(HEADING, &head), output.fit(&prompt, head.chars().count())));
+    let from = |what: &str, place: &Option<String>, reason: &Option<String>| {
+        let (place, reason) = (place.as_ref()?, reason.as_deref().unwrap_or_default());
+        Some(format!("        {what} {}: {}", words::one_line(place), words::one_line(reason)))
+    };
+    let parent = from("from", &iteration.parent, &iteration.parent_reason);
+    let likely = from("likely from", &iteration.likely_parent, &iteration.likely_reason);
+    for line in parent.into_iter().chain(likely) {
+        output.line(paint(FAINT, line));
+    }
 }
 
 fn layout(report: &ImportReport, output: &mut Output) {
@@ -86,4 +236,19 @@ fn layout(report: &ImportReport, output: &mut Output) {
 
 fn were(events: u64) -> String {
     format!("{} {}", words::count(events, "event"), if events == 1 { "was" } else { "were" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_people_write_them() {
+        for (text, expected) in [("90s", 90), ("45m", 2700), ("45 min", 2700), ("2h", 7200), ("1d", 86_400)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for text in ["", "45", "m", "-1m", "0s", "1w", "99999999999999999999d"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 }

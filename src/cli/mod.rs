@@ -11,6 +11,7 @@ mod archive;
 mod args;
 mod audit;
 mod clients;
+mod compare;
 mod completions;
 mod context;
 mod demo;
@@ -27,11 +28,14 @@ mod raw;
 mod recipe;
 mod record;
 mod requests;
+mod resume;
 mod serve;
 mod session;
 mod show;
 mod table;
+mod tree;
 mod verify;
+mod watch;
 mod words;
 mod workspace;
 
@@ -75,12 +79,15 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::List(args) => args.run(context),
         Verb::Show(args) => args.run(context),
         Verb::Record(args) => args.run(context),
+        Verb::Resume(args) => args.run(context),
+        Verb::Compare(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),
         Verb::Audit(args) => args.run(context),
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
+        Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(_) => verify::repair(context),
         Verb::Doctor(_) => doctor::doctor(context),

@@ -31,6 +31,11 @@ pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// What is wrong.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 
+/// What was taken out, in what changed.
+pub(super) const TAKEN: Style = AnsiColor::Red.on_default();
+/// What is another now, in what changed.
+pub(super) const TURNED: Style = AnsiColor::Yellow.on_default();
+
 /// Where answers and messages go.
 pub(super) struct Output {
     /// Not locked: the MCP server writes to stdout from threads of its own.

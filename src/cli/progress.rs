@@ -76,7 +76,11 @@ impl Bar {
 }
 
 fn style(known: bool) -> ProgressStyle {
-    let template = if known { "{msg} [{bar:30}] {percent}%" } else { "{msg}: {human_pos}" };
+    let template = if known {
+        "{msg} [{bar:30}] {percent}%  {human_pos}/{human_len}  {per_sec}  {eta} left"
+    } else {
+        "{msg}: {human_pos}  {per_sec}"
+    };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 

@@ -1,9 +1,9 @@
-//! `retake show`: one iteration laid out, or a session with its iterations.
+//! `retake show`: one iteration laid out, or a session as a story.
 
 use clap::Args;
 
-use crate::model::{IterationId, OutcomeStatus, SessionId};
-use crate::tracker::{GetRequest, ImageView, IterationView, IterationsRequest, Tracker};
+use crate::model::{IterationId, OutcomeStatus, Recipe, SessionId};
+use crate::tracker::{GetRequest, ImageView, IterationView, IterationsRequest, RecipeView, Tracker};
 
 use super::args::Json;
 use super::context::Context;
@@ -11,11 +11,11 @@ use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{raw, session, words};
 
-/// Show an iteration with all that is known of it, or a session with its iterations
+/// Show an iteration with all that is known of it, or a session as the story of its iterations
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake show latest                       the last iteration of the session modified last\n  \
-    retake show session-2025-12-11-001       the session with its iterations\n  \
+    retake show session-2025-12-11-001       the session: what changed at each step, and its branches\n  \
     retake show session-2025-12-11-001#3     one iteration with its whole recipe\n  \
     retake show --raw picture.png            what any picture's file says of how it was made")]
 pub(super) struct ShowArgs {
@@ -61,7 +61,10 @@ impl ShowArgs {
                 let row = tracker.session(&session_id)?;
                 let request = IterationsRequest { session_id, limit, cursor, include_images: false };
                 let list = tracker.iterations(&request)?;
-                output.answer(&list, |output, list| session::layout(&row, list, output));
+                // What changed at each step is for people; scripts get the rows of the contract.
+                let shown: &[_] = if output.is_json() { &[] } else { &list.iterations };
+                let steps = tracker.steps(shown.iter().map(|it| list.session_id.iteration(it.index)))?;
+                output.answer(&list, |output, list| session::layout(&row, list, &steps, output));
             } else {
                 let mut view = tracker.get(&GetRequest { reference: self.reference, include_image: false })?;
                 if self.full {
@@ -89,7 +92,6 @@ fn complete(tracker: &Tracker, view: &mut IterationView) -> Result<(), Failure> 
 }
 
 fn layout(view: &IterationView, output: &mut Output) {
-    let recipe = &view.recipe.recipe;
     let mut head = paint(NAME, view.reference);
     head += &match view.outcome.status {
         OutcomeStatus::Succeeded => String::new(),
@@ -105,37 +107,12 @@ fn layout(view: &IterationView, output: &mut Output) {
     output.line(head);
 
     output.gap();
-    text("prompt", Some(&recipe.prompt), output);
-    text("prompt as sent", recipe.prompt_sent.as_deref(), output);
-    text("negative prompt", recipe.negative_prompt.as_deref(), output);
+    texts(&view.recipe.recipe, output);
     text("message", view.outcome.message.as_deref(), output);
     text("note", view.annotations.note.as_deref(), output);
     output.gap();
 
-    let line = |name: &str, value: Option<String>, output: &mut Output| {
-        if let Some(value) = value {
-            output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<12}")), words::one_line(&value)));
-        }
-    };
-    let hash = recipe.model_hash.as_ref().map(|hash| format!(" ({hash})")).unwrap_or_default();
-    let model = recipe.model.clone().or_else(|| recipe.model_hash.as_ref().map(|_| "unnamed".to_owned()));
-    line("model", model.map(|model| model + &hash), output);
-    line("seed", recipe.seed.map(|seed| seed.to_string()), output);
-    line("steps", recipe.steps.map(|steps| steps.to_string()), output);
-    line("guidance", recipe.guidance_scale.map(|scale| scale.to_string()), output);
-    line("sampler", recipe.sampler.clone(), output);
-    line("scheduler", recipe.scheduler.clone(), output);
-    line("size", size(recipe.width, recipe.height), output);
-    line("denoise", recipe.denoise.map(|denoise| denoise.to_string()), output);
-    line("loras", list(recipe.loras.iter().map(words::lora)), output);
-    line("provider", recipe.provider.clone(), output);
-    for (name, value) in &recipe.parameters {
-        line("parameter", Some(format!("{name} = {value}")), output);
-    }
-    let omitted =
-        view.recipe.parameters_omitted_bytes.map(|bytes| format!("{} left out; see --full", words::size(bytes)));
-    line("parameters", omitted, output);
-
+    recipe(&view.recipe, output);
     line("took", view.outcome.generation_time_ms.map(words::duration), output);
     line("cost", view.outcome.cost.as_ref().map(words::cost), output);
     line("tags", list(view.annotations.tags.iter().cloned()), output);
@@ -152,6 +129,42 @@ fn layout(view: &IterationView, output: &mut Output) {
     if !view.truncated.is_empty() {
         output.gap();
         output.line(paint(FAINT, format_args!("cut short: {}; see --full", view.truncated.join(", "))));
+    }
+}
+
+/// The prompts of a recipe.
+pub(super) fn texts(recipe: &Recipe, output: &mut Output) {
+    text("prompt", Some(&recipe.prompt), output);
+    text("prompt as sent", recipe.prompt_sent.as_deref(), output);
+    text("negative prompt", recipe.negative_prompt.as_deref(), output);
+}
+
+/// The rest of a recipe.
+pub(super) fn recipe(view: &RecipeView, output: &mut Output) {
+    let recipe = &view.recipe;
+    let hash = recipe.model_hash.as_ref().map(|hash| format!(" ({hash})")).unwrap_or_default();
+    let model = recipe.model.clone().or_else(|| recipe.model_hash.as_ref().map(|_| "unnamed".to_owned()));
+    line("model", model.map(|model| model + &hash), output);
+    line("seed", recipe.seed.map(|seed| seed.to_string()), output);
+    line("steps", recipe.steps.map(|steps| steps.to_string()), output);
+    line("guidance", recipe.guidance_scale.map(|scale| scale.to_string()), output);
+    line("sampler", recipe.sampler.clone(), output);
+    line("scheduler", recipe.scheduler.clone(), output);
+    line("size", size(recipe.width, recipe.height), output);
+    line("denoise", recipe.denoise.map(|denoise| denoise.to_string()), output);
+    line("loras", list(recipe.loras.iter().map(words::lora)), output);
+    line("provider", recipe.provider.clone(), output);
+    for (name, value) in &recipe.parameters {
+        line("parameter", Some(format!("{name} = {value}")), output);
+    }
+    let omitted = view.parameters_omitted_bytes.map(|bytes| format!("{} left out; see --full", words::size(bytes)));
+    line("parameters", omitted, output);
+}
+
+/// A name and a value; nothing where there is none.
+pub(super) fn line(name: &str, value: Option<String>, output: &mut Output) {
+    if let Some(value) = value {
+        output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<12}")), words::one_line(&value)));
     }
 }
 
@@ -178,7 +191,8 @@ fn list(items: impl Iterator<Item = String>) -> Option<String> {
     Some(items.collect::<Vec<_>>().join(", ")).filter(|items| !items.is_empty())
 }
 
-fn image(image: &ImageView) -> String {
+/// A picture in a line.
+pub(super) fn image(image: &ImageView) -> String {
     let mut about = vec![image.mime_type.clone()];
     about.extend(size(image.width, image.height));
     about.push(words::size(image.bytes));

@@ -23,6 +23,11 @@ struct Column {
 impl Table {
     /// An empty table: the headings, and how wide each column is at least, so that several pages line up.
     pub(super) fn new<const N: usize>(columns: [(&'static str, usize); N]) -> Table {
+        Table::of(columns.to_vec())
+    }
+
+    /// The same, for as many columns as there happen to be.
+    pub(super) fn of(columns: Vec<(&'static str, usize)>) -> Table {
         let columns = columns.into_iter().map(|(heading, least)| Column { heading, least }).collect();
         Table { columns, rows: Vec::new(), headed: true }
     }
@@ -35,6 +40,11 @@ impl Table {
 
     /// Adds a row. Cells are cleaned and brought onto one line.
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.row_of(cells.to_vec());
+    }
+
+    /// The same, for as many columns as there happen to be.
+    pub(super) fn row_of(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| words::one_line(cell)).collect());
     }
 

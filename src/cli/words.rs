@@ -102,6 +102,17 @@ pub(super) fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// What changed, as the library says it in parts two spaces apart: each part on one line, cleaned.
+pub(super) fn parts(line: &str) -> String {
+    line.split("  ").map(one_line).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
+}
+
+/// A prompt on one line, and words for one that is not known.
+pub(super) fn prompt(text: &str) -> String {
+    let line = one_line(text);
+    if line.is_empty() { "(no prompt)".to_owned() } else { line }
+}
+
 /// The text cut to that many columns, with an ellipsis where it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {

@@ -53,11 +53,19 @@ pub struct Error {
 #[derive(Debug, thiserror::Error)]
 pub enum Unseen {
     /// Its file cannot be read, is not there (not found) or holds something else (invalid data).
-    #[error("cannot read the image")]
+    #[error("{}", file_state(.0))]
     Unread(#[from] io::Error),
     /// Its file is whole, and has no pixels for us.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
+}
+
+fn file_state(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its file is missing",
+        io::ErrorKind::InvalidData => "its file is damaged",
+        _ => "its file cannot be read",
+    }
 }
 
 /// What the pixels of a picture say.

@@ -7,15 +7,22 @@
 //! Never known here: sessions, events, the store, people's words for errors.
 
 mod blobs;
+mod compare;
 mod decode;
 mod header;
 pub mod metadata;
 mod phash;
 mod pool;
+mod render;
 mod scale;
+mod text;
 mod thumbs;
+mod whole;
 
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
+pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use header::{Header, UNKNOWN_TYPE};
+pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
+pub use whole::{Written, written};

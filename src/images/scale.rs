@@ -57,6 +57,21 @@ pub(super) fn averaged(pixels: &GrayImage, size: (u32, u32)) -> GrayImage {
     scaled
 }
 
+/// Puts a picture onto a larger one, with its upper left corner there. What does not fit is left out.
+pub(super) fn paste(onto: &mut RgbImage, picture: &RgbImage, (x, y): (u32, u32)) {
+    // A row at a time: image's own way goes pixel by pixel.
+    let index = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+    let (width, from) = (index(onto.width()) * 3, index(x) * 3);
+    let rows = picture.as_raw().chunks_exact((index(picture.width()) * 3).max(1));
+    for (row, to) in rows.zip(onto.chunks_exact_mut(width.max(1)).skip(index(y))) {
+        let to = to.get_mut(from..).unwrap_or_default();
+        let fits = row.len().min(to.len());
+        if let (Some(to), Some(row)) = (to.get_mut(..fits), row.get(..fits)) {
+            to.copy_from_slice(row);
+        }
+    }
+}
+
 fn convolve(from: &impl IntoImageView, to: &mut impl IntoImageViewMut, filter: FilterType) {
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
     if let Err(error) = Resizer::new().resize(from, to, &options) {

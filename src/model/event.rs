@@ -158,6 +158,9 @@ pub enum Draft {
     },
     /// Name a loss.
     Lose(Loss),
+    /// Record an iteration that was made elsewhere, before. Its parent is the one that is given: without one it came from
+    /// nothing that is known, and the one before it is not taken for its parent.
+    BringIn(Box<Iteration>),
 }
 
 impl EventBody {

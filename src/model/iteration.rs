@@ -201,6 +201,30 @@ pub const MAX_SIDE: u32 = 1_000_000;
 impl Iteration {
     /// Checks what a new iteration must keep. What is already on disk is never checked against these limits.
     pub fn check(&self) -> Result<(), Invalid> {
+        if self.recipe.prompt.trim().is_empty() {
+            return Err(Invalid {
+                field: "prompt",
+                problem: "is empty".to_owned(),
+                hint: "say what was asked for, in the words that were typed".to_owned(),
+            });
+        }
+        self.check_limits()
+    }
+
+    /// Checks an iteration that is brought in from files. It must have a picture, and may be without a prompt: where the
+    /// file says none, an empty one is the truth, and any other would be made up.
+    pub fn check_brought_in(&self) -> Result<(), Invalid> {
+        if self.images.is_empty() {
+            return Err(Invalid {
+                field: "images",
+                problem: "is empty".to_owned(),
+                hint: "bring in a picture: an iteration without one is recorded".to_owned(),
+            });
+        }
+        self.check_limits()
+    }
+
+    fn check_limits(&self) -> Result<(), Invalid> {
         self.recipe.check()?;
         let outcome = &self.outcome;
         check_optional("message", outcome.message.as_deref(), MAX_NOTE_BYTES)?;
@@ -216,13 +240,6 @@ impl Iteration {
 
 impl Recipe {
     fn check(&self) -> Result<(), Invalid> {
-        if self.prompt.trim().is_empty() {
-            return Err(Invalid {
-                field: "prompt",
-                problem: "is empty".to_owned(),
-                hint: "say what was asked for, in the words that were typed".to_owned(),
-            });
-        }
         check_text("prompt", &self.prompt, MAX_PROMPT_BYTES)?;
         check_optional("promptSent", self.prompt_sent.as_deref(), MAX_PROMPT_BYTES)?;
         check_optional("negativePrompt", self.negative_prompt.as_deref(), MAX_PROMPT_BYTES)?;

@@ -136,18 +136,13 @@ impl Head {
         Ok(match draft {
             Draft::Start { title, project } => EventBody::Started { title, project },
             Draft::Record(mut iteration) => {
-                if self.archived {
-                    return Err(Refusal::Archived(self.id));
-                }
-                let index = match self.last_index {
-                    Some(last) => last.checked_add(1).ok_or(Refusal::Full(self.id))?,
-                    None => 0,
-                };
+                let index = self.next_index()?;
                 if iteration.parent.is_none() {
                     iteration.parent = self.last_index.map(|last| self.id.iteration(last));
                 }
                 EventBody::Recorded { index, iteration }
             }
+            Draft::BringIn(iteration) => EventBody::Recorded { index: self.next_index()?, iteration },
             Draft::Annotate { index, change } => {
                 let last = existing()?.last_index;
                 if index > last {
@@ -166,6 +161,15 @@ impl Head {
             }
             Draft::Lose(loss) => EventBody::Lost(loss),
         })
+    }
+
+    /// The index that the next iteration gets.
+    fn next_index(&self) -> Result<u32, Refusal> {
+        match self.last_index {
+            _ if self.archived => Err(Refusal::Archived(self.id)),
+            Some(last) => last.checked_add(1).ok_or(Refusal::Full(self.id)),
+            None => Ok(0),
+        }
     }
 
     /// The head after this event.

@@ -353,7 +353,7 @@ impl Log {
                 };
                 let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
                 let id = id.ok_or(Failure::Error(Error::Misuse("that day cannot have another session".into())))?;
-                if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_), ..]) {
+                if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_) | Draft::BringIn(_), ..]) {
                     return Err(Failure::Error(Error::Misuse("a session begins with its first iteration".into())));
                 }
                 Ok((None, Head::new(id)))
@@ -548,7 +548,7 @@ impl State {
 fn provisional(draft: &Draft) -> EventBody {
     match draft.clone() {
         Draft::Start { title, project } => EventBody::Started { title, project },
-        Draft::Record(iteration) => EventBody::Recorded { index: 0, iteration },
+        Draft::Record(iteration) | Draft::BringIn(iteration) => EventBody::Recorded { index: 0, iteration },
         Draft::Annotate { index, change } => EventBody::Annotated { index, change },
         Draft::Title { title, project } => EventBody::Titled { title, project },
         Draft::Archive { reason } => EventBody::Archived { reason },

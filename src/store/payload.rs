@@ -220,7 +220,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
 pub(super) fn may_be_long(draft: &Draft) -> bool {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let bytes = match draft {
-        Draft::Record(iteration) => {
+        Draft::Record(iteration) | Draft::BringIn(iteration) => {
             let recipe = &iteration.recipe;
             let texts = recipe.prompt.len() + length(&recipe.prompt_sent) + length(&recipe.negative_prompt);
             texts + length(&iteration.outcome.message) + json_length(&recipe.parameters)

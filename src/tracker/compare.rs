@@ -20,8 +20,8 @@ pub struct CompareRequest {
     /// 2 to 12 iterations of any sessions, such as `session-2025-12-11-001#3`. The others are compared with the first.
     #[schemars(length(min = 2, max = 12))]
     pub references: Vec<String>,
-    /// The picture to make of them: `sideBySide` (the default for two), `heatmap` (where two pictures differ), `sheet`
-    /// (the default for more: all of them, with labels), or `none`.
+    /// The picture to make of them: `sideBySide` (the default for up to four), `heatmap` (each followed by where it
+    /// differs from the first), `sheet` (the default for more), or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub render: Option<Render>,
 }
@@ -30,11 +30,11 @@ pub struct CompareRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Render {
-    /// Two pictures, and where they differ.
+    /// In a row, as large as possible.
     SideBySide,
-    /// Where two pictures differ.
+    /// Each of the others followed by where it differs from the first.
     Heatmap,
-    /// All pictures with labels.
+    /// In rows, a little smaller.
     Sheet,
     /// No picture.
     None,
@@ -128,13 +128,12 @@ impl Tracker {
     pub fn compare(&self, request: &CompareRequest) -> Result<CompareView, Error> {
         if !COUNT.contains(&request.references.len()) {
             return Err(Error::invalid(
-                format!("{} references are given, and 2 to 12 can be compared", request.references.len()),
+                format!("there must be 2 to 12 references to compare, not {}", request.references.len()),
                 "name the iterations, such as session-2025-12-11-001#3; the others are compared with the first",
             ));
         }
         let ids: Vec<IterationId> =
             request.references.iter().map(|reference| self.resolve(reference)).collect::<Result<_, _>>()?;
-        check_render(request.render, ids.len())?;
 
         let mut lineage = Lineage::new(self);
         let mut recipes: Vec<Recipe> = Vec::new();
@@ -169,16 +168,6 @@ impl Tracker {
         };
         view.fit();
         Ok(view)
-    }
-}
-
-fn check_render(render: Option<Render>, count: usize) -> Result<(), Error> {
-    match render {
-        Some(Render::SideBySide | Render::Heatmap) if count != 2 => Err(Error::invalid(
-            format!("render shows two iterations, and {count} are given"),
-            "give two references, or render a sheet, which shows up to 12",
-        )),
-        _ => Ok(()),
     }
 }
 

@@ -36,6 +36,8 @@ mod status;
 mod story;
 mod strip;
 mod verify;
+mod visual;
+mod watch;
 mod writing;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
@@ -50,7 +52,9 @@ pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
-pub use import::{ImportProblem, ImportReport};
+pub use import::{
+    BroughtSession, FileProblem, FilesReport, FilesRequest, ImportProblem, ImportReport, PlannedIteration,
+};
 pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
@@ -65,6 +69,8 @@ pub use status::{Sizes, StatusView};
 pub use story::{StoryRequest, StoryStep, StoryView};
 pub use strip::{Step, StripView};
 pub use verify::{RepairView, VerifyView};
+pub use visual::{BoxView, VisualView};
+pub use watch::{Sighting, WatchedIteration};
 
 pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};

@@ -100,6 +100,15 @@ impl Tracker {
         view.steps = page.rows;
         Ok(view)
     }
+
+    /// These iterations, each as a step from the one it came from; those that were lost are left out.
+    ///
+    /// For a face that lays out rows it already has. What was recorded can be long, so this is not an answer by itself.
+    pub fn steps(&self, ids: impl IntoIterator<Item = IterationId>) -> Result<Vec<StoryStep>, Error> {
+        let mut lineage = Lineage::new(self);
+        let steps = ids.into_iter().map(|id| lineage.step(id));
+        steps.filter_map(Result::transpose).collect()
+    }
 }
 
 impl Lineage<'_> {

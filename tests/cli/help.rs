@@ -2,16 +2,19 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 16] = [
+const VERBS: [&str; 19] = [
     "list",
     "show",
     "record",
+    "resume",
+    "compare",
     "annotate",
     "archive",
     "restore",
     "audit",
     "export",
     "import",
+    "watch",
     "verify",
     "repair",
     "doctor",

@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 mod bad_input;
+mod changes;
 mod damage;
 mod help;
 mod installing;
 mod piping;
 mod places;
+mod raw;
 mod story;
 mod streaming;
 mod support;

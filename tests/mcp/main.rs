@@ -19,6 +19,7 @@ mod prompts;
 mod protocol;
 mod recording;
 mod resources;
+mod story;
 mod subscriptions;
 mod surface;
 mod waiting;

@@ -8,10 +8,15 @@ mod bad_input;
 mod bundling;
 mod comparing;
 mod damage;
+mod importing;
 mod listing;
+#[path = "../support/made.rs"]
+mod made;
 mod moving;
 mod pictures;
 mod recording;
+mod rendering;
 mod resuming;
 mod showing;
 mod support;
+mod watching;

@@ -17,6 +17,24 @@ use super::{Evidence, Generator, Hires, InitHash, Pass, fields, json};
 /// Keys by which a line of parameters is known.
 const KNOWN: [&str; 9] =
     ["Steps", "Seed", "Sampler", "CFG scale", "Size", "Model", "Model hash", "Denoising strength", "Version"];
+/// Keys that fill a field of the recipe.
+pub(super) const FIELDS: [&str; 10] = [
+    "Steps",
+    "Seed",
+    "Sampler",
+    "Schedule type",
+    "Scheduler",
+    "CFG scale",
+    "Size",
+    "Model",
+    "Model hash",
+    "Denoising strength",
+];
+/// Who wrote the text, where it says so; our own is known by it.
+pub(super) const APP: &str = "App";
+/// Where our own text says which tool made the picture.
+pub(super) const PROVIDER: &str = "Provider";
+const RETAKE: &str = "Retake";
 const NEGATIVE: &str = "Negative prompt:";
 
 /// A text taken apart.
@@ -24,9 +42,18 @@ const NEGATIVE: &str = "Negative prompt:";
 pub(super) struct Parsed {
     pub(super) prompt: String,
     pub(super) negative: Option<String>,
-    pub(super) pairs: Vec<(String, String)>,
+    pub(super) pairs: Vec<Pair>,
     /// Lines behind the parameters.
     pub(super) rest: Vec<String>,
+}
+
+/// A parameter.
+#[derive(Debug, PartialEq)]
+pub(super) struct Pair {
+    pub(super) key: String,
+    pub(super) value: String,
+    /// Whether it stood in quotes, so that it is a text whatever it looks like.
+    pub(super) quoted: bool,
 }
 
 /// Reads the first text of the file that is one of A1111's.
@@ -34,7 +61,8 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
     let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
     candidates.sort_by_key(order);
-    candidates.into_iter().find_map(|index| read_text(texts, index))
+    let plain = |index: &usize| texts.json(*index).is_none();
+    candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
 }
 
 /// Reads this text, where it is one of A1111's.
@@ -87,17 +115,20 @@ fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
 struct Line<'a> {
     /// What stands before them on the same line.
     before: Option<&'a str>,
-    pairs: Vec<(String, String)>,
+    pairs: Vec<Pair>,
 }
 
 /// The pairs of a line, when it is one of parameters, and what stands before them on it.
 fn parameter_line(line: &str) -> Option<Line<'_>> {
-    let enough = |pairs: &[(String, String)]| {
-        pairs.len() >= 3 && pairs.iter().filter(|(key, _)| KNOWN.contains(&key.as_str())).count() >= 2
+    let known = |pair: &Pair| KNOWN.contains(&pair.key.as_str());
+    let ours = |pair: &Pair| pair.key == APP && pair.value == RETAKE;
+    let enough = |pairs: &[Pair]| {
+        (pairs.len() >= 3 && pairs.iter().filter(|pair| known(pair)).count() >= 2) || pairs.last().is_some_and(ours)
     };
-    let known_start = |line: &str| pairs(line).first().is_some_and(|(key, _)| KNOWN.contains(&key.as_str()));
     let whole = || Some(pairs(line)).filter(|pairs| enough(pairs)).map(|pairs| Line { before: None, pairs });
-    if known_start(line) {
+    let found = pairs(line);
+    let field = |pair: &Pair| known(pair) || FIELDS.contains(&pair.key.as_str());
+    if found.first().is_some_and(field) || found.last().is_some_and(ours) {
         return whole();
     }
     // A prompt before it on the same line.
@@ -117,7 +148,7 @@ fn parameter_line(line: &str) -> Option<Line<'_>> {
 }
 
 /// `key: value, key: "value, quoted", key: {"a": 1}`.
-fn pairs(line: &str) -> Vec<(String, String)> {
+fn pairs(line: &str) -> Vec<Pair> {
     const MOST: usize = 2000;
     let mut found = Vec::new();
     let mut rest = line;
@@ -131,36 +162,44 @@ fn pairs(line: &str) -> Vec<(String, String)> {
             }
             continue;
         };
-        let (value, behind) = value(behind);
-        found.push((key.to_owned(), value));
+        let (value, quoted, behind) = value(behind);
+        found.push(Pair { key: key.to_owned(), value, quoted });
         rest = behind;
     }
     found
 }
 
-/// A key and what is behind its colon.
-fn key(text: &str) -> Option<(&str, &str)> {
+/// Characters that no key has.
+const NOT_IN_KEYS: [char; 7] = [':', ',', '"', '{', '[', '<', '\n'];
+
+/// Whether a line of parameters can hold this key.
+pub(super) fn is_key(key: &str) -> bool {
     const LONGEST: usize = 100;
-    let end = text.find([':', ',', '"', '{', '[', '<', '\n'])?;
-    let (key, behind) = text.split_at_checked(end)?;
-    let behind = behind.strip_prefix(':')?;
-    let fits = key.len() <= LONGEST && key.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-    fits.then_some((key.trim_end(), behind.trim_start_matches(' ')))
+    let begins = key.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    begins && key.len() <= LONGEST && key.trim() == key && !key.contains(NOT_IN_KEYS) && !key.contains('\r')
 }
 
-/// A value and what is behind it.
-fn value(text: &str) -> (String, &str) {
+/// A key and what is behind its colon.
+fn key(text: &str) -> Option<(&str, &str)> {
+    let (key, behind) = text.split_at_checked(text.find(NOT_IN_KEYS)?)?;
+    let behind = behind.strip_prefix(':')?;
+    let key = key.trim_end();
+    is_key(key).then_some((key, behind.trim_start_matches(' ')))
+}
+
+/// A value, whether it was quoted, and what is behind it.
+fn value(text: &str) -> (String, bool, &str) {
     let ended = |rest: &str| rest.trim_start().is_empty() || rest.trim_start().starts_with(',');
     if let Some((quoted, rest)) = quoted(text).filter(|(_, rest)| ended(rest)) {
         // As JSON where it is; a tool that only put quotes around it has not escaped anything.
         let inner = || quoted.trim_matches('"').to_owned();
-        return (serde_json::from_str(quoted).unwrap_or_else(|_| inner()), rest);
+        return (serde_json::from_str(quoted).unwrap_or_else(|_| inner()), true, rest);
     }
     if let Some((json, rest)) = bracketed(text).filter(|(_, rest)| ended(rest)) {
-        return (json.to_owned(), rest);
+        return (json.to_owned(), false, rest);
     }
     let (value, rest) = text.split_once(',').unwrap_or((text, ""));
-    (value.trim().to_owned(), rest)
+    (value.trim().to_owned(), false, rest)
 }
 
 /// The quoted text at the beginning, with its quotes.
@@ -200,7 +239,7 @@ fn bracketed(text: &str) -> Option<(&str, &str)> {
 }
 
 fn fill(parsed: &Parsed, index: usize) -> Fields {
-    let get = |key: &str| parsed.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let get = |key: &str| parsed.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str());
     let (generator, rule) = generator(&get);
     let mut fields = Fields::of(generator, at(index, rule));
     fields.prompt(at(index, "the lines before `Negative prompt:` and the parameters"), &parsed.prompt);
@@ -208,7 +247,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
         at(index, "the lines from `Negative prompt:` to the parameters"),
         parsed.negative.as_deref().unwrap_or(""),
     );
-    for (key, value) in &parsed.pairs {
+    for Pair { key, value, quoted } in &parsed.pairs {
         let from = at(index, format!("parameter `{key}`"));
         let json = Value::from(value.as_str());
         let taken = match key.as_str() {
@@ -221,6 +260,17 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
             "Model" => fields.model(from, value, Some("Model")),
             "Model hash" => fields.model_hash(from, value),
             "Denoising strength" => fields.denoise(from, &json),
+            PROVIDER if get(APP) == Some(RETAKE) => {
+                fields.recipe.provider = Some(value.clone());
+                true
+            }
+            APP if value == RETAKE => {
+                // Without a provider it is nobody's word.
+                if get(PROVIDER).is_none() {
+                    fields.recipe.provider = None;
+                }
+                true
+            }
             "Created Date" => {
                 fields.created(value);
                 false
@@ -228,7 +278,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
             _ => false,
         };
         if !taken {
-            fields.parameter(key, fields::verbatim(value));
+            fields.parameter(key, if *quoted { value.as_str().into() } else { fields::verbatim(value) });
         }
     }
     lines_behind(&parsed.rest, &mut fields);
@@ -249,6 +299,10 @@ fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) 
     let by_version = |generator| (generator, format!("`Version: {version}`"));
     if let Some(app) = get("App").filter(|app| app.starts_with("SD.Next")) {
         return (Generator::SdNext, format!("`App: {app}`"));
+    }
+    if let Some(provider) = get(PROVIDER).filter(|_| get(APP) == Some(RETAKE)) {
+        let known = Generator::ALL.iter().find(|generator| generator.name() == provider);
+        return (known.copied().unwrap_or(Generator::A1111), format!("`Provider: {provider}`, as Retake wrote it"));
     }
     match version {
         "ComfyUI" => return by_version(Generator::ComfyUi),
@@ -283,23 +337,15 @@ pub(super) fn size(text: &str) -> Option<(u32, u32)> {
 
 /// `<lora:name:0.8>` and `<lyco:name:0.8>`, the weight 1 where none is given.
 pub(super) fn loras(prompt: &str) -> Vec<(&str, f64)> {
-    let tag = |text: &'_ str| -> Option<(usize, usize)> {
-        let start = text.find("<lora:").into_iter().chain(text.find("<lyco:")).min()?;
-        let end = text.get(start..)?.find('>')? + start;
-        Some((start + 6, end))
-    };
-    let mut found = Vec::new();
-    let mut rest = prompt;
-    while let Some((start, end)) = tag(rest) {
-        let mut parts = rest.get(start..end).unwrap_or_default().split(':');
-        let name = parts.next().unwrap_or_default();
-        let weight = parts.next().map_or(Some(1.0), |weight| weight.trim().parse().ok());
-        if let Some(weight) = weight.filter(|weight: &f64| weight.is_finite() && !name.trim().is_empty()) {
-            found.push((name, weight));
-        }
-        rest = rest.get(end + 1..).unwrap_or_default();
-    }
-    found
+    let tags = prompt.split('<').skip(1).filter_map(|tag| tag.split_once('>'));
+    tags.filter_map(|(tag, _)| {
+        let tag = tag.strip_prefix("lora:").or_else(|| tag.strip_prefix("lyco:"))?;
+        let mut parts = tag.split(':');
+        let name = parts.next().filter(|name| !name.trim().is_empty())?;
+        let weight = parts.next().map_or(Some(1.0), |weight| weight.trim().parse().ok())?;
+        Some((name, weight)).filter(|(_, weight): &(&str, f64)| weight.is_finite())
+    })
+    .collect()
 }
 
 /// `Template:` and `Negative Template:`, which go on until the next of them.

@@ -91,7 +91,7 @@ fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
         lines.pop();
     }
     fields.prompt(at(index, "the description"), &lines.join("\n"));
-    for (key, value) in &parsed.pairs {
+    for a1111::Pair { key, value, .. } in &parsed.pairs {
         let from = at(index, format!("`{key}` in the description"));
         let json = Value::from(value.as_str());
         match key.as_str() {

@@ -304,7 +304,8 @@ impl Fields {
             return;
         }
         let bytes = |recipe: &Recipe| serde_json::to_string(&recipe.parameters).map_or(usize::MAX, |text| text.len());
-        while bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
+        // Escapes make JSON of a text at most six times as long.
+        while texts.taken() > MAX_PARAMETERS_BYTES / 6 && bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
             let size = |value: &Value| value.to_string().len();
             let parameters = &self.recipe.parameters;
             let Some(largest) = parameters.iter().max_by_key(|(_, value)| size(value)).map(|(key, _)| key.clone())
@@ -366,11 +367,12 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// The value that this text is in JSON: a number where it is one and reads back as the same text.
+/// The value that this text is in JSON: an object or a list; a number or a truth that reads back as the same text.
 pub(super) fn verbatim(text: &str) -> Value {
-    match text.parse::<Number>() {
-        Ok(number) if number.to_string() == text => Value::Number(number),
-        _ => Value::String(text.to_owned()),
+    let number = || text.parse::<Number>().ok().filter(|number| number.to_string() == text).map(Value::Number);
+    match text {
+        "true" | "false" => Value::Bool(text == "true"),
+        _ => json::parse(text).or_else(number).unwrap_or_else(|| Value::String(text.to_owned())),
     }
 }
 

@@ -19,6 +19,7 @@ mod comfyui;
 mod container;
 mod draw_things;
 mod easy_diffusion;
+mod embed;
 mod fields;
 mod fooocus;
 mod hugging_face;
@@ -29,16 +30,21 @@ mod novelai;
 mod provenance;
 mod ruined_fooocus;
 mod stability_matrix;
+mod stealth;
 mod swarmui;
 mod tensorart;
+mod write;
 mod xmp;
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
 pub use container::{Format, RawText, Slot};
+pub use embed::{NotEmbedded, embed};
+pub use write::a1111_text;
 
+use super::decode::{MAX_DECODED_FILE_BYTES, decode};
 use crate::model::{Hash, Recipe, Timestamp};
 use container::Texts;
 
@@ -180,6 +186,31 @@ pub struct Hires {
 }
 
 impl Generator {
+    /// All there are.
+    pub const ALL: [Generator; 21] = [
+        Generator::A1111,
+        Generator::Forge,
+        Generator::ForgeClassic,
+        Generator::ForgeNeo,
+        Generator::ReForge,
+        Generator::SdNext,
+        Generator::Civitai,
+        Generator::ComfyUi,
+        Generator::InvokeAi,
+        Generator::NovelAi,
+        Generator::Fooocus,
+        Generator::RuinedFooocus,
+        Generator::SwarmUi,
+        Generator::DrawThings,
+        Generator::StabilityMatrix,
+        Generator::TensorArt,
+        Generator::EasyDiffusion,
+        Generator::Midjourney,
+        Generator::HuggingFaceSpace,
+        Generator::OpenAi,
+        Generator::Google,
+    ];
+
     /// Its name as its users write it. Stable: it is recorded as the provider.
     pub fn name(self) -> &'static str {
         match self {
@@ -221,10 +252,20 @@ pub fn read(bytes: &[u8]) -> Reading {
     read_from(Cursor::new(bytes), None).unwrap_or_default()
 }
 
-fn read_from(input: impl Read + Seek, name: Option<String>) -> io::Result<Reading> {
-    let mut texts = container::walk(input)?;
+fn read_from(mut input: impl Read + Seek, name: Option<String>) -> io::Result<Reading> {
+    let mut texts = container::walk(&mut input)?;
     texts.name = name;
-    let mut fields = READERS.iter().find_map(|reader| reader(&texts)).unwrap_or_default();
+    let mut found = read_texts(&texts);
+    if found.is_none() && texts.alpha {
+        input.seek(SeekFrom::Start(0))?;
+        let mut bytes = Vec::new();
+        input.take(MAX_DECODED_FILE_BYTES).read_to_end(&mut bytes)?;
+        if let Ok(picture) = decode(&bytes) {
+            stealth::look(&picture, &mut texts);
+            found = read_texts(&texts);
+        }
+    }
+    let mut fields = found.unwrap_or_default();
     fields.settle(&texts);
     let Texts { format, width, height, raw, mut notes, .. } = texts;
     notes.append(&mut fields.notes);
@@ -243,6 +284,10 @@ fn read_from(input: impl Read + Seek, name: Option<String>) -> io::Result<Readin
         evidence: fields.evidence,
         notes,
     })
+}
+
+fn read_texts(texts: &Texts) -> Option<fields::Fields> {
+    READERS.iter().find_map(|reader| reader(texts))
 }
 
 /// Knows the texts of one generator.

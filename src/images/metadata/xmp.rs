@@ -30,7 +30,10 @@ fn unescaped(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('&') {
         out.push_str(before);
-        let known = behind.split_once(';').and_then(|(entity, after)| {
+        // The longest entity is a number.
+        let end = behind.char_indices().take(12).find(|(_, c)| *c == ';').map(|(end, _)| end);
+        let known = end.and_then(|end| {
+            let (entity, after) = (behind.get(..end)?, behind.get(end + 1..)?);
             let c = match entity {
                 "amp" => '&',
                 "lt" => '<',

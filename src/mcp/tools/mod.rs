@@ -3,11 +3,13 @@
 mod annotate_iteration;
 mod archive_session;
 mod audit_session;
+mod compare_iterations;
 mod get_iteration;
 mod list_iterations;
 mod list_sessions;
 mod record_iteration;
 mod restore_session;
+mod resume_session;
 
 use std::sync::LazyLock;
 
@@ -15,16 +17,18 @@ pub(crate) use super::tool::{Call, Entry};
 
 /// All tools, by name. Always in this order, so that clients can cache what they make of the list.
 pub(crate) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<[Entry; 8]> = LazyLock::new(|| {
+    static ALL: LazyLock<[Entry; 10]> = LazyLock::new(|| {
         [
             Entry::of::<annotate_iteration::AnnotateIteration>(),
             Entry::of::<archive_session::ArchiveSession>(),
             Entry::of::<audit_session::AuditSession>(),
+            Entry::of::<compare_iterations::CompareIterations>(),
             Entry::of::<get_iteration::GetIteration>(),
             Entry::of::<list_iterations::ListIterations>(),
             Entry::of::<list_sessions::ListSessions>(),
             Entry::of::<record_iteration::RecordIteration>(),
             Entry::of::<restore_session::RestoreSession>(),
+            Entry::of::<resume_session::ResumeSession>(),
         ]
     });
     &*ALL

@@ -12,6 +12,8 @@ use super::values;
 
 /// How far chains are followed.
 const MAX_STEPS: usize = 400;
+/// The most nodes that are asked whether they saved the picture.
+const MAX_OUTPUTS: usize = 100;
 /// The most passes that are told apart.
 const MAX_PASSES: usize = 32;
 /// Inputs that do not lead to the picture or the latent that a node works on.
@@ -118,6 +120,7 @@ fn output(graph: &Graph, saved_as: Option<&str>) -> Option<usize> {
         nodes
             .filter(|(_, node)| takes_picture(node) && class(node, part))
             .map(|(place, _)| place)
+            .take(MAX_OUTPUTS)
             .filter(leads)
             .collect()
     };
@@ -138,7 +141,7 @@ fn output(graph: &Graph, saved_as: Option<&str>) -> Option<usize> {
         .or_else(|| {
             let used: HashSet<usize> =
                 graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
-            (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).find(leads)
+            (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads)
         })
 }
 

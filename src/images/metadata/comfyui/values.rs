@@ -5,9 +5,12 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::graph::{Graph, Input, Node};
+use crate::model::iteration::MAX_PROMPT_BYTES;
 
 /// How far a value is followed.
 const MAX_DEPTH: usize = 24;
+/// How many nodes are asked for one text: joins of joins double with every one.
+const MAX_ASKED: usize = 2000;
 /// The inputs under which nodes keep a number.
 const NUMBERS: [&str; 14] = [
     "seed",
@@ -141,65 +144,85 @@ pub(super) fn name(graph: &Graph, node: &Node, input: &str) -> Option<String> {
 
 /// The text behind an input; none when it comes into being only when the graph runs.
 pub(super) fn text(graph: &Graph, node: &Node, input: &str) -> Option<String> {
-    follow(graph, graph.input(node, input)?, &mut HashSet::new(), 0)
+    let mut search = Search { graph, under_way: HashSet::new(), asked: 0 };
+    search.follow(graph.input(node, input)?)
 }
 
-fn follow(graph: &Graph, input: Input<'_>, seen: &mut HashSet<usize>, depth: usize) -> Option<String> {
-    match input {
-        Input::Literal(Value::String(text)) => Some(text.clone()),
-        Input::Literal(_) => None,
-        Input::Link { node: place, .. } => {
-            if depth > MAX_DEPTH || !seen.insert(place) {
+/// The search for one text.
+struct Search<'a> {
+    graph: &'a Graph,
+    /// The nodes that are being asked, so that none is asked by itself.
+    under_way: HashSet<usize>,
+    asked: usize,
+}
+
+impl<'a> Search<'a> {
+    fn follow(&mut self, input: Input<'a>) -> Option<String> {
+        match input {
+            Input::Literal(Value::String(text)) => Some(text.clone()),
+            Input::Literal(_) => None,
+            Input::Link { node: place, .. } => {
+                self.asked += 1;
+                if self.asked > MAX_ASKED || self.under_way.len() > MAX_DEPTH || !self.under_way.insert(place) {
+                    return None;
+                }
+                let found = self.graph.node(place).and_then(|node| self.given_out(node));
+                // Two inputs may come from one node.
+                self.under_way.remove(&place);
+                found
+            }
+        }
+    }
+
+    fn input(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        self.follow(self.graph.input(node, name)?)
+    }
+
+    /// The text that a node gives out.
+    fn given_out(&mut self, node: &'a Node) -> Option<String> {
+        let class = node.class.to_ascii_lowercase();
+        if RUNTIME.iter().any(|part| class.contains(part)) {
+            return None;
+        }
+        if let Some(on) = node.inputs.get("switch").and_then(Value::as_bool) {
+            let branch = if on { ["on_true", "true"] } else { ["on_false", "false"] };
+            return branch.iter().find_map(|name| self.input(node, name));
+        }
+        if ["concat", "join", "combine", "merge", "append"].iter().any(|part| class.contains(part)) {
+            return self.joined(node);
+        }
+        if !PLAIN.iter().any(|part| class.contains(part)) {
+            return None;
+        }
+        let written = TEXTS.iter().find_map(|name| self.input(node, name));
+        // A node that shows a text keeps what it showed.
+        written.or_else(|| node.inputs.get("text_0").or_else(|| node.inputs.get("text2"))?.as_str().map(str::to_owned))
+    }
+
+    /// The texts that go into a node that joins them, in the order of its inputs.
+    fn joined(&mut self, node: &'a Node) -> Option<String> {
+        const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
+        const SWITCHES: [&str; 2] = ["clean_whitespace", "linebreak_addition"];
+        let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
+        let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
+        let mut parts = Vec::new();
+        let mut length = 0;
+        for name in
+            node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && !SWITCHES.contains(&name.as_str()))
+        {
+            let Some(input @ (Input::Literal(Value::String(_)) | Input::Link { .. })) = self.graph.input(node, name)
+            else {
+                continue;
+            };
+            // One part that is not known makes the whole unknown; so does one that no prompt could hold.
+            let part = self.follow(input)?;
+            length += part.len();
+            if length > MAX_PROMPT_BYTES {
                 return None;
             }
-            let found = given_out(graph, graph.node(place)?, seen, depth);
-            // Two inputs may come from one node.
-            seen.remove(&place);
-            found
+            parts.push(part);
         }
+        parts.retain(|part| !part.is_empty());
+        (!parts.is_empty()).then(|| parts.join(delimiter))
     }
-}
-
-/// The text that a node gives out.
-fn given_out(graph: &Graph, node: &Node, seen: &mut HashSet<usize>, depth: usize) -> Option<String> {
-    let class = node.class.to_ascii_lowercase();
-    if RUNTIME.iter().any(|part| class.contains(part)) {
-        return None;
-    }
-    if let Some(on) = node.inputs.get("switch").and_then(Value::as_bool) {
-        let branch = if on { ["on_true", "true"] } else { ["on_false", "false"] };
-        return branch.iter().find_map(|name| follow(graph, graph.input(node, name)?, seen, depth + 1));
-    }
-    if ["concat", "join", "combine", "merge", "append"].iter().any(|part| class.contains(part)) {
-        return joined(graph, node, seen, depth);
-    }
-    if !PLAIN.iter().any(|part| class.contains(part)) {
-        return None;
-    }
-    let written = TEXTS.iter().find_map(|name| follow(graph, graph.input(node, name)?, seen, depth + 1));
-    // A node that shows a text keeps what it showed.
-    written.or_else(|| node.inputs.get("text_0").or_else(|| node.inputs.get("text2"))?.as_str().map(str::to_owned))
-}
-
-/// The texts that go into a node that joins them, in the order of its inputs.
-fn joined(graph: &Graph, node: &Node, seen: &mut HashSet<usize>, depth: usize) -> Option<String> {
-    const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
-    // `text_0` and the like are what a node showed.
-    let is_text =
-        |name: &str| !DELIMITERS.contains(&name) && !["clean_whitespace", "linebreak_addition"].contains(&name);
-    let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
-    let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
-    let mut parts = Vec::new();
-    for name in node.inputs.keys().filter(|name| is_text(name)) {
-        match graph.input(node, name) {
-            Some(Input::Literal(Value::String(text))) if ["true", "false"].contains(&text.as_str()) => {}
-            Some(input @ (Input::Literal(Value::String(_)) | Input::Link { .. })) => {
-                // One part that is not known makes the whole unknown.
-                parts.push(follow(graph, input, seen, depth + 1)?);
-            }
-            _ => {}
-        }
-    }
-    parts.retain(|part| !part.is_empty());
-    (!parts.is_empty()).then(|| parts.join(delimiter))
 }

@@ -40,6 +40,18 @@ pub enum Format {
 }
 
 impl Format {
+    /// What these bytes are the beginning of.
+    pub fn of(bytes: &[u8]) -> Option<Format> {
+        let webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+        match bytes {
+            _ if bytes.starts_with(png::MAGIC) => Some(Format::Png),
+            [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
+            _ if webp => Some(Format::WebP),
+            _ if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") => Some(Format::Gif),
+            _ => None,
+        }
+    }
+
     /// Its media type.
     pub fn mime_type(self) -> &'static str {
         match self {
@@ -131,22 +143,28 @@ pub(super) struct Texts {
 /// Lists the texts of a file.
 pub(super) fn walk(reader: impl Read + Seek) -> io::Result<Texts> {
     let mut input = Input::new(reader)?;
-    let mut texts = Texts::default();
-    let head = input.peek(12)?;
-    if head.starts_with(png::MAGIC) {
-        texts.format = Some(Format::Png);
-        png::walk(&mut input, &mut texts)?;
-    } else if head.starts_with(b"\xff\xd8\xff") {
-        texts.format = Some(Format::Jpeg);
-        jpeg::walk(&mut input, &mut texts)?;
-    } else if head.starts_with(b"RIFF") && head.ends_with(b"WEBP") {
-        texts.format = Some(Format::WebP);
-        webp::walk(&mut input, &mut texts)?;
-    } else if head.starts_with(b"GIF87a") || head.starts_with(b"GIF89a") {
-        texts.format = Some(Format::Gif);
-        gif::walk(&mut input, &mut texts)?;
+    let mut texts = Texts { format: Format::of(&input.peek(12)?), ..Texts::default() };
+    match texts.format {
+        Some(Format::Png) => png::walk(&mut input, &mut texts)?,
+        Some(Format::Jpeg) => jpeg::walk(&mut input, &mut texts)?,
+        Some(Format::WebP) => webp::walk(&mut input, &mut texts)?,
+        Some(Format::Gif) => gif::walk(&mut input, &mut texts)?,
+        None => {}
     }
     Ok(texts)
+}
+
+/// The size of a WebP, and whether it has alpha.
+pub(super) struct WebpSize {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) alpha: bool,
+}
+
+/// What a WebP says of its size.
+pub(super) fn webp_size(picture: &[u8]) -> Option<WebpSize> {
+    let texts = walk(io::Cursor::new(picture)).ok()?;
+    Some(WebpSize { width: texts.width?, height: texts.height?, alpha: texts.alpha })
 }
 
 impl Texts {
@@ -160,6 +178,11 @@ impl Texts {
         self.taken += size;
         self.raw.push(RawText { slot, offset, key: key.into(), text });
         self.parsed.push(OnceCell::new());
+    }
+
+    /// How much text there is.
+    pub(super) fn taken(&self) -> usize {
+        usize::try_from(self.taken).unwrap_or(usize::MAX)
     }
 
     /// How much more text is taken.

@@ -12,8 +12,8 @@ use crate::images::MAX_IMAGE_BYTES;
 use crate::model::{Hash, SessionId};
 use crate::store;
 
-use super::export::VERSION;
-use super::{Error, Tracker};
+use crate::tracker::export::VERSION;
+use crate::tracker::{Error, Tracker};
 
 /// What an import came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

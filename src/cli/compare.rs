@@ -1,0 +1,162 @@
+//! `retake compare`.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::model::diff::{NodeChangeKind, summary};
+use crate::model::{IterationId, OutcomeStatus};
+use crate::tracker::{CompareRequest, CompareView, Difference};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
+use super::table::Table;
+use super::{session, words};
+
+/// Compare 2 to 12 iterations of any sessions: what differs in prompt, parameters, LoRAs and workflow
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake compare '#1' '#3'                                      two of the most recent session\n  \
+    retake compare session-2025-12-11-001#3 session-2025-12-12-002")]
+pub(super) struct CompareArgs {
+    /// The iterations; the others are compared with the first
+    #[arg(required = true, value_name = "REFERENCE")]
+    references: Vec<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl CompareArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let request = CompareRequest { references: self.references, render: None };
+        context.read(|tracker, output| {
+            let view = tracker.compare(&request)?;
+            output.answer(&view, |output, view| layout(view, output));
+            Ok(Exit::Done)
+        })
+    }
+}
+
+/// What the iterations are called in tables.
+const LETTERS: [&str; 12] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
+
+fn layout(view: &CompareView, output: &mut Output) {
+    for (letter, iteration) in LETTERS.iter().zip(&view.iterations) {
+        let mut head = format!("{}  {}", paint(HEADING, letter), paint(NAME, iteration.reference));
+        head += &match iteration.outcome {
+            Some(OutcomeStatus::Failed) => format!("  {}", paint(BAD, "failed")),
+            Some(OutcomeStatus::Refused) => format!("  {}", paint(WARNING, "refused")),
+            Some(OutcomeStatus::Succeeded) | None => String::new(),
+        };
+        if let Some(rating) = iteration.rating {
+            head += &format!("  {}", paint(WARNING, words::stars(rating)));
+        }
+        head += &format!("  {}", paint(FAINT, words::time(iteration.timestamp)));
+        output.line(head);
+        output.line(format_args!("   {}", output.fit(&words::prompt(&iteration.prompt), 3)));
+    }
+    for (letter, difference) in LETTERS.iter().skip(1).zip(&view.differences) {
+        output.gap();
+        output.line(format_args!(
+            "{}  {}",
+            paint(HEADING, format_args!("A → {letter}")),
+            paint(HEADING, difference.label)
+        ));
+        changes(difference, output);
+    }
+    if !view.parameters.is_empty() || !view.loras.is_empty() {
+        output.gap();
+        table(view, output);
+    }
+    if !view.same.is_empty() {
+        output.gap();
+        let same: Vec<String> = view
+            .same
+            .iter()
+            .map(|(name, value)| format!("{name} {}", words::one_line(&summary::value(value))))
+            .collect();
+        output.line(paint(FAINT, output.fit(&format!("the same: {}", same.join(" · ")), 0)));
+    }
+    output.gap();
+    output.line(lineage(view));
+    if !view.truncated.is_empty() {
+        output.line(paint(FAINT, format_args!("cut short: {}", view.truncated.join(", "))));
+    }
+}
+
+/// What differs beside what has a column for each iteration.
+fn changes(difference: &Difference, output: &mut Output) {
+    for (name, diff) in [
+        ("prompt", &difference.prompt),
+        ("negative prompt", &difference.negative_prompt),
+        ("prompt as sent", &difference.prompt_sent),
+    ] {
+        let Some(diff) = diff else { continue };
+        let line = words::parts(&summary::prompt(diff));
+        let used = name.len() + 4;
+        output.line(format_args!("  {}  {}", paint(FAINT, name), session::changes(&output.fit(&line, used))));
+    }
+    for node in &difference.nodes {
+        let name = words::one_line(node.title.as_ref().unwrap_or(&node.class_type));
+        let value = |value: &Option<Value>| {
+            value
+                .as_ref()
+                .map_or_else(|| "–".to_owned(), |value| words::cut(&words::one_line(&summary::value(value)), 60))
+        };
+        let line = match node.kind {
+            NodeChangeKind::Added => format!("+{name}"),
+            NodeChangeKind::Removed => format!("-{name}"),
+            NodeChangeKind::Changed => {
+                let input = words::one_line(node.input.as_deref().unwrap_or_default());
+                format!("{name}.{input} {} → {}", value(&node.old), value(&node.new))
+            }
+        };
+        output.line(format_args!("  {}  {}", paint(FAINT, "node"), session::changes(&output.fit(&line, 8))));
+    }
+    if difference.prompt.is_none() && difference.nodes.is_empty() && difference.summary == "same recipe" {
+        output.line(paint(FAINT, "  same recipe"));
+    }
+}
+
+fn table(view: &CompareView, output: &mut Output) {
+    let columns = LETTERS.iter().take(view.iterations.len());
+    let headings = ["PARAMETER"].into_iter().chain(columns.copied()).chain(["CHANGE"]);
+    let mut table = Table::of(headings.map(|heading| (heading, 0)).collect());
+    let widest = output.width().map_or(usize::MAX, |_| MOST_COLUMNS);
+    let shown = |value: Option<String>| words::cut(&words::one_line(&value.unwrap_or_else(|| "–".to_owned())), widest);
+    for row in &view.parameters {
+        let values = row.values.iter().map(|value| shown(value.as_ref().map(summary::value)));
+        let delta = row.delta.map(|delta| format!("{delta:+}")).unwrap_or_default();
+        table.row_of([row.name.clone()].into_iter().chain(values).chain([delta]).collect());
+    }
+    for row in &view.loras {
+        let weights = row.weights.iter().map(|weight| shown(weight.map(|weight| weight.to_string())));
+        let name = format!("lora {}", row.name);
+        table.row_of([name].into_iter().chain(weights).chain([String::new()]).collect());
+    }
+    table.without_empty_columns().print(output);
+}
+
+/// What a value may take of a terminal's width.
+const MOST_COLUMNS: usize = 24;
+
+fn lineage(view: &CompareView) -> String {
+    let Some(ancestor) = view.lineage.common_ancestor else {
+        return paint(FAINT, "they have no common ancestor");
+    };
+    let letter_of = |id: IterationId| {
+        LETTERS.iter().zip(&view.iterations).find(|(_, iteration)| iteration.reference == id).map(|(letter, _)| *letter)
+    };
+    let led_to: Vec<String> = LETTERS
+        .iter()
+        .zip(&view.lineage.steps)
+        .filter(|(_, steps)| **steps > 0)
+        .map(|(letter, steps)| format!("to {letter} in {}", words::count(u64::from(*steps), "step")))
+        .collect();
+    let from = letter_of(ancestor).map_or_else(|| paint(NAME, ancestor), str::to_owned);
+    match led_to.as_slice() {
+        [] => paint(FAINT, "they are one iteration"),
+        led_to => format!("{from} led {}", led_to.join(", ")),
+    }
+}

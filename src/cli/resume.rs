@@ -1,0 +1,130 @@
+//! `retake resume`.
+
+use clap::Args;
+
+use crate::tracker::{ResumeRequest, ResumeView};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
+use super::{session, show, words};
+
+/// Show all it takes to go on: how the last iteration came to be, what was liked, what is open, the whole recipe
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake resume                            the most recent session that is not archived\n  \
+    retake resume session-2025-12-11-001     that session\n  \
+    retake resume session-2025-12-11-001#3   from that iteration")]
+pub(super) struct ResumeArgs {
+    /// A session's id, or an iteration to go on from [default: the most recent session that is not archived]
+    reference: Option<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl ResumeArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let request = ResumeRequest { reference: self.reference };
+        context.read(|tracker, output| {
+            let view = tracker.resume(&request)?;
+            output.answer(&view, |output, view| layout(view, output));
+            Ok(Exit::Done)
+        })
+    }
+}
+
+fn layout(view: &ResumeView, output: &mut Output) {
+    let within = view.reference.session;
+    let mut head = paint(NAME, view.reference);
+    if let Some(title) = view.session.title() {
+        head += &format!("  {}", paint(HEADING, words::one_line(title)));
+    }
+    if let Some(rating) = view.annotations.rating {
+        head += &format!("  {}", paint(WARNING, words::stars(rating)));
+    }
+    if view.session.archived() {
+        head += &format!("  {}", paint(FAINT, "(session archived)"));
+    }
+    output.line(head);
+    let mut about = vec![words::count(view.session.iteration_count().into(), "iteration")];
+    about.extend(view.session.project().map(|project| format!("project {}", words::one_line(project))));
+    about.push(format!("made {}", words::time(view.timestamp)));
+    output.line(paint(FAINT, about.join(" · ")));
+
+    output.gap();
+    output.line(paint(HEADING, "how it came to be"));
+    if let Some(earlier) = &view.earlier {
+        let count = words::count(earlier.iterations.into(), "earlier iteration");
+        output.line(format_args!("  {} from {}", paint(FAINT, count), paint(NAME, earlier.first)));
+        if let Some(prompt) = &earlier.first_prompt {
+            output.line(format_args!("    {}", output.fit(&words::one_line(prompt), 4)));
+        }
+    }
+    for step in &view.story {
+        let mut head = format!("  {}", session::step_head(step, within));
+        if step.rerolls > 0 {
+            let rerolls = words::count(step.rerolls.into(), "reroll");
+            head += &format!("  {}", paint(FAINT, format_args!("and {rerolls}")));
+        }
+        output.line(head);
+        output.line(format_args!("    {}", session::changes(&output.fit(&words::parts(&step.summary), 4))));
+        if let Some(said) = session::said(step.note.as_deref(), &step.tags) {
+            output.line(format_args!("    {}", output.fit(&said, 4)));
+        }
+    }
+
+    if !view.liked.is_empty() {
+        output.gap();
+        output.line(paint(HEADING, "liked"));
+    }
+    for liked in &view.liked {
+        let mut head = format!("  {}", paint(NAME, show::shortened(liked.reference, within)));
+        if let Some(rating) = liked.annotations.rating {
+            head += &format!("  {}", paint(WARNING, words::stars(rating)));
+        }
+        if let Some(said) = session::said(liked.annotations.note.as_deref(), &liked.annotations.tags) {
+            head += &format!("  {}", output.fit(&said, 16));
+        }
+        output.line(head);
+        if let Some(since) = &liked.since {
+            output.line(format_args!("    since then: {}", session::changes(&output.fit(&words::parts(since), 16))));
+        }
+    }
+
+    if !view.branches.is_empty() {
+        output.gap();
+        output.line(paint(HEADING, "open branches"));
+    }
+    for branch in &view.branches {
+        let mut head = format!("  {}", session::step_head(&branch.end, within));
+        let steps = words::count(branch.steps.into(), "step");
+        let fork = branch.fork.map(|fork| format!(" from {}", show::shortened(fork, within)));
+        head += &format!("  {}", paint(FAINT, format_args!("{steps}{}", fork.unwrap_or_default())));
+        output.line(head);
+        output.line(format_args!("    {}", session::changes(&output.fit(&words::parts(&branch.end.summary), 4))));
+    }
+    if !view.continued_in.is_empty() {
+        output.gap();
+        let names: Vec<String> = view.continued_in.iter().map(|id| paint(NAME, id)).collect();
+        output.line(format_args!("{} {}", paint(HEADING, "goes on in"), names.join(", ")));
+    }
+
+    output.gap();
+    show::texts(&view.recipe.recipe, output);
+    output.gap();
+    show::recipe(&view.recipe, output);
+    for picture in &view.images {
+        show::line("image", Some(show::image(picture)), output);
+    }
+    if !view.truncated.is_empty() {
+        output.gap();
+        let all = format!("retake show {} --full", view.reference);
+        output.line(paint(FAINT, format_args!("cut short: {}; see {all}", view.truncated.join(", "))));
+    }
+
+    output.gap();
+    output.line(paint(HEADING, "go on with"));
+    let session = view.next.session_id.map(|id| format!(" --session {id}")).unwrap_or_default();
+    output.line(format_args!("  retake record PROMPT{session} --parent {}", view.next.parent));
+}

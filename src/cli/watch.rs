@@ -1,0 +1,124 @@
+//! `retake watch`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use clap::Args;
+
+use crate::tracker::{FilesReport, Sighting, Stay, WatchedIteration};
+
+use super::args::Json;
+use super::context::{Context, actor};
+use super::ending::{Exit, Failure};
+use super::import::HowArgs;
+use super::output::{FAINT, NAME, Output, paint};
+use super::words;
+
+/// Keep folders current: every new picture becomes an iteration as soon as it is whole, until Ctrl-C
+///
+/// What is in the folders already is brought in first, as by `retake import`, so that nothing is missed between two
+/// watches. With --json, one line for each new iteration.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  retake watch ~/ComfyUI/output --link")]
+pub(super) struct WatchArgs {
+    /// The folders
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl WatchArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        stop_on_signal(&stop);
+        let folders = words::count(self.folders.len() as u64, "folder");
+        let request = self.how.request(self.folders, false);
+        let tracker = context.open(Stay::Long)?;
+        let output = &mut context.output;
+        let mut exit = Exit::Done;
+        let watched = tracker.watch(&actor(), &request, &stop, |sighting| {
+            exit = exit.max(tell(sighting, &folders, output));
+            if output.is_gone() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        context.close(tracker);
+        watched?;
+        Ok(exit)
+    }
+}
+
+fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
+    match sighting {
+        Sighting::Ready(report) => {
+            output.bar().clear();
+            let FilesReport { problems, problems_omitted, .. } = &*report;
+            output.aside(paint(FAINT, format_args!("watching {folders}; Ctrl-C ends it")));
+            if *problems_omitted > 0 {
+                output.warn(format_args!("{} more could not be brought in", *problems_omitted + problems.len() as u64));
+            }
+        }
+        Sighting::Recorded(iteration) => {
+            output.answer(&iteration, |output, iteration| line(iteration, output));
+            output.flush();
+        }
+        Sighting::Problem(problem) => {
+            output.warn(format_args!("{}: {}", words::one_line(&problem.path), words::one_line(&problem.reason)));
+        }
+        Sighting::Refused(error) => {
+            output.warn(format_args!("{}; trying again", words::one_line(&error.message)));
+            return Exit::Failed;
+        }
+    }
+    Exit::Done
+}
+
+fn line(iteration: &WatchedIteration, output: &mut Output) {
+    let reference = iteration.reference.to_string();
+    let several = match iteration.images.len() {
+        0 | 1 => String::new(),
+        count => format!(" ×{count}"),
+    };
+    let used = reference.chars().count() + several.chars().count() + 2;
+    let prompt = output.fit(&words::prompt(&iteration.prompt), used);
+    output.line(format_args!("{}{several}  {prompt}", paint(NAME, reference)));
+}
+
+/// Ctrl-C and a polite kill end the watch between two pictures. A second one ends the process.
+fn stop_on_signal(stop: &Arc<AtomicBool>) {
+    let stop = Arc::clone(stop);
+    // Without it Ctrl-C ends the process as ever, which costs nothing that was recorded.
+    let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            signal().await;
+            stop.store(true, Ordering::Relaxed);
+            signal().await;
+            std::process::exit(130);
+        });
+    });
+}
+
+#[cfg(unix)]
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() {
+    let _ = tokio::signal::ctrl_c().await;
+}

@@ -1,0 +1,246 @@
+//! A copy of a picture with texts put into it; its pixels stay byte for byte as they are.
+//!
+//! A PNG gets an iTXt chunk for every text, in place of those it had under the same keywords. JPEG and WebP have EXIF,
+//! which knows no keywords: the first text becomes UserComment, the second ImageUniqueID. EXIF that is there is kept:
+//! its directories are written again behind it with the new entries, so that no offset in it changes.
+
+use super::container::Format;
+
+/// The most that a segment of a JPEG holds.
+const MAX_SEGMENT: usize = 65_533;
+const EXIF_MARK: &[u8] = b"Exif\0\0";
+const EXIF_DIRECTORY: u16 = 0x8769;
+const USER_COMMENT: u16 = 0x9286;
+const IMAGE_UNIQUE_ID: u16 = 0xa420;
+
+/// Why a picture cannot take a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotEmbedded {
+    /// The format has no place for it.
+    #[error("this kind of file takes no text")]
+    Format,
+    /// The text is too long for the format.
+    #[error("the text is too long for this kind of file")]
+    TooLong,
+    /// The file makes no sense.
+    #[error("the file is damaged")]
+    Damaged,
+}
+
+/// The picture with these texts in it: for PNG under their keywords, for JPEG and WebP the first as EXIF's comment and
+/// the second as its id.
+pub fn embed(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
+    let format = Format::of(picture).ok_or(NotEmbedded::Format)?;
+    let embedded = match format {
+        Format::Png => png(picture, texts),
+        Format::Jpeg => return jpeg(picture, texts),
+        Format::WebP => webp(picture, texts),
+        Format::Gif => return Err(NotEmbedded::Format),
+    };
+    embedded.ok_or(NotEmbedded::Damaged)
+}
+
+fn png(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
+    let mut out = picture.get(..8)?.to_vec();
+    let mut rest = picture.get(8..)?;
+    let mut added = false;
+    while !rest.is_empty() {
+        let length = usize::try_from(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?)).ok()?;
+        let end = length.checked_add(12)?;
+        let chunk = rest.get(..end)?;
+        let kind = chunk.get(4..8)?;
+        let keyword = chunk.get(8..)?.split(|byte| *byte == 0).next()?;
+        let is_text = matches!(kind, b"tEXt" | b"zTXt" | b"iTXt");
+        let replaced = is_text && texts.iter().any(|(key, _)| key.as_bytes() == keyword);
+        if !replaced {
+            out.extend_from_slice(chunk);
+        }
+        if kind == b"IHDR" && !added {
+            added = true;
+            for (key, text) in texts {
+                let data = [b"iTXt", key.as_bytes(), b"\0\0\0\0\0", text.as_bytes()].concat();
+                out.extend_from_slice(&u32::try_from(data.len() - 4).ok()?.to_be_bytes());
+                out.extend_from_slice(&data);
+                out.extend_from_slice(&crc32fast::hash(&data).to_be_bytes());
+            }
+        }
+        if kind == b"IEND" {
+            // Whatever is behind the end stays there.
+            out.extend_from_slice(rest.get(end..)?);
+            break;
+        }
+        rest = rest.get(end..)?;
+    }
+    added.then_some(out)
+}
+
+fn jpeg(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
+    // The segment that holds EXIF, and where a new one goes: behind JFIF's, which must be the first.
+    let (mut at, mut place, mut old) = (2, 2, None);
+    while let Some([0xff, marker @ 0xe0..=0xef, high, low]) = picture.get(at..at + 4) {
+        let end = at + 2 + usize::from(u16::from_be_bytes([*high, *low]));
+        let segment = picture.get(at + 4..end).ok_or(NotEmbedded::Damaged)?;
+        if *marker == 0xe0 {
+            place = end;
+        }
+        if *marker == 0xe1 && segment.starts_with(EXIF_MARK) && old.is_none() {
+            old = Some((at, end, segment));
+        }
+        at = end;
+    }
+    let block = old.and_then(|(_, _, segment)| segment.strip_prefix(EXIF_MARK));
+    let tiff = tiff(block.unwrap_or_default(), texts).ok_or(NotEmbedded::Damaged)?;
+    let length = tiff.len() + EXIF_MARK.len() + 2;
+    let length = u16::try_from(length).ok().filter(|_| length <= MAX_SEGMENT).ok_or(NotEmbedded::TooLong)?;
+    let (start, end) = old.map_or((place, place), |(start, end, _)| (start, end));
+    let parts = [
+        picture.get(..start),
+        Some(b"\xff\xe1"),
+        Some(&length.to_be_bytes()),
+        Some(EXIF_MARK),
+        Some(&tiff),
+        picture.get(end..),
+    ];
+    parts.into_iter().collect::<Option<Vec<&[u8]>>>().map(|parts| parts.concat()).ok_or(NotEmbedded::Damaged)
+}
+
+fn webp(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
+    const HAS_EXIF: u8 = 8;
+    const HAS_ALPHA: u8 = 16;
+    let mut chunks: Vec<(&[u8], Vec<u8>)> = Vec::new();
+    let mut rest = picture.get(12..)?;
+    while rest.len() >= 8 {
+        let length = usize::try_from(u32::from_le_bytes(rest.get(4..8)?.try_into().ok()?)).ok()?;
+        chunks.push((rest.get(..4)?, rest.get(8..length.checked_add(8)?)?.to_vec()));
+        rest = rest.get((length + 8 + length % 2).min(rest.len())..)?;
+    }
+    let old = chunks.iter().position(|(kind, _)| *kind == b"EXIF").map(|place| chunks.remove(place).1);
+    let old = old.as_deref().map(|block| block.strip_prefix(EXIF_MARK).unwrap_or(block));
+    let exif = tiff(old.unwrap_or_default(), texts)?;
+    if chunks.first()?.0 != b"VP8X" {
+        // The simple layout has room for pixels only; the extended one says their size first.
+        let header = super::container::webp_size(picture)?;
+        let side = |side: u32| side.checked_sub(1).map(u32::to_le_bytes);
+        let ([w0, w1, w2, _], [h0, h1, h2, _]) = (side(header.width)?, side(header.height)?);
+        let flags = if header.alpha { HAS_ALPHA } else { 0 };
+        chunks.insert(0, (b"VP8X", vec![flags, 0, 0, 0, w0, w1, w2, h0, h1, h2]));
+    }
+    *chunks.first_mut()?.1.first_mut()? |= HAS_EXIF;
+    let xmp = chunks.iter().position(|(kind, _)| *kind == b"XMP ").unwrap_or(chunks.len());
+    chunks.insert(xmp, (b"EXIF", exif));
+    let mut body = b"WEBP".to_vec();
+    for (kind, data) in chunks {
+        body.extend_from_slice(kind);
+        body.extend_from_slice(&u32::try_from(data.len()).ok()?.to_le_bytes());
+        body.extend_from_slice(&data);
+        body.resize(body.len() + data.len() % 2, 0);
+    }
+    Some([b"RIFF".as_slice(), &u32::try_from(body.len()).ok()?.to_le_bytes(), &body].concat())
+}
+
+/// Which byte of a number comes first.
+#[derive(Clone, Copy)]
+struct Order {
+    little: bool,
+}
+
+impl Order {
+    fn two(self, number: u16) -> [u8; 2] {
+        if self.little { number.to_le_bytes() } else { number.to_be_bytes() }
+    }
+
+    fn four(self, number: u32) -> [u8; 4] {
+        if self.little { number.to_le_bytes() } else { number.to_be_bytes() }
+    }
+
+    fn read_two(self, bytes: &[u8], at: usize) -> Option<u16> {
+        let pair = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if self.little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    }
+
+    fn read_four(self, bytes: &[u8], at: usize) -> Option<u32> {
+        let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
+    }
+}
+
+/// An entry of a directory as it lies there.
+type Entry = (u16, [u8; 12]);
+
+/// The block with the texts in it, or a new one.
+fn tiff(old: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
+    let mut tiff = if old.is_empty() { b"MM\0\x2a\0\0\0\0".to_vec() } else { old.to_vec() };
+    let order = Order { little: tiff.starts_with(b"II") };
+    let first = order.read_four(&tiff, 4)?;
+    let mut main = if first == 0 { Vec::new() } else { directory(&tiff, first, order)? };
+    let below = main.iter().find(|(tag, _)| *tag == EXIF_DIRECTORY).and_then(|(_, entry)| order.read_four(entry, 8));
+    let mut exif = below.map_or(Some(Vec::new()), |below| directory(&tiff, below, order))?;
+    for ((_, text), tag) in texts.iter().zip([USER_COMMENT, IMAGE_UNIQUE_ID]) {
+        let (kind, value) = if tag == USER_COMMENT {
+            let units = text.encode_utf16().flat_map(|unit| order.two(unit));
+            (7, b"UNICODE\0".iter().copied().chain(units).collect::<Vec<u8>>())
+        } else {
+            (2, [text.as_bytes(), b"\0"].concat())
+        };
+        // A comment in the main directory, where some savers put it, would be found first.
+        main.retain(|(there, _)| *there != tag);
+        place(&mut tiff, &mut exif, order, tag, kind, &value)?;
+    }
+    let exif = append(&mut tiff, exif, order)?;
+    let mut pointer = [0; 12];
+    write_entry(&mut pointer, order, EXIF_DIRECTORY, 4, 1, order.four(exif));
+    main.retain(|(tag, _)| *tag != EXIF_DIRECTORY);
+    main.push((EXIF_DIRECTORY, pointer));
+    let main = append(&mut tiff, main, order)?;
+    tiff.get_mut(4..8)?.copy_from_slice(&order.four(main));
+    Some(tiff)
+}
+
+fn directory(tiff: &[u8], at: u32, order: Order) -> Option<Vec<Entry>> {
+    let at = usize::try_from(at).ok()?;
+    let count = usize::from(order.read_two(tiff, at)?);
+    let entries = (0..count).map(|entry| {
+        let start = at.checked_add(2 + 12 * entry)?;
+        Some((order.read_two(tiff, start)?, tiff.get(start..start + 12)?.try_into().ok()?))
+    });
+    entries.collect()
+}
+
+/// Writes a value behind the block and its entry into the directory.
+fn place(tiff: &mut Vec<u8>, entries: &mut Vec<Entry>, order: Order, tag: u16, kind: u16, value: &[u8]) -> Option<()> {
+    let count = u32::try_from(value.len()).ok()?;
+    let mut inline = [0; 4];
+    match inline.get_mut(..value.len()) {
+        Some(short) => short.copy_from_slice(value),
+        None => {
+            tiff.resize(tiff.len() + tiff.len() % 2, 0);
+            inline = order.four(u32::try_from(tiff.len()).ok()?);
+            tiff.extend_from_slice(value);
+        }
+    }
+    let mut entry = [0; 12];
+    write_entry(&mut entry, order, tag, kind, count, inline);
+    entries.retain(|(there, _)| *there != tag);
+    entries.push((tag, entry));
+    Some(())
+}
+
+fn write_entry(entry: &mut [u8; 12], order: Order, tag: u16, kind: u16, count: u32, value: [u8; 4]) {
+    let bytes = order.two(tag).into_iter().chain(order.two(kind)).chain(order.four(count)).chain(value);
+    for (place, byte) in entry.iter_mut().zip(bytes) {
+        *place = byte;
+    }
+}
+
+/// Writes a directory behind the block, and gives where it begins. A thumbnail's directory behind it is let go.
+fn append(tiff: &mut Vec<u8>, mut entries: Vec<Entry>, order: Order) -> Option<u32> {
+    entries.sort_by_key(|(tag, _)| *tag);
+    tiff.resize(tiff.len() + tiff.len() % 2, 0);
+    let at = u32::try_from(tiff.len()).ok()?;
+    tiff.extend_from_slice(&order.two(u16::try_from(entries.len()).ok()?));
+    for (_, entry) in entries {
+        tiff.extend_from_slice(&entry);
+    }
+    tiff.extend_from_slice(&[0; 4]);
+    Some(at)
+}

@@ -1,0 +1,431 @@
+//! What a run came from. Strong evidence makes a parent, with the evidence as its reason; weak evidence makes a likely one,
+//! which stays likely; and without any it came from nothing that is known.
+//!
+//! Strong, the strongest first:
+//! 1. The file names the picture it was made from, and the picture of that name looks like it or has its size.
+//! 2. The same prompt and seed at an exact multiple of the size, and they look alike: an upscale.
+//! 3. It goes on in a **line** of its session: the run before it there has the same prompt, or half of its tags, and
+//!    neither was made from a picture when the other was not.
+//!
+//! Weak: a name alone; or looking much like an earlier run of the same session.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use crate::model::diff::tag;
+use crate::model::{Hash, ImageRef, IterationId, Looks, Recipe, Timestamp};
+
+use super::look::Light;
+
+/// Prompts that share this much of their tags are one line of work.
+const SIMILAR: f64 = 0.5;
+/// An upscale is at least this much larger; less is a crop.
+const LARGER: f64 = 1.2;
+
+/// Where a run is, or will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    /// Recorded.
+    Recorded(IterationId),
+    /// To be recorded, in a dry run: the number of the session in the plan, and the index there.
+    Planned(usize, u32),
+}
+
+/// A run that others may have come from.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// Where it is.
+    pub(super) place: Place,
+    /// The session in the plan, for those of this import.
+    pub(super) group: Option<usize>,
+    /// When it was made.
+    pub(super) at: Timestamp,
+    /// Its recipe, without `parameters`.
+    pub(super) recipe: Recipe,
+    /// Its workflow's shape.
+    pub(super) workflow: Option<Hash>,
+    /// Whether it was made from a picture.
+    pub(super) from_image: bool,
+    /// Its pictures.
+    pub(super) sights: Vec<Sight>,
+}
+
+/// What is known of a picture's looks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sight {
+    name: String,
+    size: Option<(u32, u32)>,
+    looks: Option<Looks>,
+}
+
+/// What a run came from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Origin {
+    /// The parent, and the evidence.
+    pub(super) parent: Option<(Place, String)>,
+    /// The likely parent, and the evidence, where there is no parent.
+    pub(super) likely: Option<(Place, String)>,
+    /// The line of its session, from 0.
+    pub(super) line: usize,
+    /// The run before it in its line, as a number among all.
+    pub(super) before: Option<usize>,
+}
+
+/// Every run that is known, and the lines of the sessions being put together.
+#[derive(Default)]
+pub(super) struct Lineage {
+    made: Vec<Made>,
+    by_place: HashMap<Place, usize>,
+    by_name: HashMap<String, Vec<usize>>,
+    by_seed: HashMap<u64, Vec<usize>>,
+    by_group: HashMap<usize, Vec<usize>>,
+    /// For every session in the plan, the last run of each of its lines.
+    lines: HashMap<usize, Vec<usize>>,
+}
+
+impl Sight {
+    /// What a picture in the store shows.
+    pub(super) fn of(image: &ImageRef) -> Sight {
+        Sight {
+            name: image.name.as_deref().unwrap_or_default().to_lowercase(),
+            size: image.width.zip(image.height),
+            // A picture of one colour looks like every other one.
+            looks: image.looks.filter(|looks| looks.0 != 0),
+        }
+    }
+}
+
+impl Made {
+    /// A run with these pictures.
+    pub(super) fn new(place: Place, group: Option<usize>, at: Timestamp, light: &Light, images: &[ImageRef]) -> Made {
+        Made {
+            place,
+            group,
+            at,
+            recipe: light.recipe.clone(),
+            workflow: light.workflow,
+            from_image: light.evidence.from_image,
+            sights: images.iter().map(Sight::of).collect(),
+        }
+    }
+}
+
+impl Lineage {
+    /// Where a run came from that has these pictures, is not yet known and belongs to that session of the plan.
+    pub(super) fn origin(&self, group: usize, at: Timestamp, light: &Light, images: &[ImageRef]) -> Origin {
+        let sights: Vec<Sight> = images.iter().map(Sight::of).collect();
+        let (line, before) = self.line(group, light);
+        let mut origin = Origin { line, before, ..Origin::default() };
+        let place = |number: usize| self.made.get(number).map(|made| made.place);
+        let named = self.named(at, light, &sights);
+        let strong = named.as_ref().filter(|(_, _, sure)| *sure).map(|(number, reason, _)| (*number, reason.clone()));
+        let strong = strong.or_else(|| self.enlarged(at, light, &sights)).or_else(|| self.followed(before, light));
+        if let Some((number, reason)) = strong {
+            origin.parent = place(number).map(|place| (place, reason));
+            return origin;
+        }
+        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, &sights));
+        origin.likely = weak.and_then(|(number, reason)| Some((place(number)?, reason)));
+        origin
+    }
+
+    /// Forgets the sessions of the plan before, and keeps the runs.
+    pub(super) fn begin(&mut self) {
+        self.by_group.clear();
+        self.lines.clear();
+    }
+
+    /// Takes note that a run that is known belongs to that session of the plan, and is the last of its line there.
+    pub(super) fn adopt(&mut self, place: Place, group: usize, light: &Light, line: usize) {
+        let Some(number) = self.by_place.get(&place).copied() else { return };
+        if let Some(made) = self.made.get_mut(number) {
+            made.workflow = light.workflow;
+            made.from_image = light.evidence.from_image;
+        }
+        self.continued(number, group, Some(line));
+    }
+
+    fn continued(&mut self, number: usize, group: usize, line: Option<usize>) {
+        self.by_group.entry(group).or_default().push(number);
+        let lines = self.lines.entry(group).or_default();
+        match line.and_then(|line| lines.get_mut(line)) {
+            Some(last) => *last = number,
+            None => lines.push(number),
+        }
+    }
+
+    /// Takes note of a run, as the last of its line where it belongs to the plan.
+    pub(super) fn add(&mut self, made: Made, line: Option<usize>) {
+        let number = self.made.len();
+        for sight in &made.sights {
+            self.by_name.entry(sight.name.clone()).or_default().push(number);
+        }
+        if let Some(seed) = made.recipe.seed {
+            self.by_seed.entry(seed.0).or_default().push(number);
+        }
+        if let Some(group) = made.group {
+            self.continued(number, group, line);
+        }
+        self.by_place.insert(made.place, number);
+        self.made.push(made);
+    }
+
+    /// The recipe of a run.
+    pub(super) fn recipe(&self, number: usize) -> Option<&Recipe> {
+        self.made.get(number).map(|made| &made.recipe)
+    }
+
+    /// The line a run goes on in: the last run of the same prompt, of a similar one, or of the same workflow. A new line
+    /// when there is none.
+    fn line(&self, group: usize, light: &Light) -> (usize, Option<usize>) {
+        let none = Vec::new();
+        let lines = self.lines.get(&group).unwrap_or(&none);
+        let best = lines.iter().enumerate().filter_map(|(line, number)| {
+            let made = self.made.get(*number)?;
+            let likeness = likeness(&made.recipe, &light.recipe);
+            let workflow = light.workflow.is_some() && light.workflow == made.workflow;
+            // Between equals, the later one.
+            (likeness >= SIMILAR || workflow).then_some(((likeness * 1000.0).round(), *number, line))
+        });
+        let best = best.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        best.map_or((lines.len(), None), |(_, number, line)| (line, Some(number)))
+    }
+
+    /// The picture that the file names; sure when it looks like this one or has its size.
+    fn named(&self, at: Timestamp, light: &Light, sights: &[Sight]) -> Option<(usize, String, bool)> {
+        let mut unsure = None;
+        for name in &light.evidence.image_names {
+            let numbers = self.by_name.get(&name.to_lowercase()).into_iter().flatten().rev();
+            let earlier: Vec<&usize> = numbers.filter(|number| self.is_before(**number, at)).collect();
+            for number in &earlier {
+                let theirs = self.sights(**number).iter().filter(|sight| sight.name == name.to_lowercase());
+                for their in theirs {
+                    if sights.iter().any(|ours| near(ours, their)) {
+                        return Some((**number, format!("it was made from {name:?}, and looks like it"), true));
+                    }
+                    if sights.iter().any(|ours| ours.size.is_some() && ours.size == their.size) {
+                        return Some((**number, format!("it was made from {name:?}, and has its size"), true));
+                    }
+                }
+            }
+            if let [only] = earlier.as_slice() {
+                unsure = Some((**only, format!("it was made from a picture called {name:?}"), false));
+            }
+        }
+        unsure
+    }
+
+    /// The same picture, smaller.
+    fn enlarged(&self, at: Timestamp, light: &Light, sights: &[Sight]) -> Option<(usize, String)> {
+        let seed = light.recipe.seed?;
+        let numbers = self.by_seed.get(&seed.0).into_iter().flatten().rev();
+        numbers.filter(|number| self.is_before(**number, at)).find_map(|number| {
+            let made = self.made.get(*number)?;
+            let alike = made
+                .sights
+                .iter()
+                .any(|their| sights.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some()));
+            (made.recipe.prompt == light.recipe.prompt && alike)
+                .then(|| (*number, "the same prompt and seed at a larger size, and they look alike".to_owned()))
+        })
+    }
+
+    /// The run before it in its line, where that says enough.
+    fn followed(&self, before: Option<usize>, light: &Light) -> Option<(usize, String)> {
+        let number = before?;
+        let made = self.made.get(number)?;
+        let likeness = likeness(&made.recipe, &light.recipe);
+        if likeness < SIMILAR || made.from_image != light.evidence.from_image {
+            return None;
+        }
+        let what = if made.recipe.prompt == light.recipe.prompt { "the same prompt" } else { "a similar prompt" };
+        Some((number, format!("it follows in the session, with {what}")))
+    }
+
+    /// The run of the same session that looks most like it.
+    fn alike(&self, group: usize, sights: &[Sight]) -> Option<(usize, String)> {
+        let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(500);
+        let nearest = numbers.filter_map(|number| {
+            let distances = self
+                .sights(*number)
+                .iter()
+                .flat_map(|their| sights.iter().filter_map(|ours| Some(ours.looks?.distance(their.looks?))));
+            Some((distances.min()?, *number))
+        });
+        let (distance, number) = nearest.min_by_key(|(distance, _)| *distance)?;
+        (distance <= Looks::NEAR).then(|| (number, format!("they look alike: {distance} of 128 bits differ")))
+    }
+
+    fn is_before(&self, number: usize, at: Timestamp) -> bool {
+        self.made.get(number).is_some_and(|made| made.at <= at)
+    }
+
+    fn sights(&self, number: usize) -> &[Sight] {
+        self.made.get(number).map(|made| made.sights.as_slice()).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Recorded(id) => id.fmt(f),
+            Place::Planned(session, index) => write!(f, "new-{}#{index}", session + 1),
+        }
+    }
+}
+
+fn near(one: &Sight, other: &Sight) -> bool {
+    matches!((one.looks, other.looks), (Some(one), Some(other)) if one.distance(other) <= Looks::NEAR)
+}
+
+/// How many times larger the second size is, where it is larger and of the same shape.
+fn multiple(small: Option<(u32, u32)>, large: Option<(u32, u32)>) -> Option<f64> {
+    let ((width, height), (wider, higher)) = (small?, large?);
+    // Sizes are multiples of eight, so an exact shape is off by a few pixels.
+    let scale = f64::from(wider) / f64::from(width.max(1));
+    let expected = f64::from(height) * scale;
+    (scale >= LARGER && (expected - f64::from(higher)).abs() <= 8.0).then_some(scale)
+}
+
+/// How much two recipes ask for the same: the share of tags they have in common. Nothing in common when either has no
+/// prompt; with another model only the very same prompt counts.
+fn likeness(one: &Recipe, other: &Recipe) -> f64 {
+    if one.prompt.trim().is_empty() || other.prompt.trim().is_empty() {
+        return 0.0;
+    }
+    if one.prompt == other.prompt {
+        return 1.0;
+    }
+    let other_model = matches!((&one.model, &other.model), (Some(one), Some(other)) if one != other);
+    let (one, other) = (parts(&one.prompt), parts(&other.prompt));
+    let common = one.intersection(&other).count();
+    let all = one.union(&other).count().max(1);
+    let share =
+        f64::from(u32::try_from(common).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX));
+    if other_model && share < 0.9 { 0.0 } else { share }
+}
+
+/// The tags of a prompt; of prose its words.
+fn parts(prompt: &str) -> HashSet<String> {
+    let tags = tag::tags(prompt);
+    let words = || prompt.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
+    if words().count() > tags.len() * 6 {
+        return words().collect();
+    }
+    tags.into_iter().map(|tag| tag.text.to_lowercase()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::images::metadata::Evidence;
+    use crate::model::Seed;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + seconds * 1000).unwrap()
+    }
+
+    fn light(prompt: &str, seed: u64) -> Light {
+        let recipe = Recipe { prompt: prompt.to_owned(), seed: Some(Seed(seed)), ..Recipe::default() };
+        Light { recipe, ..Light::default() }
+    }
+
+    fn image(name: &str, side: u32, looks: u128) -> ImageRef {
+        serde_json::from_value(serde_json::json!({
+            "hash": "0".repeat(64), "bytes": 1, "mimeType": "image/png", "width": side, "height": side, "name": name,
+            "looks": format!("{looks:032x}"),
+        }))
+        .unwrap()
+    }
+
+    const FAR: u128 = u128::MAX >> 1;
+
+    /// A lineage with these runs of session 0, one a second.
+    fn lineage(runs: &[(&Light, &[ImageRef])]) -> Lineage {
+        let mut lineage = Lineage::default();
+        for (number, (light, images)) in (0..).zip(runs) {
+            let origin = lineage.origin(0, at(number), light, images);
+            let place = Place::Planned(0, u32::try_from(number).unwrap());
+            lineage.add(Made::new(place, Some(0), at(number), light, images), Some(origin.line));
+        }
+        lineage
+    }
+
+    fn said(origin: Option<(Place, String)>) -> String {
+        origin.map_or_else(|| "none".to_owned(), |(place, reason)| format!("{place}: {reason}"))
+    }
+
+    #[test]
+    fn a_reroll_follows_and_a_new_idea_does_not() {
+        let first = light("a red fox, snow, dusk, 85mm", 1);
+        let lineage = lineage(&[(&first, &[image("a.png", 512, 0xff)])]);
+        let of = |light: &Light| lineage.origin(0, at(10), light, &[image("b.png", 512, FAR)]);
+        assert_eq!(
+            said(of(&light("a red fox, snow, dusk, 85mm", 2)).parent),
+            "new-1#0: it follows in the session, with the same prompt"
+        );
+        assert_eq!(
+            said(of(&light("a red fox, snow, dawn, 85mm", 2)).parent),
+            "new-1#0: it follows in the session, with a similar prompt"
+        );
+        let other = of(&light("portrait of an old sailor, oil painting", 3));
+        assert_eq!((other.parent, other.likely, other.line), (None, None, 1));
+        let unknown = of(&light("", 4));
+        assert_eq!((unknown.parent, unknown.line), (None, 1), "no prompt is like no prompt");
+    }
+
+    #[test]
+    fn lines_go_on_beside_each_other() {
+        let (fox, sailor) = (light("a red fox, snow", 1), light("an old sailor, oil", 2));
+        let lineage = lineage(&[
+            (&fox, &[image("a.png", 512, 1)]),
+            (&sailor, &[image("b.png", 512, FAR)]),
+            (&fox, &[image("c.png", 512, 3)]),
+        ]);
+        let origin = lineage.origin(0, at(10), &light("an old sailor, oil", 9), &[image("d.png", 512, FAR << 1)]);
+        assert_eq!(
+            (origin.line, said(origin.parent)),
+            (1, "new-1#1: it follows in the session, with the same prompt".to_owned())
+        );
+        let elsewhere = lineage.origin(1, at(10), &light("an old sailor, oil", 9), &[]);
+        assert_eq!(elsewhere.parent, None, "another session has lines of its own");
+    }
+
+    #[test]
+    fn a_named_picture_is_the_parent_when_something_else_says_so_too() {
+        let first = light("a fox", 1);
+        let lineage = lineage(&[(&first, &[image("ComfyUI_00001_.png", 512, 0xff)])]);
+        let mut from = light("watercolour, boats in a harbour", 2);
+        let names = ["comfyui_00001_.png".to_owned()];
+        from.evidence = Evidence { image_names: names.to_vec(), from_image: true, ..Evidence::default() };
+        let of = |image: ImageRef| lineage.origin(0, at(10), &from, &[image]);
+        assert!(said(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
+        assert!(said(of(image("x.png", 512, FAR)).parent).ends_with("and has its size"));
+        let unsure = of(image("x.png", 768, FAR));
+        assert_eq!(unsure.parent, None);
+        assert!(said(unsure.likely).contains("a picture called"));
+        let before = lineage.origin(0, at(-10), &from, &[image("x.png", 512, 0xff)]);
+        assert_eq!(before.parent, None, "nothing comes from what was made later");
+    }
+
+    #[test]
+    fn an_upscale_is_known_by_seed_size_and_looks() {
+        let lineage = lineage(&[(&light("a fox", 7), &[image("a.png", 512, 0xff)])]);
+        let of = |seed, side, looks| lineage.origin(1, at(10), &light("a fox", seed), &[image("b.png", side, looks)]);
+        assert!(said(of(7, 1024, 0xfd).parent).contains("larger size"));
+        assert_eq!(of(8, 1024, 0xfd).parent, None, "another seed");
+        assert_eq!(of(7, 512, 0xfd).parent, None, "the same size");
+        assert_eq!(of(7, 1024, FAR).parent, None, "another picture");
+    }
+
+    #[test]
+    fn looking_alike_is_only_likely() {
+        let lineage = lineage(&[(&light("a fox", 1), &[image("a.png", 512, 0xff00)])]);
+        let origin = lineage.origin(0, at(10), &light("", 2), &[image("b.png", 512, 0xff01)]);
+        assert_eq!(origin.parent, None);
+        assert_eq!(said(origin.likely), "new-1#0: they look alike: 1 of 128 bits differ");
+        let flat = lineage.origin(0, at(10), &light("", 2), &[image("b.png", 512, 0)]);
+        assert_eq!(flat.likely, None, "one colour looks like any other");
+    }
+}

@@ -1,0 +1,274 @@
+//! When a picture was made. Hardly any tool writes it into the file, so mostly it is the time of the file, held against the
+//! counter and the date in its name: files are touched, copied, unzipped and synchronised.
+//!
+//! In this order: a time in the file itself; the time of the file, unless its folder shares one (then the counters say
+//! the order), or a date in its name says another day, or files of a later counter are older.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
+
+use crate::images::metadata::Precision;
+use crate::model::Timestamp;
+
+use super::look::Found;
+
+/// So close together on average, files were copied and not made.
+const COPIED_APART_MILLIS: i64 = 200;
+/// Fewer files than this may well have been made within a moment.
+const COPIED_TOGETHER: usize = 6;
+/// How far a time zone may put a file's time from the date in its name.
+const ZONES_MILLIS: i64 = 38 * 60 * 60 * 1000;
+
+/// Gives every picture its time and its place among those of the same time, and says what was decided.
+pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut folders: BTreeMap<std::path::PathBuf, Vec<usize>> = BTreeMap::new();
+    for (number, picture) in found.iter().enumerate() {
+        folders.entry(picture.path.parent().unwrap_or(&picture.path).to_owned()).or_default().push(number);
+    }
+    for (folder, numbers) in &folders {
+        let mut pictures: Vec<&mut Found> = pick(found, numbers);
+        // By counter, which for names without one is by name.
+        pictures.sort_by_cached_key(|picture| order(picture));
+        let copied = shares_one_time(&pictures);
+        let mut dated = 0;
+        for (place, picture) in (0..).zip(pictures.iter_mut()) {
+            picture.place = place;
+            picture.at = picture.modified;
+            let named = named_time(&picture.path);
+            let embedded = picture.light.created_at;
+            match (embedded, named) {
+                (Some(created), _) if created.precision == Precision::Second => picture.at = created.at,
+                (_, Some(named)) if copied || !named.allows(picture.modified) => {
+                    picture.at = named.at(place);
+                    dated += 1;
+                }
+                (Some(created), _) if !Named::Day(created.at.day()).allows(picture.modified) => {
+                    picture.at = Named::Day(created.at.day()).at(place);
+                    dated += 1;
+                }
+                _ => {}
+            }
+        }
+        if copied && dated < pictures.len() {
+            notes.push(format!(
+                "{}: its {} files share one time, as after a copy or an unzip; they are in the order of their names",
+                folder.display(),
+                pictures.len()
+            ));
+        }
+        if dated > 0 {
+            notes.push(format!(
+                "{}: the date in the name counts for {dated} files, whose own time is another day",
+                folder.display()
+            ));
+        }
+        let touched = if copied { 0 } else { untouch(&mut pictures) };
+        if touched > 0 {
+            notes.push(format!(
+                "{}: {touched} files are newer than those numbered after them, and count as made before these",
+                folder.display()
+            ));
+        }
+    }
+    notes
+}
+
+/// A date in a text such as a folder's name: `2024-05-01`, `20240501`, `2024_05_01`.
+pub(super) fn date_in(name: &str) -> Option<NaiveDate> {
+    let bytes = name.as_bytes();
+    (0..bytes.len()).find_map(|at| {
+        let apart = at == 0 || !bytes.get(at - 1).is_some_and(u8::is_ascii_digit);
+        apart.then(|| date_at(name, at).map(|(date, _)| date)).flatten()
+    })
+}
+
+/// What a name says of the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Named {
+    Day(NaiveDate),
+    Second(NaiveDateTime),
+}
+
+impl Named {
+    /// Whether a file's own time agrees with it, in some time zone.
+    fn allows(self, modified: Timestamp) -> bool {
+        let (from, to) = match self {
+            Named::Day(day) => {
+                (day.and_time(NaiveTime::MIN), day.and_time(NaiveTime::MIN) + chrono::TimeDelta::days(1))
+            }
+            Named::Second(time) => (time, time),
+        };
+        let (from, to) = (from.and_utc().timestamp_millis(), to.and_utc().timestamp_millis());
+        // Files of one evening may go into the folder of the day it began.
+        (from - ZONES_MILLIS / 2..=to + ZONES_MILLIS).contains(&modified.millis())
+    }
+
+    /// The time it stands for; of a day its first moments, in the order of the files.
+    fn at(self, place: i64) -> Timestamp {
+        let time = match self {
+            Named::Day(day) => day.and_time(NaiveTime::MIN) + chrono::TimeDelta::seconds(place.min(86_399)),
+            Named::Second(time) => time,
+        };
+        time.and_utc().into()
+    }
+}
+
+/// The time that a file's name says, or a folder's above it the day.
+fn named_time(path: &Path) -> Option<Named> {
+    let name = path.file_stem()?.to_string_lossy();
+    let plausible = |date: &NaiveDate| (2020..2100).contains(&chrono::Datelike::year(date));
+    let in_name = (0..name.len()).filter(|at| name.is_char_boundary(*at)).find_map(|at| {
+        let apart = at == 0 || !name.as_bytes().get(at - 1).is_some_and(u8::is_ascii_digit);
+        let (date, rest) = if apart { date_at(&name, at)? } else { return None };
+        Some(match time_at(rest) {
+            Some(time) => Named::Second(date.and_time(time)),
+            None => Named::Day(date),
+        })
+    });
+    let in_name = in_name.filter(|named| match named {
+        Named::Day(day) => plausible(day),
+        Named::Second(time) => plausible(&time.date()),
+    });
+    in_name.or_else(|| {
+        let folder = path.parent()?.file_name()?.to_str()?;
+        date_in(folder).filter(plausible).map(Named::Day)
+    })
+}
+
+/// The date that begins there, and what follows it.
+fn date_at(text: &str, at: usize) -> Option<(NaiveDate, &str)> {
+    let rest = text.get(at..)?;
+    let (year, rest) = digits(rest, 4)?;
+    let (rest, separator) = match rest.strip_prefix(['-', '_', '.']) {
+        Some(after) => (after, true),
+        None => (rest, false),
+    };
+    let (month, rest) = digits(rest, 2)?;
+    let rest = if separator { rest.strip_prefix(['-', '_', '.'])? } else { rest };
+    let (day, rest) = digits(rest, 2)?;
+    let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
+    // Eight digits among more are a counter or a seed.
+    let ends = separator || !rest.starts_with(|c: char| c.is_ascii_digit());
+    (ends && (1990..2100).contains(&year)).then_some((date, rest))
+}
+
+/// The time that follows a date: `_14-05-59`, `T140559`, ` 14.05.59`.
+fn time_at(rest: &str) -> Option<NaiveTime> {
+    let rest = rest.strip_prefix(['_', '-', 'T', ' ', '@'])?;
+    let apart = |rest| str::strip_prefix(rest, ['-', '_', '.', ':']).unwrap_or(rest);
+    let (hour, rest) = digits(rest, 2)?;
+    let (minute, rest) = digits(apart(rest), 2)?;
+    let (second, rest) = digits(apart(rest), 2)?;
+    let ends = !rest.starts_with(|c: char| c.is_ascii_digit());
+    NaiveTime::from_hms_opt(hour, minute, second).filter(|_| ends)
+}
+
+fn digits(text: &str, count: usize) -> Option<(u32, &str)> {
+    let (number, rest) = text.split_at_checked(count)?;
+    let number = number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok())??;
+    Some((number, rest))
+}
+
+/// A name taken apart: what stands before its counter, and the counter. `ComfyUI_00012_.png` and `00012-1234.png` have
+/// one; a seed or a UUID is none.
+fn counted(path: &Path) -> (String, Option<u64>) {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let after = |at: usize| stem.get(at..).unwrap_or_default();
+    let length = |at: usize| after(at).bytes().take_while(u8::is_ascii_digit).count();
+    let starts = (0..stem.len()).filter(|at| {
+        let first = stem.as_bytes().get(*at).is_some_and(u8::is_ascii_digit);
+        first && (*at == 0 || !stem.as_bytes().get(at - 1).is_some_and(u8::is_ascii_alphanumeric))
+    });
+    // A1111 begins with it, ComfyUI and Fooocus end with it.
+    let fits: Vec<usize> = starts.filter(|at| (3..=6).contains(&length(*at))).collect();
+    let at = match fits.first() {
+        Some(0) => Some(0),
+        _ => fits.last().copied(),
+    };
+    let number = at.and_then(|at| stem.get(at..at + length(at))?.parse().ok());
+    (stem.get(..at.unwrap_or(stem.len())).unwrap_or_default().to_owned(), number)
+}
+
+fn order(picture: &Found) -> (String, Option<u64>, std::path::PathBuf) {
+    let (prefix, number) = counted(&picture.path);
+    (prefix, number, picture.path.clone())
+}
+
+/// Whether the files' own times say nothing: so many so close together were copied.
+fn shares_one_time(pictures: &[&mut Found]) -> bool {
+    let times = || pictures.iter().map(|picture| picture.modified.millis());
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
+    let count = i64::try_from(pictures.len()).unwrap_or(i64::MAX);
+    pictures.len() >= COPIED_TOGETHER && last - first < COPIED_APART_MILLIS.saturating_mul(count - 1)
+}
+
+/// Files that were touched after those that were made later: gives them the time of those. When most disagree, it is the
+/// counters that were begun anew, and nothing is changed.
+fn untouch(pictures: &mut [&mut Found]) -> usize {
+    let mut series: HashMap<String, Vec<(u64, usize)>> = HashMap::new();
+    for (at, picture) in pictures.iter().enumerate() {
+        if let (prefix, Some(number)) = counted(&picture.path) {
+            series.entry(prefix).or_default().push((number, at));
+        }
+    }
+    let mut touched = 0;
+    for places in series.into_values() {
+        let mut earliest = None;
+        let mut changes = Vec::new();
+        for (_, at) in places.iter().rev() {
+            let Some(picture) = pictures.get(*at) else { continue };
+            match earliest {
+                Some(later) if picture.at > later => changes.push((*at, later)),
+                _ => earliest = Some(picture.at),
+            }
+        }
+        if changes.len() * 5 <= places.len() {
+            touched += changes.len();
+            for (at, later) in changes {
+                if let Some(picture) = pictures.get_mut(at) {
+                    picture.at = later;
+                }
+            }
+        }
+    }
+    touched
+}
+
+/// Those of that number, to be changed. The numbers ascend.
+fn pick<'a>(found: &'a mut [Found], numbers: &[usize]) -> Vec<&'a mut Found> {
+    let mut wanted = numbers.iter().copied().peekable();
+    found.iter_mut().enumerate().filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_times_in_names() {
+        let said = |path: &str| named_time(Path::new(path)).map(|named| named.at(0).to_string());
+        assert_eq!(said("x/2024-05-01_14-05-59_1234.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
+        assert_eq!(said("x/img-20240501-140559.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
+        assert_eq!(said("2024-05-01/00012-7.png").as_deref(), Some("2024-05-01T00:00:00.000Z"));
+        for path in ["x/00012-20240501123.png", "x/ComfyUI_00012_.png", "x/2024-13-01.png", "x/19991231.png"] {
+            assert_eq!(said(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn counters_and_not_seeds() {
+        for (name, prefix, number) in [
+            ("ComfyUI_00012_.png", "ComfyUI_", Some(12)),
+            ("portrait_v2_00003_.png", "portrait_v2_", Some(3)),
+            ("00012-3456789012.png", "", Some(12)),
+            ("grid-0003.png", "grid-", Some(3)),
+            ("a-cat.png", "a-cat", None),
+            ("6f9619ff-8b86-d011-b42d-00c04fc964ff.png", "6f9619ff-8b86-d011-b42d-00c04fc964ff", None),
+        ] {
+            assert_eq!(counted(Path::new(name)), (prefix.to_owned(), number), "{name}");
+        }
+    }
+}
