@@ -408,7 +408,7 @@ fn take(address: &str, step: &Step, chosen: bool) -> Markup {
     let change = step.change.as_deref().unwrap_or(&step.prompt);
     html! {
         a.take href=(address) title=(change) data-index=(step.index) data-lane=(step.lane) data-parent=[parent] data-parent-lane=[step.parent_lane]
-            data-image=[step.image] aria-current=[chosen.then_some("true")] aria-label={ "#" (step.index) ": " (change) } {
+            data-image=[step.image] aria-current=[chosen.then_some("true")] {
             span.pic {
                 @match (step.image, step.outcome) {
                     (Some(image), _) => { img src={ "/thumbs/" (image) } alt="" loading="lazy" decoding="async"; }
@@ -417,7 +417,7 @@ fn take(address: &str, step: &Step, chosen: bool) -> Markup {
                     (None, OutcomeStatus::Succeeded) => span.no { "no picture" },
                 }
             }
-            span.under { span { "#" (step.index) } @if let Some(rating) = step.rating { span.rated aria-label={ (rating) " of 5" } { @for _ in 0..rating { "★" } } } }
+            span.under { span { "#" (step.index) } span.sr { (change) } @if let Some(rating) = step.rating { span.rated aria-label={ (rating) " of 5" } { @for _ in 0..rating { "★" } } } }
         }
     }
 }
