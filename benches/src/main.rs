@@ -9,11 +9,15 @@ mod append;
 mod child;
 mod data;
 mod history;
+mod import;
+#[path = "../../tests/support/made.rs"]
+mod made;
 mod metadata;
 mod open;
 mod page;
 mod peers;
 mod report;
+mod search;
 mod sharing;
 mod size;
 mod workload;
@@ -64,6 +68,11 @@ fn main() {
     if let Some(("child", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return child::run(rest);
     }
+    if let [verb, dir, workspace, how] = arguments.as_slice()
+        && verb == "import"
+    {
+        return import::child(dir, workspace, how);
+    }
     if let [verb, dir, writer] = arguments.as_slice()
         && verb == "client"
     {
@@ -84,14 +93,16 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 7] = [
+    let questions: [(&str, Ask); 8] = [
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("import", import::run),
         ("metadata", metadata::run),
+        ("search", search::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

@@ -8,6 +8,7 @@ const VERBS: [&str; 19] = [
     "record",
     "resume",
     "compare",
+    "search",
     "annotate",
     "archive",
     "restore",
