@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
+mod agents;
 mod append;
 mod child;
 mod data;
@@ -78,6 +79,11 @@ fn main() {
     {
         return sharing::child(dir, writer);
     }
+    if let [verb, how, dir] = arguments.as_slice()
+        && verb == "agent"
+    {
+        return agents::child(how, dir);
+    }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
     let exe = std::env::current_exe().unwrap();
@@ -93,13 +99,14 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 8] = [
+    let questions: &[(&str, Ask)] = &[
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("agents", agents::run),
         ("import", import::run),
         ("metadata", metadata::run),
         ("search", search::run),
