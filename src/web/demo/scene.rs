@@ -260,7 +260,8 @@ impl Scene {
             for y in top as usize..foot as usize {
                 let down = (share(y) - top) / (foot - top);
                 let half = wide * (0.011 + 0.011 * down);
-                let band = if (down * 5.0) as usize % 2 == 0 { [0.93, 0.90, 0.86] } else { [0.62, 0.20, 0.16] };
+                let band =
+                    if ((down * 5.0) as usize).is_multiple_of(2) { [0.93, 0.90, 0.86] } else { [0.62, 0.20, 0.16] };
                 for x in 0..(half * 2.0) as usize {
                     let across = share(x) / half - 1.0;
                     dot(middle + share(x) - half, share(y), mix(band, dark, 0.25 + 0.4 * across.max(0.0)), 1.0);
