@@ -93,7 +93,7 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 8] = [
+    let questions: &[(&str, Ask)] = &[
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
