@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
+mod agents;
 mod append;
 mod child;
 mod data;
@@ -78,6 +79,11 @@ fn main() {
     {
         return sharing::child(dir, writer);
     }
+    if let [verb, how, dir] = arguments.as_slice()
+        && verb == "agent"
+    {
+        return agents::child(how, dir);
+    }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
     let exe = std::env::current_exe().unwrap();
@@ -100,6 +106,7 @@ fn main() {
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("agents", agents::run),
         ("import", import::run),
         ("metadata", metadata::run),
         ("search", search::run),
