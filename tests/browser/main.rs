@@ -3,7 +3,12 @@
 //!
 //! Needs Chromium and Node.js: installed from Debian's packages where they are missing and this runs as root, named where
 //! it does not. Playwright (without a browser of its own) and axe come from the npm registry into `target/`.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what is wrong by failing"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
