@@ -9,10 +9,12 @@ mod append;
 mod child;
 mod data;
 mod history;
+mod metadata;
 mod open;
 mod page;
 mod peers;
 mod report;
+mod search;
 mod sharing;
 mod size;
 mod workload;
@@ -83,13 +85,15 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 6] = [
+    let questions: [(&str, Ask); 8] = [
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("metadata", metadata::run),
+        ("search", search::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

@@ -16,6 +16,7 @@ use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
 use super::resume::ResumeArgs;
+use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
@@ -62,6 +63,7 @@ pub(super) enum Verb {
     Record(Box<RecordArgs>),
     Resume(ResumeArgs),
     Compare(CompareArgs),
+    Search(SearchArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -95,6 +97,7 @@ impl Verb {
             | Verb::Show(ShowArgs { json, .. })
             | Verb::Resume(ResumeArgs { json, .. })
             | Verb::Compare(CompareArgs { json, .. })
+            | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })

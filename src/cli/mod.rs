@@ -28,6 +28,7 @@ mod recipe;
 mod record;
 mod requests;
 mod resume;
+mod search;
 mod serve;
 mod session;
 mod show;
@@ -52,7 +53,7 @@ use output::Output;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args: Vec<OsString> = search::spell_out(std::env::args_os().collect());
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),
@@ -80,6 +81,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Record(args) => args.run(context),
         Verb::Resume(args) => args.run(context),
         Verb::Compare(args) => args.run(context),
+        Verb::Search(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),

@@ -14,6 +14,8 @@ use super::{show, words};
 /// How much of a long text is shown unless all of it was asked for.
 const SHOWN_LINES: usize = 12;
 const SHOWN_CHARS: usize = 1200;
+/// The media type of what is no picture that is known.
+const UNKNOWN: &str = "application/octet-stream";
 
 /// Shows a file, or the picture of an iteration where there is no such file.
 pub(super) fn run(context: &mut Context, file: &str, full: bool) -> Result<Exit, Failure> {
@@ -40,6 +42,9 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
     output.line(head);
     match (&view.generator, view.raw.is_empty()) {
         (Some(_), _) => {}
+        (None, true) if view.images.iter().all(|image| image.mime_type == UNKNOWN) => {
+            output.line("this is no picture of a known kind");
+        }
         (None, true) => output.line("there is no text in this file"),
         (None, false) => output.line("no known tool wrote the texts in this file; they are below, as they are"),
     }

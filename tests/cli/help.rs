@@ -2,12 +2,13 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 19] = [
     "list",
     "show",
     "record",
     "resume",
     "compare",
+    "search",
     "annotate",
     "archive",
     "restore",

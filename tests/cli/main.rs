@@ -9,6 +9,8 @@ mod help;
 mod installing;
 mod piping;
 mod places;
+mod raw;
+mod searching;
 mod story;
 mod streaming;
 mod support;

@@ -17,6 +17,7 @@ mod pictures;
 mod recording;
 mod rendering;
 mod resuming;
+mod searching;
 mod showing;
 mod support;
 mod watching;

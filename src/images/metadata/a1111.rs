@@ -61,7 +61,8 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
     let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
     candidates.sort_by_key(order);
-    candidates.into_iter().find_map(|index| read_text(texts, index))
+    let plain = |index: &usize| texts.json(*index).is_none();
+    candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
 }
 
 /// Reads this text, where it is one of A1111's.

@@ -304,7 +304,8 @@ impl Fields {
             return;
         }
         let bytes = |recipe: &Recipe| serde_json::to_string(&recipe.parameters).map_or(usize::MAX, |text| text.len());
-        while bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
+        // Escapes make JSON of a text at most six times as long.
+        while texts.taken() > MAX_PARAMETERS_BYTES / 6 && bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
             let size = |value: &Value| value.to_string().len();
             let parameters = &self.recipe.parameters;
             let Some(largest) = parameters.iter().max_by_key(|(_, value)| size(value)).map(|(key, _)| key.clone())

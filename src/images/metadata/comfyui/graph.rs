@@ -36,12 +36,19 @@ pub(super) enum Input<'a> {
     Literal(&'a Value),
 }
 
+/// Whether this is a queued graph: an object of which most values are nodes.
+pub(super) fn is_queued(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| {
+        let nodes = object.values().filter(|node| node.get("class_type").is_some_and(Value::is_string)).count();
+        nodes > 0 && nodes * 2 >= object.len()
+    })
+}
+
 impl Graph {
-    /// The graph that this JSON is: an object of which most values are nodes.
-    pub(super) fn of_api(value: &Value) -> Option<Graph> {
-        let object = value.as_object()?;
-        let nodes: Vec<Node> = object.iter().filter_map(|(id, node)| Node::of_api(id, node)).take(MAX_NODES).collect();
-        (!nodes.is_empty() && nodes.len() * 2 >= object.len()).then(|| Graph::of(nodes))
+    /// The graph that this JSON is, where [`is_queued`] says so.
+    pub(super) fn of_queued(value: &Value) -> Graph {
+        let nodes = value.as_object().into_iter().flatten().filter_map(|(id, node)| Node::of_queued(id, node));
+        Graph::of(nodes.take(MAX_NODES).collect())
     }
 
     /// A graph of these nodes.
@@ -88,7 +95,7 @@ impl Graph {
 }
 
 impl Node {
-    fn of_api(id: &str, value: &Value) -> Option<Node> {
+    fn of_queued(id: &str, value: &Value) -> Option<Node> {
         let class = value.get("class_type")?.as_str()?.to_owned();
         let inputs = value.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
         Some(Node { id: id.to_owned(), class, inputs })

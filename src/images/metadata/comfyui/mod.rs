@@ -11,6 +11,8 @@ mod trace;
 mod values;
 mod workflow;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::container::{Slot, Texts};
@@ -37,19 +39,19 @@ pub(super) fn read_graph(texts: &Texts) -> Option<Fields> {
 
 /// The graphs of a file, each with the text it lies in.
 #[derive(Default)]
-struct Found {
-    queued: Option<(usize, Value)>,
-    workflow: Option<(usize, Value)>,
+struct Found<'a> {
+    queued: Option<(usize, Cow<'a, Value>)>,
+    workflow: Option<(usize, Cow<'a, Value>)>,
 }
 
-impl Found {
-    fn of(texts: &Texts) -> Found {
+impl<'a> Found<'a> {
+    fn of(texts: &'a Texts) -> Found<'a> {
         let mut found = Found::default();
         for (index, raw) in texts.raw.iter().enumerate() {
             match raw.slot {
                 Slot::PngChunk(_) if ["prompt", "workflow"].contains(&raw.key.as_str()) => {
                     if let Some(value) = texts.json(index) {
-                        found.offer(index, value);
+                        found.offer(index, Cow::Borrowed(value));
                     }
                 }
                 Slot::C2pa | Slot::Xmp | Slot::Pixels(_) => {}
@@ -60,43 +62,45 @@ impl Found {
     }
 
     /// Savers put both into one JSON, or each behind its name: `prompt:{…}`, `Workflow: {…}`.
-    fn search(&mut self, index: usize, texts: &Texts) {
+    fn search(&mut self, index: usize, texts: &'a Texts) {
         let text = texts.text(index).trim_start();
         let named = text
             .split_once(':')
             .filter(|(name, _)| ["prompt", "workflow"].iter().any(|known| name.eq_ignore_ascii_case(known)));
         if let Some(value) = named.and_then(|(_, rest)| json::parse(rest)) {
-            return self.offer(index, &value);
+            return self.offer(index, Cow::Owned(value));
         }
         let Some(value) = texts.json(index) else { return };
-        self.offer(index, value);
+        self.offer(index, Cow::Borrowed(value));
         for name in ["prompt", "workflow", "extra_pnginfo"] {
             match value.get(name) {
                 Some(Value::String(inner)) => {
                     if let Some(inner) = json::parse(inner) {
-                        self.offer(index, &inner);
+                        self.offer(index, Cow::Owned(inner));
                     }
                 }
-                Some(inner) if name == "extra_pnginfo" => self.offer(index, inner.get("workflow").unwrap_or(inner)),
-                Some(inner) => self.offer(index, inner),
+                Some(inner) if name == "extra_pnginfo" => {
+                    self.offer(index, Cow::Borrowed(inner.get("workflow").unwrap_or(inner)));
+                }
+                Some(inner) => self.offer(index, Cow::Borrowed(inner)),
                 None => {}
             }
         }
     }
 
-    fn offer(&mut self, index: usize, value: &Value) {
-        if self.queued.is_none() && Graph::of_api(value).is_some() {
-            self.queued = Some((index, value.clone()));
-        } else if self.workflow.is_none() && workflow::graph(value).is_some() {
-            self.workflow = Some((index, value.clone()));
+    fn offer(&mut self, index: usize, value: Cow<'a, Value>) {
+        if self.queued.is_none() && graph::is_queued(&value) {
+            self.queued = Some((index, value));
+        } else if self.workflow.is_none() && workflow::is_workflow(&value) {
+            self.workflow = Some((index, value));
         }
     }
 }
 
-fn read_graphs(texts: &Texts, found: &Found) -> Option<Fields> {
+fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
     let (index, graph, value, kind) = match (&found.queued, &found.workflow) {
-        (Some((index, value)), _) => (*index, Graph::of_api(value)?, value, "prompt"),
-        (None, Some((index, value))) => (*index, workflow::graph(value)?, value, "workflow"),
+        (Some((index, value)), _) => (*index, Graph::of_queued(value), value, "prompt"),
+        (None, Some((index, value))) => (*index, workflow::graph(value), value, "workflow"),
         (None, None) => return None,
     };
     let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
@@ -104,7 +108,7 @@ fn read_graphs(texts: &Texts, found: &Found) -> Option<Fields> {
     reader.read(texts.name.as_deref());
     fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
     fields.run_key = Some(Hash::of(value.to_string().as_bytes()));
-    fields.parameter(kind, value.clone());
+    fields.parameter(kind, value.clone().into_owned());
     Some(fields)
 }
 

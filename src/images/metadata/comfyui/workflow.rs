@@ -96,19 +96,20 @@ const WIDGETS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The graph of a workflow.
-pub(super) fn graph(value: &Value) -> Option<Graph> {
-    let workflow = value.as_object()?;
-    let nodes = workflow.get("nodes")?.as_array()?;
+/// Whether this is a graph of the editor's: it has nodes, and all of them have a type and an id.
+pub(super) fn is_workflow(value: &Value) -> bool {
     let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
-    if nodes.is_empty() || !nodes.iter().all(is_node) {
-        return None;
-    }
+    let nodes = value.get("nodes").and_then(Value::as_array);
+    nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.iter().all(is_node))
+}
+
+/// The graph of a workflow.
+pub(super) fn graph(value: &Value) -> Graph {
     let definitions = value.pointer("/definitions/subgraphs").and_then(Value::as_array);
     let definitions = definitions.into_iter().flatten().filter_map(|it| Some((it.get("id")?.as_str()?, it))).collect();
     let mut unfolding = Unfolding { definitions, scopes: Vec::new(), nodes: 0 };
     unfolding.unfold(value, String::new(), None, 0);
-    Some(Graph::of(unfolding.flat()))
+    Graph::of(unfolding.flat())
 }
 
 /// A workflow or an unfolded subgraph.

@@ -180,6 +180,11 @@ impl Texts {
         self.parsed.push(OnceCell::new());
     }
 
+    /// How much text there is.
+    pub(super) fn taken(&self) -> usize {
+        usize::try_from(self.taken).unwrap_or(usize::MAX)
+    }
+
     /// How much more text is taken.
     pub(super) fn room(&self) -> u64 {
         MAX_TEXT.saturating_sub(self.taken)
