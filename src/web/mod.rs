@@ -7,6 +7,7 @@
 //!      │
 //!      ├─ pages/            what people see, rendered here; assets.rs: style and scripts, in the binary
 //!      ├─ api.rs            the tools of `mcp` as plain JSON, and openapi.rs, which describes them
+//!      ├─ /mcp              the MCP server itself, which is `mcp`'s
 //!      ├─ pictures.rs       originals and thumbnails, by hash only
 //!      └─ events.rs         what happens, as it happens
 //! ```
