@@ -53,7 +53,7 @@ impl CompareArgs {
                 write(path, drawn.as_ref())?;
             }
             output.answer(&view, |output, view| layout(view, output));
-            if let Some(drawn) = &drawn {
+            if let Some(drawn) = drawn.as_ref().filter(|_| inline::is_shown(output)) {
                 output.gap();
                 inline::draw(output, drawn.pixels(), PICTURE_SHARE);
             }

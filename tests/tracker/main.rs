@@ -19,6 +19,8 @@ mod pictures;
 mod recording;
 mod rendering;
 mod resuming;
+mod searching;
+mod sending;
 mod showing;
 mod support;
 mod watching;
