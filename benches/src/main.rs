@@ -17,6 +17,7 @@ mod metadata;
 mod open;
 mod page;
 mod peers;
+mod pictures;
 mod report;
 mod search;
 mod sharing;
@@ -114,6 +115,7 @@ fn main() {
         ("import", import::run),
         ("metadata", metadata::run),
         ("search", search::run),
+        ("pictures", pictures::run),
     ];
     for (name, ask) in questions {
         if asked(name) {
