@@ -11,7 +11,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use retake::model::{Draft, Refusal};
+use retake::model::{Draft, Query, Refusal};
+use retake::search::{Question, Sort};
 use retake::sharing::{News, Stay, Workspace};
 use retake::store::{Detail, Error, Order, Status};
 use support::*;
@@ -67,6 +68,44 @@ fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
     }
     let info = client.owner().unwrap();
     assert_eq!((info.pid, info.clients), (std::process::id(), 1));
+}
+
+#[test]
+fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Stay::Short);
+    let client = join(dir.path(), Stay::Short);
+    let question = |query: &str| Question {
+        query: Query::parse(query, at(0)).unwrap(),
+        looks: None,
+        except: None,
+        sort: Sort::Newest,
+        after: None,
+        limit: 10,
+        facets: true,
+    };
+    let found = |workspace: &Workspace, query: &str| {
+        let found = workspace.search(&question(query), None).unwrap();
+        let ids = found.findings.iter().map(|one| one.hit.place.id.index).collect::<Vec<_>>();
+        (ids, found)
+    };
+    let id = client.append(start("a fox", 0, "k1")).unwrap().head.id;
+    for number in 1..400 {
+        client.append(record(id, &format!("a fox, take {number}"), number, &format!("r{number}"))).unwrap();
+        if number % 50 == 0 {
+            let newest = format!("take {number}");
+            assert_eq!(found(&owner, &newest).0, [u32::try_from(number).unwrap()]);
+        }
+    }
+    client.append(rate(id, 7, 5, 2, "k3")).unwrap();
+    assert_eq!(found(&client, "rating:5 fox").0, [7]);
+    let (_, all) = found(&owner, "fox");
+    assert_eq!(found(&client, "fox").1, all);
+    assert_eq!((all.found.total, all.findings.len(), all.found.more), (400, 10, true));
+    assert_eq!(all.findings[0].iteration.recipe.prompt, "a fox, take 399");
+    owner.close().unwrap();
+    assert_eq!(found(&client, "fox").1, all);
+    assert!(client.is_owner() && dir.path().join("cache/search/manifest").exists());
 }
 
 #[test]

@@ -10,12 +10,14 @@ use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
 use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
+use super::demo::DemoArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
 use super::resume::ResumeArgs;
+use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::VerifyArgs;
@@ -62,6 +64,7 @@ pub(super) enum Verb {
     Record(Box<RecordArgs>),
     Resume(ResumeArgs),
     Compare(CompareArgs),
+    Search(SearchArgs),
     Annotate(AnnotateArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
@@ -84,6 +87,7 @@ pub(super) enum Verb {
     Doctor(Json),
     Mcp(McpArgs),
     Serve(ServeArgs),
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
 }
 
@@ -95,6 +99,7 @@ impl Verb {
             | Verb::Show(ShowArgs { json, .. })
             | Verb::Resume(ResumeArgs { json, .. })
             | Verb::Compare(CompareArgs { json, .. })
+            | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })
@@ -103,6 +108,7 @@ impl Verb {
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Watch(WatchArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
+            | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::tracker::{ListRequest, SessionList, Sort, StatusFilter, Tracker};
+use crate::tracker::{ListRequest, ProjectList, SessionList, Sort, StatusFilter, Tracker};
 
 use super::args::Json;
 use super::context::Context;
@@ -40,6 +40,9 @@ pub(super) struct ListArgs {
     /// Go on to the last page (not with --json, where each page is an answer of its own)
     #[arg(long)]
     all: bool,
+    /// The projects instead, each with how many sessions and iterations it has
+    #[arg(long, conflicts_with_all = ["status", "project", "query", "sort", "limit", "cursor", "all"])]
+    projects: bool,
     #[command(flatten)]
     pub(super) json: Json,
 }
@@ -66,6 +69,12 @@ enum Order {
 
 impl ListArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.projects {
+            return context.read(|tracker, output| {
+                output.answer(&tracker.projects()?, |output, list| print_projects(list, output));
+                Ok(Exit::Done)
+            });
+        }
         if self.all && context.output.is_json() {
             return Err(Failure::flags(
                 "--all does not go with --json",
@@ -156,6 +165,34 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
         Page::First => table.print(output),
         Page::Later => table.headless().print(output),
     }
+}
+
+fn print_projects(list: &ProjectList, output: &mut Output) {
+    if list.total_projects == 0 {
+        output.line("No session belongs to a project.");
+        output.hint("give one when recording: retake record \"a cat\" --project cats");
+        return;
+    }
+    let mut table =
+        Table::new([("PROJECT", 8), ("SESSIONS", 8), ("ARCHIVED", 8), ("ITERATIONS", 10), ("LAST MODIFIED (UTC)", 0)]);
+    for row in &list.projects {
+        table.row([
+            row.project.clone(),
+            row.sessions.to_string(),
+            if row.archived > 0 { row.archived.to_string() } else { String::new() },
+            row.iterations.to_string(),
+            words::minute(row.last_modified_at),
+        ]);
+    }
+    table.without_empty_columns().print(output);
+    output.gap();
+    let without = words::count(list.sessions_without, "session");
+    let shown = match list.projects.len() as u64 {
+        shown if shown < list.total_projects => format!("{shown} of "),
+        _ => String::new(),
+    };
+    let all = words::count(list.total_projects, "project");
+    output.line(paint(FAINT, format_args!("{shown}{all}; {without} without one")));
 }
 
 fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Output) {

@@ -14,10 +14,12 @@ mod clients;
 mod compare;
 mod completions;
 mod context;
+mod demo;
 mod doctor;
 mod ending;
 mod export;
 mod import;
+mod inline;
 mod install;
 mod list;
 mod mcp;
@@ -28,6 +30,7 @@ mod recipe;
 mod record;
 mod requests;
 mod resume;
+mod search;
 mod serve;
 mod session;
 mod show;
@@ -52,7 +55,7 @@ use output::Output;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
+    let args: Vec<OsString> = search::spell_out(std::env::args_os().collect());
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),
@@ -80,6 +83,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Record(args) => args.run(context),
         Verb::Resume(args) => args.run(context),
         Verb::Compare(args) => args.run(context),
+        Verb::Search(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),
@@ -92,6 +96,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
         Verb::Serve(args) => args.run(context),
+        Verb::Demo(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

@@ -177,10 +177,21 @@ impl Images {
         })
     }
 
+    /// Whether both thumbnails are there. Cheap: what is in them is not looked at.
+    pub fn has_thumbnails(&self, hash: Hash) -> bool {
+        self.thumbs.contains(hash)
+    }
+
     /// What the pixels of any image file say, in the store or not.
     pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
         let _room = self.shared.files.take(readable_length(path)?);
         self.with_decoded(&fs::read(path)?, |picture| see(picture, &Reduced::of(picture))).map_err(Unseen::from)
+    }
+
+    /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
+    pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+        let _room = self.shared.files.take(readable_length(path)?);
+        Ok(self.with_decoded(&fs::read(path)?, use_it)?)
     }
 
     /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.

@@ -138,31 +138,27 @@ pub(super) fn build<'a, W: Write>(
 /// Words as they come in, before they are sorted.
 #[derive(Default)]
 struct Words {
-    known: HashMap<(String, Field), usize>,
+    /// For each word the posting list of each field it is in.
+    known: HashMap<String, [Option<usize>; 4]>,
     postings: Vec<Posting>,
 }
+
+const FIELDS: [Field; 4] = [Field::Prompt, Field::Negative, Field::Note, Field::Title];
 
 impl Words {
     /// Takes in a text whose first word is at `start`; gives the place behind its last.
     fn take(&mut self, field: Field, text: &str, doc: u32, start: u32) -> u32 {
+        let of_field = FIELDS.iter().position(|known| *known == field).unwrap_or(0);
         let mut place = start;
         each_word(text, |word, _| {
-            let number = match self.known.get(&(word.to_owned(), field)) {
-                Some(number) => *number,
-                None => {
-                    self.postings.push(Posting::default());
-                    self.known.insert((word.to_owned(), field), self.postings.len() - 1);
-                    self.postings.len() - 1
-                }
-            };
+            let number = self.number(word, of_field);
             if let Some(posting) = self.postings.get_mut(number) {
-                if posting.docs.last() == Some(&doc) {
-                    if let Some(count) = posting.counts.last_mut() {
-                        *count += 1;
+                match posting.counts.last_mut().filter(|_| posting.docs.last() == Some(&doc)) {
+                    Some(count) => *count += 1,
+                    None => {
+                        posting.docs.push(doc);
+                        posting.counts.push(1);
                     }
-                } else {
-                    posting.docs.push(doc);
-                    posting.counts.push(1);
                 }
                 posting.places.push(place);
             }
@@ -171,12 +167,27 @@ impl Words {
         place
     }
 
+    /// The number of the posting list of a word in a field.
+    fn number(&mut self, word: &str, of_field: usize) -> usize {
+        if let Some(Some(number)) = self.known.get(word).and_then(|fields| fields.get(of_field)) {
+            return *number;
+        }
+        let number = self.postings.len();
+        self.postings.push(Posting::default());
+        if let Some(slot) = self.known.entry(word.to_owned()).or_default().get_mut(of_field) {
+            *slot = Some(number);
+        }
+        number
+    }
+
     fn postings(mut self) -> Vec<(Vec<u8>, Field, Posting)> {
-        let mut terms: Vec<(Vec<u8>, Field, usize)> =
-            self.known.drain().map(|((word, field), number)| (terms::key(&word, field), field, number)).collect();
+        let mut terms: Vec<(Vec<u8>, Field, usize)> = Vec::with_capacity(self.postings.len());
+        for (word, fields) in &self.known {
+            let of_fields = FIELDS.iter().zip(fields).filter_map(|(field, number)| Some((*field, (*number)?)));
+            terms.extend(of_fields.map(|(field, number)| (terms::key(word, field), field, number)));
+        }
         terms.sort_unstable();
-        let mut postings = self.postings;
-        let mut take = |number: usize| postings.get_mut(number).map(std::mem::take).unwrap_or_default();
+        let mut take = |number: usize| self.postings.get_mut(number).map(std::mem::take).unwrap_or_default();
         terms.into_iter().map(|(key, field, number)| (key, field, take(number))).collect()
     }
 }

@@ -12,25 +12,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::model::Session;
-use crate::store::{Detail, Error, Point, Progress, Store};
+use crate::store::{Error, Point, Progress, Store};
 
 use super::build::build;
 use super::bytes::{Damage, Source};
-use super::doc::{Doc, SessionDoc, key_of};
 use super::evaluate::Live;
 use super::find::find;
 use super::manifest::{Entry, Manifest, segment_path};
-use super::merge::{Moves, NotMerged, merge};
 use super::segment::Segment;
 use super::set::Bits;
-use super::tail::{Stuck, Tail};
+use super::tail::{Fresh, Stuck, Tail};
 use super::{Found, Question};
 
 /// How many events a process that ends may still take in: more are left to one that stays.
 const MOST_AT_END: u64 = 64 * 1024;
-/// How many segments of about the same size become one.
-const ALIKE: usize = 4;
 /// How many segments there may be before someone who is not in the background merges them.
 const MOST_PARTS: usize = 48;
 /// How long a process must stay before it makes an index that nobody asked for.
@@ -39,7 +34,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 const TRIES: usize = 3;
 
 /// What progress is told while the index is made.
-const MAKING: &str = "making the search index";
+pub(super) const MAKING: &str = "making the search index";
 
 /// How much is gathered before it is written.
 #[derive(Clone, Copy, Debug)]
@@ -60,39 +55,39 @@ impl Default for Sizes {
 
 /// The index of a workspace. Every call may come from any thread.
 pub struct Index {
-    dir: PathBuf,
-    sizes: Sizes,
+    pub(super) dir: PathBuf,
+    pub(super) sizes: Sizes,
     state: Mutex<Option<Loaded>>,
     /// Events acknowledged since a segment was last written, as far as this process was told.
-    noted: AtomicU64,
-    stopping: AtomicBool,
+    pub(super) noted: AtomicU64,
+    pub(super) stopping: AtomicBool,
     /// How far making it has come, for those who wait.
-    made: (AtomicU64, AtomicU64),
-    waiting: (Mutex<Waiting>, Condvar),
+    pub(super) made: (AtomicU64, AtomicU64),
+    pub(super) waiting: (Mutex<Waiting>, Condvar),
 }
 
 #[derive(Default)]
-struct Waiting {
+pub(super) struct Waiting {
     settled: bool,
-    merge: bool,
+    pub(super) merge: bool,
 }
 
 /// An index in memory.
-struct Loaded {
-    recoveries: String,
+pub(super) struct Loaded {
+    pub(super) recoveries: String,
     /// The point that parts and tail together have come to.
-    point: Point,
-    parts: Vec<Kept>,
-    tail: Tail,
-    next: u64,
+    pub(super) point: Point,
+    pub(super) parts: Vec<Kept>,
+    pub(super) tail: Tail,
+    pub(super) next: u64,
     /// Parts and tail, ready for questions; none after a change.
-    view: Option<Arc<Vec<Live>>>,
+    pub(super) view: Option<Arc<Vec<Live>>>,
 }
 
 /// A segment with its file; without one, it could not be written and lives in memory.
-struct Kept {
-    number: Option<u64>,
-    live: Live,
+pub(super) struct Kept {
+    pub(super) number: Option<u64>,
+    pub(super) live: Live,
 }
 
 impl Index {
@@ -193,7 +188,10 @@ impl Index {
         if state.is_none() {
             let wrote = self.noted.load(Ordering::Relaxed) > 0;
             let loaded = wrote.then(|| self.load(store)).flatten();
-            let behind = loaded.as_ref().zip(store.totals().ok()).map(|(loaded, now)| now.events - loaded.point.events);
+            let behind = loaded
+                .as_ref()
+                .zip(store.totals().ok())
+                .map(|(loaded, now)| now.events.saturating_sub(loaded.point.events));
             if behind.is_none_or(|behind| behind < self.sizes.full as u64 || behind > MOST_AT_END) {
                 return;
             }
@@ -208,7 +206,7 @@ impl Index {
     }
 
     /// The lock, telling progress while someone makes the index.
-    fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
+    pub(super) fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
         let mut pause = Duration::from_micros(100);
         loop {
             match self.state.try_lock() {
@@ -258,7 +256,7 @@ impl Index {
     }
 
     /// Throws the index away.
-    fn forget(&self, state: &mut Option<Loaded>) {
+    pub(super) fn forget(&self, state: &mut Option<Loaded>) {
         *state = None;
         if let Err(error) = fs::remove_dir_all(&self.dir)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -295,94 +293,17 @@ impl Index {
         Some(Loaded { recoveries, point, parts, tail: Tail::default(), next, view: None })
     }
 
-    /// Makes the index from what the log says now. What is acknowledged meanwhile is caught up with afterwards.
-    fn make(&self, store: &Store, progress: Option<&Progress>) -> Result<Loaded, Error> {
-        self.forget(&mut None);
-        let recoveries = recoveries(store);
-        let point = store.point()?;
-        let mut loaded = Loaded { recoveries, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
-        let total = store.totals()?.events;
-        self.made.1.store(total, Ordering::Relaxed);
-        let made = self.make_parts(store, &mut loaded, total, progress);
-        self.made.1.store(0, Ordering::Relaxed);
-        made?;
-        self.noted.store(0, Ordering::Relaxed);
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
-        self.waiting.1.notify_one();
-        Ok(loaded)
-    }
-
-    fn make_parts(
-        &self,
-        store: &Store,
-        loaded: &mut Loaded,
-        total: u64,
-        progress: Option<&Progress>,
-    ) -> Result<(), Error> {
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let ids = store.ids(after, 256)?;
-            for id in &ids {
-                if self.stopping.load(Ordering::Acquire) {
-                    return Err(Error::Misuse("the workspace is being closed".into()));
-                }
-                let events = store.events(*id, Detail::Brief)?;
-                done += events.len() as u64;
-                let annotations: Vec<_> = events
-                    .iter()
-                    .filter_map(|event| match &event.body {
-                        crate::model::EventBody::Annotated { index, change } => {
-                            Some((*index, event.seq, change.clone()))
-                        }
-                        _ => None,
-                    })
-                    .collect();
-                let seqs: std::collections::HashMap<u32, u32> = events
-                    .iter()
-                    .filter_map(|event| match &event.body {
-                        crate::model::EventBody::Recorded { index, .. } => Some((*index, event.seq)),
-                        _ => None,
-                    })
-                    .collect();
-                let Some(session) = Session::fold(events) else { continue };
-                let key = key_of(*id);
-                for (index, state) in &session.iterations {
-                    let seq = seqs.get(index).copied().unwrap_or(0);
-                    loaded.tail.docs.insert((key, *index), Doc::new(id.iteration(*index), seq, &state.iteration));
-                }
-                for (index, seq, change) in annotations {
-                    if let Some(doc) = loaded.tail.docs.get_mut(&(key, index)) {
-                        doc.annotate(seq, &change);
-                    }
-                }
-                loaded.tail.sessions.insert(key, SessionDoc::new(&session.head));
-                self.made.0.store(done, Ordering::Relaxed);
-                if let Some(progress) = progress {
-                    progress(MAKING, done.min(total), total);
-                }
-                if loaded.tail.len() >= self.sizes.made_at_once {
-                    self.write_part(loaded);
-                }
-            }
-            after = ids.last().copied();
-            if ids.len() < 256 {
-                break;
-            }
-        }
-        if loaded.tail.len() >= self.sizes.left || !loaded.parts.is_empty() {
-            self.write_tail(loaded);
-        }
-        Ok(())
-    }
-
     /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
     fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, Stuck> {
         let target = store.totals()?.events;
         loop {
             let Some(since) = store.since(&loaded.point)? else { return Ok(false) };
+            // Buried documents are in the tail, where they are looked for first, so these may be as they were.
             let parts: Vec<Live> = loaded.parts.iter().map(|part| part.live.clone()).collect();
             for event in &since.events {
-                loaded.tail.take(event, store, &parts)?;
+                if let Some(fresh) = loaded.tail.take(event, store, &parts)? {
+                    loaded.bury(fresh)?;
+                }
                 loaded.view = None;
             }
             loaded.point = since.point;
@@ -395,8 +316,9 @@ impl Index {
         }
     }
 
-    /// Makes the tail a segment, and the manifest name it.
-    fn write_tail(&self, loaded: &mut Loaded) {
+    /// Makes the tail a segment, and the manifest name it. A manifest is only ever written without a tail: what it says
+    /// is dead is in one of its segments again.
+    pub(super) fn write_tail(&self, loaded: &mut Loaded) {
         if !loaded.tail.is_empty() {
             self.write_part(loaded);
         }
@@ -407,7 +329,7 @@ impl Index {
         self.waiting.1.notify_one();
     }
 
-    fn write_part(&self, loaded: &mut Loaded) {
+    pub(super) fn write_part(&self, loaded: &mut Loaded) {
         let Ok(bytes) = build(Vec::new(), loaded.tail.docs.values(), loaded.tail.sessions.values()) else { return };
         let number = loaded.next;
         loaded.next += 1;
@@ -420,23 +342,19 @@ impl Index {
                 (None, Source::Memory(bytes))
             }
         };
-        let dead = loaded.replaced();
-        match (Segment::open(source), dead) {
-            (Ok(segment), Ok(dead)) => {
-                for (part, live) in loaded.parts.iter_mut().zip(dead) {
-                    part.live = live;
-                }
+        match Segment::open(source) {
+            Ok(segment) => {
                 let live = Live { segment: Arc::new(segment), dead: Arc::default(), dead_sessions: Arc::default() };
                 loaded.parts.push(Kept { number, live });
                 loaded.tail = Tail::default();
                 loaded.view = None;
             }
             // Found again, and acted on, by the next question.
-            (Err(damage), _) | (_, Err(damage)) => tracing::warn!(%damage, "a part of the search index cannot be used"),
+            Err(damage) => tracing::warn!(%damage, "a part of the search index cannot be used"),
         }
     }
 
-    fn write_manifest(&self, loaded: &Loaded) {
+    pub(super) fn write_manifest(&self, loaded: &Loaded) {
         let entry = |part: &Kept| {
             let (dead, dead_sessions) = (part.live.dead.docs(), part.live.dead_sessions.docs());
             Some(Entry { number: part.number?, dead, dead_sessions })
@@ -449,56 +367,35 @@ impl Index {
         }
         self.noted.store(0, Ordering::Relaxed);
     }
-
-    /// Merges some segments, if some are alike; says whether it did. The lock is only held to choose and to replace.
-    fn merge_some(&self) -> bool {
-        let (chosen, number) = {
-            let mut state = self.lock(None);
-            let Some(loaded) = state.as_mut() else { return false };
-            let chosen: Vec<Live> = loaded.alike();
-            if chosen.is_empty() {
-                return false;
-            }
-            loaded.next += 1;
-            (chosen, loaded.next - 1)
-        };
-        let path = segment_path(&self.dir, number);
-        let merged = self.merge_to(&chosen, &path);
-        let (segment, moves) = match merged {
-            Ok(merged) => merged,
-            Err(error) => {
-                if !matches!(error, NotMerged::Stopped) {
-                    tracing::warn!(%error, "the search index could not be merged");
-                }
-                let _ = fs::remove_file(&path);
-                return false;
-            }
-        };
-        let mut state = self.lock(None);
-        let replaced = state.as_mut().is_some_and(|loaded| loaded.replace(&chosen, segment, &moves, number));
-        if let Some(loaded) = state.as_mut().filter(|_| replaced) {
-            self.write_manifest(loaded);
-        } else {
-            let _ = fs::remove_file(&path);
-        }
-        replaced
-    }
-
-    fn merge_to(&self, parts: &[Live], path: &Path) -> Result<(Segment, Moves), NotMerged> {
-        let out = std::io::BufWriter::with_capacity(1 << 20, File::create(path)?);
-        let (out, moves) = merge(parts, out, &|| self.stopping.load(Ordering::Acquire))?;
-        out.into_inner().map_err(|error| error.into_error())?.sync_data()?;
-        Ok((Segment::open(Source::File(File::open(path)?))?, moves))
-    }
 }
 
 impl Loaded {
+    /// Marks what the tail now says better.
+    fn bury(&mut self, fresh: Fresh) -> Result<(), Damage> {
+        for part in &mut self.parts {
+            let Live { segment, dead, dead_sessions } = &mut part.live;
+            match fresh {
+                Fresh::Iteration(session, index) => {
+                    if let Some(doc) = segment.find(session, index)? {
+                        mark(dead, doc, segment.docs());
+                    }
+                }
+                Fresh::Session(session) => {
+                    if let Some(at) = segment.find_session(session)? {
+                        mark(dead_sessions, at, segment.sessions());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Parts and tail, ready for questions.
     fn view(&mut self) -> Result<Arc<Vec<Live>>, Damage> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
-        let mut parts = self.replaced()?;
+        let mut parts: Vec<Live> = self.parts.iter().map(|part| part.live.clone()).collect();
         if !self.tail.is_empty() {
             let bytes = build(Vec::new(), self.tail.docs.values(), self.tail.sessions.values())
                 .map_err(|error| Damage(error.to_string()))?;
@@ -507,76 +404,9 @@ impl Loaded {
         }
         Ok(Arc::clone(self.view.insert(Arc::new(parts))))
     }
-
-    /// The parts without what the tail says better.
-    fn replaced(&self) -> Result<Vec<Live>, Damage> {
-        let mut parts: Vec<Live> = self.parts.iter().map(|part| part.live.clone()).collect();
-        for part in &mut parts {
-            let segment = Arc::clone(&part.segment);
-            for (session, index) in self.tail.docs.keys() {
-                if let Some(doc) = segment.find(*session, *index)? {
-                    mark(&mut part.dead, doc, segment.docs());
-                }
-            }
-            for session in self.tail.sessions.keys() {
-                if let Some(at) = segment.find_session(*session)? {
-                    mark(&mut part.dead_sessions, at, segment.sessions());
-                }
-            }
-        }
-        Ok(parts)
-    }
-
-    /// Segments that are worth merging: some of about the same size, or one that is mostly dead.
-    fn alike(&self) -> Vec<Live> {
-        let size = |part: &Kept| part.live.segment.docs().max(part.live.segment.sessions());
-        let tier = |part: &Kept| (size(part) / 512).max(1).ilog2() / 2;
-        let stored: Vec<&Kept> = self.parts.iter().filter(|part| part.number.is_some()).collect();
-        for wanted in 0..16 {
-            let of_tier: Vec<&&Kept> = stored.iter().filter(|part| tier(part) == wanted).collect();
-            if of_tier.len() >= ALIKE {
-                // Smaller ones go along: they are cheap, and each costs every question a little.
-                return stored.iter().filter(|part| tier(part) <= wanted).map(|part| part.live.clone()).collect();
-            }
-        }
-        let wasted = |part: &&&Kept| {
-            let dead = part.live.dead.len() + part.live.dead_sessions.len();
-            dead > 1000 && dead * 3 > u64::from(part.live.segment.docs() + part.live.segment.sessions())
-        };
-        stored.iter().filter(wasted).map(|part| part.live.clone()).take(1).collect()
-    }
-
-    /// Puts a merged segment in the place of those it was made from; false when they are not all there any more.
-    fn replace(&mut self, merged: &[Live], segment: Segment, moves: &Moves, number: u64) -> bool {
-        let same = |part: &Kept, live: &Live| Arc::ptr_eq(&part.live.segment, &live.segment);
-        if !merged.iter().all(|live| self.parts.iter().any(|part| same(part, live))) {
-            return false;
-        }
-        // What died while merging went on is dead in the merged one too.
-        let (mut dead, mut dead_sessions): (Arc<Bits>, Arc<Bits>) = Default::default();
-        for (live, (docs, sessions)) in merged.iter().zip(moves.docs.iter().zip(&moves.sessions)) {
-            let Some(now) = self.parts.iter().find(|part| same(part, live)) else { continue };
-            let moved = |moves: &[Option<u32>], at: u32| moves.get(at as usize).copied().flatten();
-            for doc in now.live.dead.docs() {
-                if let Some(doc) = moved(docs, doc) {
-                    mark(&mut dead, doc, segment.docs());
-                }
-            }
-            for session in now.live.dead_sessions.docs() {
-                if let Some(session) = moved(sessions, session) {
-                    mark(&mut dead_sessions, session, segment.sessions());
-                }
-            }
-        }
-        self.parts.retain(|part| !merged.iter().any(|live| same(part, live)));
-        let live = Live { segment: Arc::new(segment), dead, dead_sessions };
-        self.parts.insert(0, Kept { number: Some(number), live });
-        self.view = None;
-        true
-    }
 }
 
-fn mark(bits: &mut Arc<Bits>, at: u32, universe: u32) {
+pub(super) fn mark(bits: &mut Arc<Bits>, at: u32, universe: u32) {
     if **bits == Bits::default() {
         *bits = Arc::new(Bits::new(universe));
     }
@@ -592,7 +422,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Which recoveries the log has been through.
-fn recoveries(store: &Store) -> String {
+pub(super) fn recoveries(store: &Store) -> String {
     let names = store.recoveries().unwrap_or_default();
     format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))
 }

@@ -48,22 +48,22 @@ pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool
         if merged.is_multiple_of(1024) && stopped() {
             return Err(NotMerged::Stopped);
         }
-        let mut rows: Vec<(u32, Vec<u32>)> = Vec::new();
+        let (mut rows, mut places) = (Vec::new(), Vec::new());
         let mut field = Field::Prompt;
         for stream in &mut streams {
             if stream.next.as_ref().is_some_and(|(next, _)| *next == key) {
-                field = stream.take(&mut rows)?;
+                field = stream.take(&mut rows, &mut places)?;
             }
         }
         if rows.is_empty() {
             continue;
         }
-        rows.sort_unstable_by_key(|(doc, _)| *doc);
+        rows.sort_unstable();
         let mut posting = Posting::default();
-        for (doc, places) in rows {
+        for (doc, start, count) in rows {
             posting.docs.push(doc);
-            posting.counts.push(u32::try_from(places.len()).unwrap_or(u32::MAX));
-            posting.places.extend(places);
+            posting.counts.push(count);
+            posting.places.extend(places.iter().skip(start).take(count as usize));
         }
         let universe = if field == Field::Title { columns.sessions() } else { columns.docs() };
         writer.term(&key, &posting, universe)?;
@@ -158,23 +158,29 @@ impl Stream<'_> {
         }
     }
 
-    /// Adds the documents and places of the next term, and goes on to the one behind it.
-    fn take(&mut self, rows: &mut Vec<(u32, Vec<u32>)>) -> Result<Field, Damage> {
+    /// Adds the documents of the next term, each with where its places begin and how many they are, and goes on to the
+    /// term behind it.
+    fn take(&mut self, rows: &mut Vec<(u32, usize, u32)>, places: &mut Vec<u32>) -> Result<Field, Damage> {
         let Some((_, term)) = self.next.take() else { return Ok(Field::Prompt) };
         let (moves, universe) = match term.field {
             Field::Title => (self.sessions, self.segment.sessions()),
             _ => (self.docs, self.segment.docs()),
         };
         let docs = terms::read_docs(&self.segment.read(term.docs)?, term.count, universe)?;
-        let first = rows.len();
-        let moved = |doc: &u32| moves.get(*doc as usize).copied().flatten();
-        rows.extend(docs.iter().map(|doc| (moved(doc).unwrap_or(u32::MAX), Vec::new())));
+        let mut counts = vec![0u32; docs.len()];
+        let mut start = places.len();
         terms::read_places(&self.segment.read(term.places)?, term.count, |at, place| {
-            if let Some((_, places)) = rows.get_mut(first + at) {
-                places.push(place);
+            if let Some(count) = counts.get_mut(at) {
+                *count += 1;
             }
+            places.push(place);
         })?;
-        rows.retain(|(doc, _)| *doc != u32::MAX);
+        for (doc, count) in docs.iter().zip(counts) {
+            if let Some(doc) = moves.get(*doc as usize).copied().flatten() {
+                rows.push((doc, start, count));
+            }
+            start += count as usize;
+        }
         self.advance()?;
         Ok(term.field)
     }

@@ -14,10 +14,12 @@
 mod build;
 mod bytes;
 mod columns;
+mod compact;
 mod doc;
 mod evaluate;
 mod find;
 mod index;
+mod make;
 mod manifest;
 mod merge;
 mod segment;

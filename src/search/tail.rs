@@ -17,6 +17,13 @@ pub(super) struct Tail {
     pub(super) sessions: BTreeMap<SessionKey, SessionDoc>,
 }
 
+/// Something that was not in the tail before.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fresh {
+    Iteration(SessionKey, u32),
+    Session(SessionKey),
+}
+
 /// Why events could not be taken in.
 pub(super) enum Stuck {
     /// The index must be made again.
@@ -47,38 +54,42 @@ impl Tail {
     }
 
     /// Takes in an event. Taking in one again that was taken in before does no harm, as long as all behind it follow: what
-    /// an iteration says is only ever replaced by something newer.
-    pub(super) fn take(&mut self, event: &Event, store: &Store, parts: &[Live]) -> Result<(), Stuck> {
+    /// an iteration says is only ever replaced by something newer. Gives what is in the tail now and was not before.
+    pub(super) fn take(&mut self, event: &Event, store: &Store, parts: &[Live]) -> Result<Option<Fresh>, Stuck> {
         let session = key_of(event.session);
         match &event.body {
             EventBody::Recorded { index, iteration } => {
                 let doc = Doc::new(event.session.iteration(*index), event.seq, iteration);
-                self.docs.insert((session, *index), doc);
+                let known = self.docs.insert((session, *index), doc).is_some();
+                Ok((!known).then_some(Fresh::Iteration(session, *index)))
             }
             EventBody::Annotated { index, change } => {
                 let id = event.session.iteration(*index);
-                let doc = match self.docs.entry((session, *index)) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(vacant) => match again(id, store, parts)? {
-                        Some(doc) => vacant.insert(doc),
+                match self.docs.entry((session, *index)) {
+                    Entry::Occupied(known) => {
+                        known.into_mut().annotate(event.seq, change);
+                        Ok(None)
+                    }
+                    Entry::Vacant(vacant) => {
                         // What damage took cannot be found, and what is said of it neither.
-                        None => return Ok(()),
-                    },
-                };
-                doc.annotate(event.seq, change);
+                        let Some(mut doc) = again(id, store, parts)? else { return Ok(None) };
+                        doc.annotate(event.seq, change);
+                        vacant.insert(doc);
+                        Ok(Some(Fresh::Iteration(session, *index)))
+                    }
+                }
             }
             EventBody::Started { .. }
             | EventBody::Titled { .. }
             | EventBody::Archived { .. }
             | EventBody::Restored { .. } => {
                 // The head may know of later events already; they will say the same.
-                if let Some(head) = store.head(event.session)? {
-                    self.sessions.insert(session, SessionDoc::new(&head));
-                }
+                let Some(head) = store.head(event.session)? else { return Ok(None) };
+                let known = self.sessions.insert(session, SessionDoc::new(&head)).is_some();
+                Ok((!known).then_some(Fresh::Session(session)))
             }
-            EventBody::Lost(_) | EventBody::Unknown { .. } => {}
+            EventBody::Lost(_) | EventBody::Unknown { .. } => Ok(None),
         }
-        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use super::protocol::{Answer, Ask};
 use super::{Role, Workspace};
 
 /// What a search found, with what is needed to show it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
     /// What the index answered; its hits are in `findings`.
     pub found: Found,
@@ -18,7 +18,7 @@ pub struct Findings {
 }
 
 /// A hit with what was recorded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// What the index says of it.
     pub hit: Hit,

@@ -26,6 +26,7 @@ mod lineage;
 mod list;
 mod lookup;
 mod onlooker;
+mod projects;
 mod raw;
 mod record;
 mod resume;
@@ -59,6 +60,7 @@ pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
 pub use onlooker::Onlooker;
+pub use projects::{ProjectList, ProjectRow};
 pub use raw::{RawEntry, RawImage, RawPass, RawSource, RawView, raw_file};
 pub use record::{RecordRequest, Recorded};
 pub use resume::{EarlierSteps, LikedIteration, NextStep, OpenBranch, ResumeRequest, ResumeView};
@@ -72,7 +74,7 @@ pub use verify::{RepairView, VerifyView};
 pub use visual::{BoxView, VisualView};
 pub use watch::{Sighting, WatchedIteration};
 
-pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
+pub use crate::images::{MAX_THUMB_BYTES, Rendering, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

@@ -1,5 +1,7 @@
 //! `search`: iterations of any session, by words, recipe, judgement, time or looks.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +15,7 @@ use super::excerpt::{Excerpt, excerpt};
 use super::fit::{self, Page};
 use super::iterations::metadata;
 use super::list::StatusFilter;
-use super::{Error, ErrorKind, ImageView, Metadata, Tracker, cursor, lookup};
+use super::{Error, ErrorKind, ImageView, Metadata, Onlooker, Progress, Tracker, cursor, lookup};
 
 /// What to look for. Everything that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -175,11 +177,24 @@ pub struct FacetCount {
     pub count: u64,
 }
 
+impl SearchRequest {
+    /// The file that `similarTo` names, when it names one.
+    pub fn similar_file(&mut self) -> Option<&mut String> {
+        let is_file = |like: &String| like.parse::<Reference>().is_err() && like.parse::<Hash>().is_err();
+        self.similar_to.as_mut().filter(|like| is_file(like))
+    }
+}
+
 impl Tracker {
     /// The iterations that match, a page at a time, with everything that was acknowledged before taken into account.
     ///
     /// A cursor keeps its place while more is recorded: every iteration that matches throughout comes exactly once.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchView, Error> {
+        self.search_for(request, &self.onlooker())
+    }
+
+    /// The same, for someone who is told how far it has come when the index must be made first.
+    pub fn search_for(&self, request: &SearchRequest, onlooker: &Onlooker) -> Result<SearchView, Error> {
         let limit = fit::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
         let query = self.query(request)?;
         let (looks, except) = match request.similar_to.as_deref() {
@@ -193,7 +208,12 @@ impl Tracker {
             SearchSort::Best => search::Sort::Best,
         };
         let question = Question { query: query.clone(), looks, except, sort, after, limit, facets: request.facets };
-        let found = self.log.search(&question, self.progress.as_ref())?;
+        let watching = onlooker.clone();
+        let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
+            // An index that is being made is made to its end, since the next one to ask needs it too.
+            let _ = watching.step(what, done, of);
+        });
+        let found = self.log.search(&question, Some(&progress))?;
 
         let mut view = SearchView {
             iterations: Vec::new(),

@@ -2,12 +2,13 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 18] = [
+const VERBS: [&str; 20] = [
     "list",
     "show",
     "record",
     "resume",
     "compare",
+    "search",
     "annotate",
     "archive",
     "restore",
@@ -20,6 +21,7 @@ const VERBS: [&str; 18] = [
     "doctor",
     "mcp",
     "serve",
+    "demo",
     "completions",
 ];
 

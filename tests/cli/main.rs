@@ -10,6 +10,7 @@ mod installing;
 mod piping;
 mod places;
 mod raw;
+mod searching;
 mod story;
 mod streaming;
 mod support;

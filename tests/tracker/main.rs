@@ -8,7 +8,9 @@ mod bad_input;
 mod bundling;
 mod comparing;
 mod damage;
+mod hostile;
 mod importing;
+mod likeness;
 mod listing;
 #[path = "../support/made.rs"]
 mod made;
@@ -17,6 +19,8 @@ mod pictures;
 mod recording;
 mod rendering;
 mod resuming;
+mod searching;
+mod sending;
 mod showing;
 mod support;
 mod watching;

@@ -10,6 +10,7 @@ mod list_sessions;
 mod record_iteration;
 mod restore_session;
 mod resume_session;
+mod search_iterations;
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ pub(crate) use super::tool::{Call, Entry};
 
 /// All tools, by name. Always in this order, so that clients can cache what they make of the list.
 pub(crate) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<[Entry; 10]> = LazyLock::new(|| {
+    static ALL: LazyLock<[Entry; 11]> = LazyLock::new(|| {
         [
             Entry::of::<annotate_iteration::AnnotateIteration>(),
             Entry::of::<archive_session::ArchiveSession>(),
@@ -29,6 +30,7 @@ pub(crate) fn all() -> &'static [Entry] {
             Entry::of::<record_iteration::RecordIteration>(),
             Entry::of::<restore_session::RestoreSession>(),
             Entry::of::<resume_session::ResumeSession>(),
+            Entry::of::<search_iterations::SearchIterations>(),
         ]
     });
     &*ALL

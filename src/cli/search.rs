@@ -1,0 +1,294 @@
+//! `retake search`.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueEnum};
+use unicode_width::UnicodeWidthStr;
+
+use crate::model::{Query, Seed, Timestamp};
+use crate::tracker::{
+    ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, SearchRequest, SearchSort, SearchView,
+};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, WARNING, paint};
+use super::words;
+
+/// Find iterations in any session by words, recipe, rating, time or looks
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct SearchArgs {
+    /// Words and conditions; all of them must hold
+    #[arg(value_name = "QUERY")]
+    query: Vec<String>,
+    /// Only pictures that look like this: a reference, an image's hash, or a file; the most similar first
+    #[arg(long, value_name = "PICTURE")]
+    similar_to: Option<String>,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = Order::Newest)]
+    sort: Order,
+    /// Also count which models, tags and the like the matches have
+    #[arg(long)]
+    facets: bool,
+    /// At most this many, up to 1000 [default: 50]
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Where to go on, as the page before said; with everything else as it was
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+const AFTER_HELP: &str = "\
+Queries:
+  glass bridge               both words, in a prompt, negative prompt, note or title
+  '\"glass bridge\"'           the words in this order
+  brid*                      words that begin so
+  bridge -fog                the one and not the other
+  '(bridge OR river) snow'   a choice
+  model:sdxl lora:detail sampler:euler generator:comfy   a part of the name; in quotes all of it
+  tag:hero project:cats seed:42 size:1024x768 session:session-2025-12-11-001
+  rating:5 'rating:>=4' rating:none outcome:failed status:archived has:image
+  since:2026-03 before:2026-05-14 on:yesterday since:last-week since:7d
+  prompt:fog negative:fog note:fog title:fog   only there
+
+Examples:
+  retake search bridge model:sdxl 'rating:>=4' -fog before:2026-05
+  retake search --similar-to latest
+  retake search tag:hero --sort best --json | jq -r '.iterations[].reference'";
+
+/// In which order.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    /// Made last first
+    Newest,
+    /// Highest rated first
+    Best,
+}
+
+impl SearchArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let request = self.request();
+        let query = request.query.clone().unwrap_or_default();
+        context.read(|tracker, output| {
+            let view = match tracker.search(&request) {
+                Ok(view) => view,
+                Err(error) => {
+                    point(&query, output);
+                    return Err(error.into());
+                }
+            };
+            output.bar().clear();
+            output.answer(&view, |output, view| layout(view, &request, output));
+            Ok(Exit::Done)
+        })
+    }
+
+    fn request(self) -> SearchRequest {
+        let query = self.query.iter().map(|word| said(word)).collect::<Vec<_>>().join(" ");
+        SearchRequest {
+            query: (!query.trim().is_empty()).then_some(query),
+            similar_to: self.similar_to,
+            sort: Some(match self.sort {
+                Order::Newest => SearchSort::Newest,
+                Order::Best => SearchSort::Best,
+            }),
+            facets: self.facets,
+            limit: self.limit,
+            cursor: self.cursor,
+            ..SearchRequest::default()
+        }
+    }
+}
+
+/// The arguments with `-fog` written as `NOT fog`, which no parser of flags takes for three of them.
+pub(super) fn spell_out(args: Vec<OsString>) -> Vec<OsString> {
+    let Some(verb) = args.iter().position(|arg| arg == "search") else { return args };
+    // `-v` in any number and `-h` are flags of every verb.
+    let is_flag = |word: &str| word.chars().all(|c| c == 'v') || matches!(word, "h" | "V");
+    let mut literal = false;
+    let mut spelt = Vec::with_capacity(args.len());
+    for (number, arg) in args.into_iter().enumerate() {
+        literal |= arg == "--";
+        let word = arg.to_str().and_then(|arg| arg.strip_prefix('-')).filter(|word| !word.starts_with('-'));
+        match word.filter(|word| number > verb && !literal && !word.is_empty() && !is_flag(word)) {
+            Some(word) => spelt.extend([OsString::from("NOT"), OsString::from(word)]),
+            None => spelt.push(arg),
+        }
+    }
+    spelt
+}
+
+/// An argument as it was meant: the shell took the quotes off `model:"SD XL"`, so the blank in it puts them back.
+fn said(word: &str) -> String {
+    match word.split_once(':') {
+        Some((facet, value))
+            if value.contains(char::is_whitespace)
+                && !facet.is_empty()
+                && facet.chars().all(|c| c.is_ascii_alphabetic() || c == '-')
+                && !value.contains('"') =>
+        {
+            format!("{facet}:\"{value}\"")
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// Shows where a query went wrong.
+fn point(query: &str, output: &mut Output) {
+    // What `yesterday` means does not change where a query goes wrong.
+    let Some(now) = Timestamp::from_millis(0) else { return };
+    let Err(wrong) = Query::parse(query, now) else { return };
+    if output.is_json() || query.contains(['\n', '\r', '\t']) {
+        return;
+    }
+    const BEFORE: usize = 50;
+    const LENGTH: usize = 70;
+    let start = wrong.at.saturating_sub(BEFORE);
+    let shown: String = query.chars().skip(start).take(LENGTH).collect();
+    let before: String = query.chars().skip(start).take(wrong.at - start).collect();
+    output.aside(format_args!("  {}", words::clean(&shown)));
+    output.aside(format_args!("  {}{}", " ".repeat(words::clean(&before).width()), paint(BAD, "^")));
+}
+
+fn layout(view: &SearchView, request: &SearchRequest, output: &mut Output) {
+    for found in &view.iterations {
+        row(found, output);
+    }
+    if let Some(facets) = &view.facets {
+        counts(facets, output);
+    }
+    foot(view, request, output);
+}
+
+/// Two lines: which one it is and what is known of it, and the words that matched.
+fn row(found: &FoundIteration, output: &mut Output) {
+    let mut facts = vec![words::minute(found.timestamp)];
+    facts.extend(found.outcome.map(|outcome| format!("{outcome:?}").to_lowercase()));
+    facts.extend(found.metadata.model.as_deref().map(words::one_line));
+    facts.extend(found.metadata.seed.map(|Seed(seed)| format!("seed {seed}")));
+    facts.extend(found.distance.map(|distance| format!("distance {distance}")));
+    facts.extend(found.tags.iter().map(|tag| format!("#{}", words::one_line(tag))));
+    facts.extend(found.project.as_deref().map(words::one_line));
+    if found.archived {
+        facts.push("archived".to_owned());
+    }
+    let reference = found.reference.to_string();
+    let stars = found.rating.map(words::stars).unwrap_or_default();
+    let used = reference.width() + 2 + if stars.is_empty() { 0 } else { stars.width() + 2 };
+    let facts = output.fit(&facts.join(" · "), used);
+    let mut line = paint(NAME, reference);
+    if !stars.is_empty() {
+        line += &format!("  {}", paint(WARNING, stars));
+    }
+    output.line(format_args!("{line}  {}", paint(FAINT, facts)));
+    let width = output.width().map_or(usize::MAX, |width| width.saturating_sub(4));
+    if !found.matches.iter().any(|excerpt| excerpt.field == ExcerptField::Prompt) {
+        output.line(format_args!("    {}", words::cut(&words::one_line(&found.prompt), width)));
+    }
+    for excerpt in &found.matches {
+        let (label, used) = match excerpt.field {
+            ExcerptField::Prompt => (String::new(), 0),
+            ExcerptField::NegativePrompt => (paint(HEADING, "negative "), 9),
+            ExcerptField::Note => (paint(HEADING, "note "), 5),
+            ExcerptField::Title => (paint(HEADING, "title "), 6),
+        };
+        output.line(format_args!("    {label}{}", marked(&excerpt.parts, width.saturating_sub(used))));
+    }
+}
+
+/// The parts on one line, the matches in colour, cut to the width.
+fn marked(parts: &[ExcerptPart], width: usize) -> String {
+    let mut line = String::new();
+    let mut left = width;
+    for part in parts {
+        let clean = words::clean(&part.text);
+        let text: String = clean.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+        let text = words::cut(&text, left);
+        left = left.saturating_sub(text.width());
+        line += &if part.is_match { paint(GOOD.bold(), text) } else { text };
+        if left == 0 {
+            break;
+        }
+    }
+    line
+}
+
+fn counts(facets: &FacetsView, output: &mut Output) {
+    let all: [(&str, &[FacetCount]); 10] = [
+        ("model", &facets.model),
+        ("lora", &facets.lora),
+        ("sampler", &facets.sampler),
+        ("generator", &facets.generator),
+        ("size", &facets.size),
+        ("tag", &facets.tag),
+        ("rating", &facets.rating),
+        ("project", &facets.project),
+        ("outcome", &facets.outcome),
+        ("status", &facets.status),
+    ];
+    output.gap();
+    for (facet, counts) in all.iter().filter(|(_, counts)| !counts.is_empty()) {
+        let values = counts.iter().map(|one| format!("{} {}", words::one_line(&one.value), one.count));
+        let values = values.collect::<Vec<_>>().join(" · ");
+        output.line(format_args!("{} {}", paint(HEADING, format_args!("{facet:<9}")), output.fit(&values, 10)));
+    }
+}
+
+fn foot(view: &SearchView, request: &SearchRequest, output: &mut Output) {
+    let asked = request.query.is_some() || request.similar_to.is_some();
+    if view.total_matches == 0 {
+        output.line(if asked { "No iteration matches." } else { "No iterations yet." });
+        if request.query.as_deref().is_some_and(|query| query.contains(char::is_whitespace)) {
+            output.hint("every word must match: try fewer, or a beginning such as brid*");
+        }
+        return;
+    }
+    let all = match view.total_matches {
+        1 => "1 match".to_owned(),
+        many => format!("{many} matches"),
+    };
+    output.gap();
+    output.line(paint(
+        FAINT,
+        match &view.next_cursor {
+            Some(cursor) => format!("{} of {all}; the next: --cursor {cursor}", view.iterations.len()),
+            None if request.cursor.is_some() => format!("the last of {all}"),
+            None => all,
+        },
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_not_wanted_is_no_flag() {
+        let spelt = |line: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            spell_out(args).into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (line, expected) in [
+            ("retake search bridge -fog --json", "retake search bridge NOT fog --json"),
+            ("retake search -model:sdxl -v a", "retake search NOT model:sdxl -v a"),
+            ("retake search -- -fog", "retake search -- -fog"),
+            ("retake -v search a - b -h", "retake -v search a - b -h"),
+            ("retake list -fog", "retake list -fog"),
+        ] {
+            assert_eq!(spelt(line), expected);
+        }
+    }
+
+    #[test]
+    fn quotes_that_the_shell_took_come_back() {
+        assert_eq!(said("model:SD XL"), "model:\"SD XL\"");
+        assert_eq!(said("-tag:two words"), "-tag:\"two words\"");
+        for as_it_is in ["bridge", "model:sdxl", "\"at night\"", "(a OR b) c", "model:\"a b\" c", "two words"] {
+            assert_eq!(said(as_it_is), as_it_is);
+        }
+    }
+}
