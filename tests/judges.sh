@@ -1,25 +1,49 @@
 #!/usr/bin/env bash
-# Runs the MCP judges (the official Inspector and Python client, both eras) against a built binary.
+# Runs the MCP judges against a built binary, on stdio and over HTTP: the official conformance suite in three revisions,
+# the official Inspector, and the official Python client. The first time they are installed from npm and PyPI, into
+# target/judges (or RETAKE_JUDGES). `cargo test` runs the Python client by itself.
 #   tests/judges.sh [BINARY]          default: target/debug/retake
-# The judges are looked for in $MCP_JUDGES, else in ../shared/judges beside the repository. Exit: 0 passed or skipped.
-set -euo pipefail
+set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(dirname "$here")
-binary=${1:-$root/target/debug/retake}
-judges=${MCP_JUDGES:-$(dirname "$root")/shared/judges}
-if [ ! -x "$judges/inspector.sh" ] || [ ! -x "$judges/python-mcp.sh" ]; then
-  echo "SKIPPED: the MCP judges were not run, because there are none in $judges (set MCP_JUDGES to where they are)"
-  exit 0
-fi
-if [ ! -x "$binary" ]; then
-  echo "FAILED: no binary to judge: $binary" >&2
+binary=${1:-$(dirname "$here")/target/debug/retake}
+[ -x "$binary" ] || { echo "FAILED: no binary to judge: $binary" >&2; exit 1; }
+binary=$(cd "$(dirname "$binary")" && pwd)/$(basename "$binary")
+scratch=$(mktemp -d)
+served=
+end() {
+  [ -n "$served" ] && kill "$served" 2>/dev/null
+  rm -rf "$scratch"
+}
+trap end EXIT
+
+failed=()
+run() { # NAME COMMAND...
+  echo "== $1"
+  "${@:2}" || failed+=("$1")
+}
+
+# serve WORKSPACE: serves it, and sets `url`.
+serve() {
+  [ -n "$served" ] && kill "$served" && wait "$served" 2>/dev/null
+  "$binary" serve --addr 127.0.0.1:0 --json --workspace "$scratch/$1" >"$scratch/said" &
+  served=$!
+  for _ in $(seq 200); do
+    [ -s "$scratch/said" ] && break
+    sleep 0.05
+  done
+  url=$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' "$scratch/said")mcp
+}
+
+run "Python client, stdio" "$here/judges/python.sh" "$binary" mcp --workspace "$scratch/python"
+run "Inspector, stdio" "$here/judges/inspector.sh" "$binary" mcp --workspace "$scratch/inspector"
+serve http
+run "Python client, HTTP" "$here/judges/python.sh" "$url"
+run "Inspector, HTTP" "$here/judges/inspector.sh" "$url"
+for revision in 2026-07-28 2025-11-25 legacy; do
+  run "conformance, $revision" "$here/judges/conformance.sh" "$url" $revision
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
   exit 1
 fi
-binary=$(cd "$(dirname "$binary")" && pwd)/$(basename "$binary")
-workspaces=$(mktemp -d)
-trap 'rm -rf "$workspaces"' EXIT
-echo "== Inspector"
-"$judges/inspector.sh" "$binary" mcp --workspace "$workspaces/inspector"
-echo "== Python client"
-"$judges/python-mcp.sh" --calls "$here/mcp/judge-calls.json" "$binary" mcp --workspace "$workspaces/python"
-echo "PASSED: both MCP judges"
+echo "PASSED: all judges"

@@ -5,10 +5,14 @@
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
+mod agents;
 mod append;
 mod child;
 mod data;
 mod history;
+mod import;
+#[path = "../../tests/support/made.rs"]
+mod made;
 mod metadata;
 mod open;
 mod page;
@@ -65,10 +69,20 @@ fn main() {
     if let Some(("child", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return child::run(rest);
     }
+    if let [verb, dir, workspace, how] = arguments.as_slice()
+        && verb == "import"
+    {
+        return import::child(dir, workspace, how);
+    }
     if let [verb, dir, writer] = arguments.as_slice()
         && verb == "client"
     {
         return sharing::child(dir, writer);
+    }
+    if let [verb, how, dir] = arguments.as_slice()
+        && verb == "agent"
+    {
+        return agents::child(how, dir);
     }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
@@ -85,13 +99,15 @@ fn main() {
     let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
-    let questions: [(&str, Ask); 8] = [
+    let questions: &[(&str, Ask)] = &[
         ("append", append::run),
         ("page", page::run),
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
         ("sharing", sharing::run),
+        ("agents", agents::run),
+        ("import", import::run),
         ("metadata", metadata::run),
         ("search", search::run),
     ];

@@ -21,6 +21,7 @@ use super::words;
 #[command(after_help = "Examples:\n  \
     retake export --output backup.jsonl\n  \
     retake export session-2025-12-11-001 --no-images | gzip > one.jsonl.gz\n  \
+    retake export session-2025-12-11-001 --folder for-anna\n  \
     retake export session-2025-12-11-001 --bundle evidence.tar")]
 pub(super) struct ExportArgs {
     /// The sessions' ids; all sessions when none is given
@@ -29,6 +30,9 @@ pub(super) struct ExportArgs {
     /// The file to write; without it, or with -, standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a folder to send: the pictures with their recipe in them, a page session.md, and contact sheets
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "bundle"])]
+    folder: Option<PathBuf>,
     /// Write an audit bundle: every event with its hash, and the pictures, in a tar that `retake verify FILE` checks anywhere
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     bundle: Option<PathBuf>,
@@ -42,6 +46,13 @@ pub(super) struct ExportArgs {
 impl ExportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = ExportRequest { session_ids: self.sessions, omit_images: self.no_images };
+        if let Some(dir) = self.folder {
+            return context.read(|tracker, output| {
+                let report = tracker.export_folder(&request, &dir)?;
+                tell(&report, Some(&dir), output);
+                Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
+            });
+        }
         let to_stdout_or = |path: Option<PathBuf>| path.filter(|path| path.as_os_str() != "-");
         let (form, file) = match self.bundle {
             Some(path) => (Form::Bundle, to_stdout_or(Some(path))),

@@ -149,6 +149,9 @@ fn files_layout(report: &FilesReport, output: &mut Output) {
     if !report.sessions.is_empty() {
         output.gap();
     }
+    if report.files == 0 {
+        output.line("there are no pictures in it");
+    }
     let verb = if report.dry_run { "would import" } else { "imported" };
     let mut line = format!(
         "{verb} {} with {} into {}",

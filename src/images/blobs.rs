@@ -183,6 +183,12 @@ impl Images {
         self.with_decoded(&fs::read(path)?, |picture| see(picture, &Reduced::of(picture))).map_err(Unseen::from)
     }
 
+    /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
+    pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+        let _room = self.shared.files.take(readable_length(path)?);
+        Ok(self.with_decoded(&fs::read(path)?, use_it)?)
+    }
+
     /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.
     pub(super) fn with_picture<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
         let _room = self.shared.files.take(readable_length(&self.path(hash))?);

@@ -9,6 +9,7 @@
 mod blobs;
 mod compare;
 mod decode;
+mod digest;
 mod header;
 pub mod metadata;
 mod phash;
@@ -22,6 +23,7 @@ mod whole;
 pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
 pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
+pub use digest::file_sha256;
 pub use header::{Header, UNKNOWN_TYPE};
 pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};

@@ -104,12 +104,6 @@ pub(super) fn complete(
                 None => Ok(Found::default()),
             }
         }
-        (Reference::Prompt(prompt), _) if prompt.name != "resume" && prompt.name != "compare" => {
-            return Err(ErrorData::invalid_params(
-                format!("no prompt is called {:?}", one_line(&prompt.name, 80)),
-                None,
-            ));
-        }
         _ => Ok(Found::default()),
     };
     // What is not there yet cannot be completed, which is no error for someone who is still typing.

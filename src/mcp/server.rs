@@ -7,8 +7,9 @@ use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
     CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation,
     InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -295,11 +296,15 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        let is_current = context
+            .protocol_version()
+            .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        let elsewhere = if is_current { ONLY_BEFORE_2026 } else { ONLY_SINCE_2026 };
         // A request that we do serve arrives here when its parameters do not have the protocol's shape.
         Err(match request.method.as_str() {
-            method if SERVED.contains(&method) => {
+            method if SERVED.contains(&method) && !elsewhere.contains(&method) => {
                 ErrorData::invalid_params(format!("the params of {method} do not have the protocol's shape"), None)
             }
             _ => {
@@ -327,6 +332,10 @@ const SERVED: &[&str] = &[
     "prompts/get",
     "completion/complete",
 ];
+
+/// Those among them that an older client has and a current one has not, and the other way round.
+const ONLY_BEFORE_2026: &[&str] = &["initialize", "resources/subscribe", "resources/unsubscribe"];
+const ONLY_SINCE_2026: &[&str] = &["subscriptions/listen"];
 
 /// There is one page of what is fixed, so no cursor was ever given out.
 fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {

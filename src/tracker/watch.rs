@@ -4,7 +4,7 @@
 //! through now and then. Nothing is remembered between two watches but what is in the workspace: the first look through
 //! the folders finds by content what came in between. A file whose end is not there yet waits for it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -19,7 +19,7 @@ use crate::model::iteration::check_optional_name;
 use crate::model::{Actor, IterationId, LikelyParent, SessionId, Timestamp};
 
 use super::import::{self, Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
-use super::{Error, ErrorBody, Tracker};
+use super::{Error, ErrorBody, News, Tracker};
 
 /// What a watch has to tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +91,8 @@ impl Tracker {
         request.check_paths()?;
         let paths = request.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         let request = FilesRequest { paths: paths.collect(), dry_run: false, ..request.clone() };
+        // What others record is followed from before the workspace is looked at, so that nothing comes in twice.
+        let news = self.follow();
         // The system is asked first: what comes while the folders are looked through is then told of.
         let (changes, watcher) = changes(&request.paths);
         let mut watch = Watch {
@@ -126,6 +128,7 @@ impl Tracker {
                 watch.scan();
                 scanned = Instant::now();
             }
+            watch.hear(&news)?;
             watch.take_whole(false, &mut tell);
         }
         drop(watcher);
@@ -180,6 +183,19 @@ struct Waiting {
 }
 
 impl Watch<'_> {
+    /// Takes note of what others recorded.
+    fn hear(&mut self, news: &Receiver<News>) -> Result<(), Error> {
+        let mut sessions = BTreeSet::new();
+        while let Ok(news) = news.try_recv() {
+            match news {
+                News::Event(notice) if notice.kind == "recorded" => drop(sessions.insert(notice.session)),
+                News::Event(_) => {}
+                News::Missed => return self.intake.learn_all(),
+            }
+        }
+        sessions.into_iter().try_for_each(|id| self.intake.learn(id))
+    }
+
     /// Looks through the folders for what nobody told of.
     fn scan(&mut self) {
         for candidate in import::candidates(&self.request.paths) {

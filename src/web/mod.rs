@@ -7,6 +7,7 @@
 //!      │
 //!      ├─ pages/            what people see, rendered here; assets.rs: style and scripts, in the binary
 //!      ├─ api.rs            the tools of `mcp` as plain JSON, and openapi.rs, which describes them
+//!      ├─ /mcp              the MCP server itself, which is `mcp`'s
 //!      ├─ pictures.rs       originals and thumbnails, by hash only
 //!      └─ events.rs         what happens, as it happens
 //! ```
@@ -18,6 +19,7 @@
 
 mod api;
 mod assets;
+mod demo;
 mod events;
 mod guard;
 mod openapi;
@@ -29,5 +31,6 @@ mod server;
 mod state;
 mod words;
 
+pub use demo::fill;
 pub use place::{Held, Place};
 pub use server::{Bound, Serving, bind, is_loopback};

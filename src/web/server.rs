@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::state::{Gallery, MAX_CALLS};
 use super::{api, assets, events, guard, openapi, pages, pictures, reply};
-use crate::mcp::told_to_end;
+use crate::mcp::{self, told_to_end};
 use crate::tracker::{Error, ErrorKind, Tracker};
 
 /// Connections at once. More wait in the system's queue.
@@ -111,9 +111,10 @@ impl Bound {
                 tokio::net::TcpListener::from_std(self.listener).map_err(|error| failed("cannot listen", &error))?;
             let (end, ending) = watch::channel(false);
             let news = tracker.follow();
+            let agents = mcp::http(Arc::clone(&tracker), serving.user.as_str(), ending.clone());
             let gallery = Gallery::new(tracker, serving.user, serving.token, ending);
             events::relay(news, &gallery);
-            accept(listener, router(gallery), end, ended).await;
+            accept(listener, router(gallery, agents), end, ended).await;
             Ok(())
         });
         runtime.shutdown_timeout(FINISHING);
@@ -122,13 +123,14 @@ impl Bound {
 }
 
 /// All that is served.
-fn router(gallery: Gallery) -> Router {
+fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
     Router::new()
         .merge(pages::routes())
         .route("/assets/{build}/{name}", get_only(get(assets::asset)))
         .route("/images/{hash}", get_only(get(pictures::original)))
         .route("/thumbs/{hash}", get_only(get(pictures::thumbnail)))
         .route("/events", get_only(get(events::events)))
+        .route("/mcp", agents)
         .route("/api/openapi.json", get_only(get(openapi::document)))
         .route("/api/{verb}", get(api::ask).post(api::tell).fallback(wrong_method))
         .fallback(nothing_here)

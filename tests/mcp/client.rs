@@ -126,8 +126,8 @@ impl Client {
 
     /// The next message; none when the server has closed its side.
     pub(crate) async fn next(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(Duration::from_secs(20), self.reader.next_line());
-        let line = line.await.expect("an answer within 20 s").unwrap()?;
+        let line = tokio::time::timeout(Duration::from_secs(60), self.reader.next_line());
+        let line = line.await.expect("an answer within 60 s").unwrap()?;
         Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 

@@ -111,8 +111,8 @@ impl Reply {
         assert!(self.kind.starts_with("text/event-stream"), "{} {}", self.status, self.kind);
         loop {
             let mut line = String::new();
-            let read = tokio::time::timeout(Duration::from_secs(20), self.body.read_line(&mut line));
-            if read.await.expect("a message within 20 s").unwrap() == 0 {
+            let read = tokio::time::timeout(Duration::from_secs(60), self.body.read_line(&mut line));
+            if read.await.expect("a message within 60 s").unwrap() == 0 {
                 return None;
             }
             if let Some(data) = line.strip_prefix("data:")

@@ -63,6 +63,8 @@ async fn what_cannot_be_served_is_refused_by_its_code() {
         assert_eq!(client.refused("sessions/delete", json!({})).await, -32601);
         assert_eq!(client.refused("prompts/get", json!({ "name": "no-such" })).await, -32602);
         assert_eq!(client.refused("resources/read", json!({ "uri": 7 })).await, -32602);
+        let subscribing = client.refused("resources/subscribe", json!({})).await;
+        assert_eq!(subscribing, if era == Era::Initialize { -32602 } else { -32601 }, "there is none of it since 2026");
         assert_eq!(client.refused("completion/complete", json!({ "ref": "resume" })).await, -32602);
         let without_arguments = client.request("tools/call", json!({ "name": "list-sessions" })).await;
         assert_eq!(without_arguments["result"]["isError"], false);

@@ -10,7 +10,6 @@ use crate::process;
 const UPDATED: &str = "notifications/resources/updated";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const FIRST: &str = "retake://sessions/session-2025-12-11-001";
-const SECOND: &str = "retake://sessions/session-2025-12-11-002";
 
 /// Subscribes, in the way of the client's era; gives the id to end it with.
 async fn subscribe(client: &mut Client, uris: &[&str]) -> u64 {
@@ -40,17 +39,33 @@ async fn unsubscribe(client: &mut Client, uri: &str, id: u64) {
     }
 }
 
-/// Changes the second session, and waits until that is told: all that happened before it has been told by then. Gives
-/// what else was told meanwhile.
+/// Those to come that [`settle`] starts.
+fn to_come() -> Vec<String> {
+    (10..60).map(|number| format!("retake://sessions/session-2025-12-11-{number:03}")).collect()
+}
+
+/// Subscribes to these, and to what `settle` needs.
+async fn subscribe_settled(client: &mut Client, uris: &[&str]) -> u64 {
+    let to_come = to_come();
+    let all: Vec<&str> = uris.iter().copied().chain(to_come.iter().map(String::as_str)).collect();
+    subscribe(client, &all).await
+}
+
+/// Starts a session, and waits until that is told: all that happened before it has been told by then. Gives what else
+/// was told meanwhile. What happened just before a subscription may be told too, so it takes one to begin with.
 async fn settle(client: &mut Client, other: &mut Client) -> Vec<Value> {
-    other.get("annotate-iteration", json!({ "reference": "session-2025-12-11-002#0", "rating": 3 })).await;
-    let mut told = Vec::new();
+    let started = other.record("2025-12-11T10:00:00Z", json!({})).await;
+    let started = format!("retake://sessions/{}", started.split('#').next().unwrap());
+    let (to_come, mut told) = (to_come(), Vec::new());
+    assert!(to_come.contains(&started), "{started}");
     loop {
-        let uri = client.heard(UPDATED).await["uri"].clone();
-        if uri == SECOND {
+        let uri = client.heard(UPDATED).await["uri"].as_str().unwrap().to_owned();
+        if uri == started {
             return told;
         }
-        told.push(uri);
+        if !to_come.contains(&uri) {
+            told.push(json!(uri));
+        }
     }
 }
 
@@ -59,35 +74,37 @@ async fn a_change_on_another_connection_is_told() {
     for era in Era::BOTH {
         let workspace = Workspace::new();
         let mut other = workspace.client(Era::Stateless).await;
-        for _ in 0..3 {
+        for _ in 0..9 {
             other.record("2025-12-11T10:00:00Z", json!({})).await;
         }
         let mut client = workspace.client(era).await;
-        let id = subscribe(&mut client, &[FIRST, SECOND]).await;
-        // What happened just before may be told too.
+        let id = subscribe_settled(&mut client, &[FIRST]).await;
         settle(&mut client, &mut other).await;
-        while !settle(&mut client, &mut other).await.is_empty() {}
 
         other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-003" })).await;
+        assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new(), "it does not wait for that");
         other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
         let told = client.heard(UPDATED).await;
-        assert_eq!(told["uri"], FIRST, "and not of a session it does not wait for");
+        assert_eq!(told["uri"], FIRST);
         if era == Era::Stateless {
             assert_eq!(told["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
         }
-        other.get("annotate-iteration", json!({ "reference": "session-2025-12-11-001#0", "rating": 3 })).await;
-        assert_eq!(client.heard(UPDATED).await["uri"], FIRST);
-        other.get("archive-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
-        assert_eq!(client.heard(UPDATED).await["uri"], FIRST);
-
-        // A new session is news for the list, not for these resources.
+        for (tool, arguments) in [
+            ("annotate-iteration", json!({ "reference": "session-2025-12-11-001#0", "rating": 3 })),
+            ("archive-session", json!({ "sessionId": "session-2025-12-11-001" })),
+        ] {
+            other.get(tool, arguments).await;
+            assert_eq!(settle(&mut client, &mut other).await, [json!(FIRST)], "{tool}");
+        }
+        // A new session is news for the list.
         other.record("2025-12-11T12:00:00Z", json!({})).await;
         client.heard(LIST_CHANGED).await;
-        assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new());
 
         unsubscribe(&mut client, FIRST, id).await;
-        subscribe(&mut client, &[SECOND]).await;
-        while !settle(&mut client, &mut other).await.is_empty() {}
+        if era == Era::Stateless {
+            subscribe_settled(&mut client, &[]).await;
+        }
+        settle(&mut client, &mut other).await;
         other.get("restore-session", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new(), "it no longer waits for that");
     }
@@ -99,19 +116,20 @@ async fn what_an_iteration_shows_is_more_than_itself() {
         let workspace = Workspace::new();
         let mut other = workspace.client(Era::Stateless).await;
         let parent = other.record("2025-12-11T10:00:00Z", json!({})).await;
-        other.record("2025-12-11T10:00:00Z", json!({})).await;
+        for _ in 0..8 {
+            other.record("2025-12-11T10:00:00Z", json!({})).await;
+        }
         let mut client = workspace.client(era).await;
         let uri = "retake://iterations/session-2025-12-11-001/0";
-        subscribe(&mut client, &[uri, SECOND]).await;
-        while !settle(&mut client, &mut other).await.is_empty() {}
-        other.record("2025-12-11T11:00:00Z", json!({})).await;
+        subscribe_settled(&mut client, &[uri]).await;
+        settle(&mut client, &mut other).await;
         assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new());
         // A child in another session, which the iteration names.
-        other.record("2025-12-11T11:00:00Z", json!({ "parent": parent })).await;
+        let child = other.record("2025-12-11T11:00:00Z", json!({ "parent": parent })).await;
         assert_eq!(settle(&mut client, &mut other).await, [json!(uri)], "told once");
         let read = client.request("resources/read", json!({ "uri": uri })).await;
         let text = read["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["children"], json!(["session-2025-12-11-004#0"]));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["children"], json!([child]));
     }
 }
 

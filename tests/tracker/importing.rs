@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use retake::disk::{Disk, Observer, Op};
 use retake::tracker::{
-    ErrorKind, ExportRequest, FilesReport, FilesRequest, GetRequest, IterationView, IterationsRequest, ListRequest,
+    ArchiveRequest, ErrorKind, ExportRequest, FilesReport, FilesRequest, GetRequest, IterationView, IterationsRequest,
+    ListRequest,
 };
 
 use crate::made::{self, Drawn, png, sized_png, write};
@@ -259,7 +260,7 @@ fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
     write(&dated.join("2024-05-20_10-00-00_0001.png"), &a1111(90, "a boat", 1), NOON + 90 * 86_400);
     let report = import(&ws, &request(&dated));
     assert_eq!(report.sessions[0].session_id.unwrap().to_string(), "session-2024-05-20-001");
-    assert!(report.notes[0].contains("the date in the name"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("the date in the name, or in the file"), "{:?}", report.notes);
 }
 
 #[test]
@@ -351,4 +352,71 @@ fn a_disk_that_fills_half_way_leaves_a_beginning_and_the_next_import_goes_on() {
         assert_eq!(rest.stopped, None);
         assert_eq!(contents(&ws), contents(&whole), "room for {room}");
     }
+}
+
+#[test]
+fn a_picture_that_is_named_by_its_hash_is_the_parent() {
+    let ws = Workspace::new();
+    let dir = folder(&ws);
+    write(&dir.join("00001-1.png"), &a1111(1, "a fox, snow", 1), NOON);
+    write(&dir.join("00002-2.png"), &a1111(2, "an old sailor, oil", 2000), NOON + 60);
+    // MD5 of the pixels of the first, as A1111 writes it.
+    let pixels = image::load_from_memory(&a1111(1, "a fox, snow", 1)).unwrap().to_rgb8();
+    assert_eq!(pixels.dimensions(), (16, 16));
+    let text = format!(
+        "boats in a harbour, watercolour\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 3, Size: 16x16, Model: sdxl, \
+         Denoising strength: 0.6, Init image hash: {INIT_HASH}, Version: v1.10.1"
+    );
+    write(&dir.join("00003-3.png"), &png(3, &[("parameters", &text)]), NOON + 120);
+    import(&ws, &request(&dir));
+    let view = get(&ws, "session-2024-05-01-001#2");
+    assert_eq!(view.parent.map(|parent| parent.index), Some(0));
+    assert_eq!(view.parent_reason.as_deref(), Some("it holds the hash of the picture it was made from"));
+}
+
+/// What `hashlib.md5(image.convert("RGB").tobytes())` says of pattern 1.
+const INIT_HASH: &str = "2f832e0b29b68962f4a5d5c6bd9baa9b";
+
+/// Deletes a file as soon as the first picture is being kept.
+struct Vanishes(PathBuf);
+
+impl Observer for Vanishes {
+    fn before(&self, op: Op<'_>) -> std::io::Result<()> {
+        if matches!(op, Op::Create(path) if path.components().any(|part| part.as_os_str() == "images")) {
+            let _ = fs::remove_file(&self.0);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_file_that_vanishes_half_way_is_named_and_the_rest_comes_in() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..300 {
+        write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
+    }
+    let ws = Workspace::on(Disk::observed(Arc::new(Vanishes(dir.path().join("00250.png")))));
+    let report = import(&ws, &request(dir.path()));
+    assert_eq!(report.iterations, 299);
+    assert_eq!(report.problems.len(), 1);
+    assert!(report.problems[0].path.ends_with("00250.png"));
+    assert_eq!(report.problems[0].reason, "it is gone");
+    assert!(ws.tracker.verify().unwrap().whole);
+}
+
+#[test]
+fn an_archived_session_is_left_alone() {
+    let ws = Workspace::new();
+    let dir = folder(&ws);
+    write(&dir.join("a.png"), &a1111(1, "a fox", 1), NOON);
+    import(&ws, &request(&dir));
+    let away = ArchiveRequest { session_id: "session-2024-05-01-001".into(), ..ArchiveRequest::default() };
+    ws.tracker.archive(&actor(), &away).unwrap();
+    write(&dir.join("b.png"), &a1111(2, "a fox", 20), NOON + 60);
+    import(&ws, &request(&dir));
+    write(&dir.join("c.png"), &a1111(3, "a fox", 30), NOON + 120);
+    let report = import(&ws, &request(&dir));
+    assert_eq!(report.sessions[0].session_id.unwrap().to_string(), "session-2024-05-01-002", "and the new one goes on");
+    let parent = get(&ws, "session-2024-05-01-002#0").parent.unwrap();
+    assert_eq!(parent.to_string(), "session-2024-05-01-001#0");
 }

@@ -18,6 +18,7 @@ mod recording;
 mod rendering;
 mod resuming;
 mod searching;
+mod sending;
 mod showing;
 mod support;
 mod watching;

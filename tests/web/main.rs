@@ -7,6 +7,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
+mod agents;
 mod answering;
 mod client;
 mod crowd;

@@ -168,7 +168,7 @@ pub struct Evidence {
 }
 
 /// A hash of the picture that another was made from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum InitHash {
     /// MD5 of the raw pixels (A1111 `Init image hash`), in lower-case hexadecimal digits.
     PixelsMd5(String),

@@ -2,7 +2,9 @@
 //! exactly (`lines.rs`), a folder that a person can send (`folder.rs`, its page in `story.rs`), and an audit bundle that
 //! proves itself (`../bundle/`). What is missing is reported, and the rest written.
 
+mod folder;
 mod lines;
+mod story;
 
 use std::collections::BTreeSet;
 use std::fs::File;

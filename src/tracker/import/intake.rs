@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::images;
-use crate::images::metadata;
+use crate::images::metadata::{self, InitHash};
 use crate::model::diff::RecipeDiff;
 use crate::model::{
     Actor, Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Recipe, Refusal, Session, SessionId,
@@ -35,6 +35,8 @@ pub(in crate::tracker) struct Intake<'a> {
     /// Every picture in the workspace, by its pixels.
     pixels: HashMap<Hash, Vec<Told>>,
     lineage: Lineage,
+    /// Pictures by the hashes that other tools give them, where something names one by such a hash.
+    digests: HashMap<InitHash, Hash>,
     /// What could not be brought in.
     pub(in crate::tracker) problems: Problems,
     report: FilesReport,
@@ -85,24 +87,34 @@ impl<'a> Intake<'a> {
             known: HashMap::new(),
             pixels: HashMap::new(),
             lineage: Lineage::default(),
+            digests: HashMap::new(),
             problems: Problems::default(),
             report: FilesReport { dry_run: request.dry_run, ..FilesReport::default() },
         };
-        tracker.each_session(|id| {
-            let session = Session::fold(tracker.log.events(id, Detail::Brief)?);
-            for (index, state) in session.into_iter().flat_map(|session| session.iterations) {
-                let Iteration { images, recipe, created_at, .. } = state.iteration;
-                let place = Place::Recorded(id.iteration(index));
-                for image in &images {
-                    intake.note(place, image, &recipe);
-                }
-                let recipe = Recipe { parameters: serde_json::Map::new(), ..recipe };
-                let light = Light { recipe, ..Light::default() };
-                intake.lineage.add(Made::new(place, None, created_at, &light, &images), None);
-            }
-            Ok(())
-        })?;
+        intake.learn_all()?;
         Ok(intake)
+    }
+
+    /// Looks at every session.
+    pub(in crate::tracker) fn learn_all(&mut self) -> Result<(), Error> {
+        self.tracker.each_session(|id| self.learn(id))
+    }
+
+    /// Looks at a session that another may have added to.
+    pub(in crate::tracker) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
+        let session = Session::fold(self.tracker.log.events(id, Detail::Brief)?);
+        for (index, state) in session.into_iter().flat_map(|session| session.iterations) {
+            let Iteration { images, recipe, created_at, .. } = state.iteration;
+            let place = Place::Recorded(id.iteration(index));
+            for image in &images {
+                self.tracker.images.remember(image);
+                self.note(place, image, &recipe);
+            }
+            let recipe = Recipe { parameters: serde_json::Map::new(), ..recipe };
+            let light = Light { recipe, ..Light::default() };
+            self.lineage.add(Made::new(place, None, created_at, &light, &images), None);
+        }
+        Ok(())
     }
 
     /// Whether an image of these bytes is in the workspace.
@@ -117,7 +129,35 @@ impl<'a> Intake<'a> {
         self.report.notes.extend(notes);
         let groups = runs::group(found, self.request.gap_seconds.map(Duration::from_secs));
         self.lineage.begin();
+        self.digest(found);
         self.carry_out(found, &groups, tell);
+    }
+
+    /// Hashes pictures as other tools do, if any names one by its hash: that takes as long as importing them.
+    fn digest(&mut self, found: &[Found]) {
+        let wanted = || found.iter().flat_map(|picture| &picture.light.evidence.init_hashes);
+        let wants_file = wanted().any(|hash| matches!(hash, InitHash::FileSha256(_)));
+        let wants_pixels = wanted().any(|hash| matches!(hash, InitHash::PixelsMd5(_)));
+        if !wants_file && !wants_pixels {
+            return;
+        }
+        let total = found.len() as u64;
+        let hash = |picture: &Found| {
+            let file = if wants_file { images::file_sha256(&picture.path).ok() } else { None };
+            let pixels = if wants_pixels { self.tracker.images.pixels_md5(&picture.path).ok() } else { None };
+            (file.map(InitHash::FileSha256), pixels.map(InitHash::PixelsMd5))
+        };
+        let hashed = on_all_cores(found, hash, |done| self.tracker.report("hashing", done, total));
+        for (picture, (file, pixels)) in found.iter().zip(hashed) {
+            self.digests.extend(file.into_iter().chain(pixels).map(|digest| (digest, picture.hash)));
+        }
+    }
+
+    /// The picture that a file names by its hash, if it is here.
+    fn hashed(&self, light: &Light) -> Option<(Place, String)> {
+        let hashes = light.evidence.init_hashes.iter().filter_map(|digest| self.digests.get(digest));
+        let place = hashes.filter_map(|hash| self.known.get(hash)).next()?;
+        Some((*place, "it holds the hash of the picture it was made from".to_owned()))
     }
 
     fn carry_out(&mut self, found: &[Found], groups: &[Group], mut tell: impl FnMut(&NewIteration)) {
@@ -172,11 +212,11 @@ impl<'a> Intake<'a> {
     /// The session that a group belongs to already, as some of its pictures are there.
     fn goes_on(&self, found: &[Found], group: &Group) -> Filling {
         let pictures = group.runs.iter().flat_map(|run| &run.pictures).filter_map(|number| found.get(*number));
-        let session = pictures.filter_map(|picture| self.known.get(&picture.hash)).find_map(|place| match place {
-            Place::Recorded(id) => Some(id.session),
+        let mut fillings = pictures.filter_map(|picture| match self.known.get(&picture.hash)? {
+            Place::Recorded(id) => Some(self.filling(Some(id.session))),
             Place::Planned(..) => None,
         });
-        self.filling(session)
+        fillings.find(|filling| filling.session.is_some()).unwrap_or_else(|| self.filling(None))
     }
 
     /// A session to fill: this one, unless it takes no more.
@@ -229,10 +269,13 @@ impl<'a> Intake<'a> {
             if let Some(place) = self.known.get(&picture.hash) {
                 self.report.skipped += 1;
                 if let Place::Recorded(id) = place
-                    && filling.session.is_some_and(|session| session != id.session)
+                    && filling.session != Some(id.session)
                 {
-                    // What follows it goes on there.
-                    *filling = Filling { view: filling.view.take(), ..self.filling(Some(id.session)) };
+                    // What follows it goes on there, if that takes more.
+                    let there = self.filling(Some(id.session));
+                    if there.session.is_some() {
+                        *filling = Filling { view: filling.view.take(), ..there };
+                    }
                 }
                 continue;
             }
@@ -249,7 +292,10 @@ impl<'a> Intake<'a> {
             }
         }
         let known = pictures.iter().find_map(|picture| self.known.get(&picture.hash)).copied();
-        let origin = self.lineage.origin(number, run.at, &first.light, &images);
+        let mut origin = self.lineage.origin(number, run.at, &first.light, &images);
+        if let Some(hashed) = self.hashed(&first.light) {
+            (origin.parent, origin.likely) = (Some(hashed), None);
+        }
         if images.is_empty() {
             // A run that is here already still has those after it.
             if let Some(place) = known {

@@ -1,7 +1,7 @@
 //! What a run came from. Strong evidence makes a parent, with the evidence as its reason; weak evidence makes a likely one,
 //! which stays likely; and without any it came from nothing that is known.
 //!
-//! Strong, the strongest first:
+//! Strong, the strongest first (a hash of the picture it was made from is stronger still, and `intake`'s business):
 //! 1. The file names the picture it was made from, and the picture of that name looks like it or has its size.
 //! 2. The same prompt and seed at an exact multiple of the size, and they look alike: an upscale.
 //! 3. It goes on in a **line** of its session: the run before it there has the same prompt, or half of its tags, and
@@ -156,6 +156,9 @@ impl Lineage {
 
     /// Takes note of a run, as the last of its line where it belongs to the plan.
     pub(super) fn add(&mut self, made: Made, line: Option<usize>) {
+        if self.by_place.contains_key(&made.place) {
+            return;
+        }
         let number = self.made.len();
         for sight in &made.sights {
             self.by_name.entry(sight.name.clone()).or_default().push(number);

@@ -61,7 +61,7 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
         }
         if dated > 0 {
             notes.push(format!(
-                "{}: the date in the name counts for {dated} files, whose own time is another day",
+                "{}: the date in the name, or in the file, counts for {dated} files, whose own time is another day",
                 folder.display()
             ));
         }
