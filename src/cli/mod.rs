@@ -19,6 +19,7 @@ mod doctor;
 mod ending;
 mod export;
 mod import;
+mod inline;
 mod install;
 mod list;
 mod mcp;

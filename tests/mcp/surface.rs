@@ -68,7 +68,8 @@ async fn every_tool_keeps_the_rules() {
         let name = tool["name"].as_str().unwrap();
         assert_eq!(tool["annotations"]["destructiveHint"], false, "{name}");
         assert_eq!(tool["annotations"]["openWorldHint"], false, "{name}");
-        let reads = ["list-", "get-", "audit-", "resume-", "compare-"].iter().any(|verb| name.starts_with(verb));
+        let reads =
+            ["list-", "get-", "audit-", "resume-", "compare-", "search-"].iter().any(|verb| name.starts_with(verb));
         assert_eq!(tool["annotations"]["readOnlyHint"], reads, "{name}");
         assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{name}");
         for side in ["inputSchema", "outputSchema"] {
