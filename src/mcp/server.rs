@@ -112,7 +112,7 @@ const INSTRUCTIONS: &str = "\
 Retake remembers image-generation work. Each attempt is an iteration; the iterations of one workflow form a session. \
 Nothing is ever deleted or rewritten.
 1. After every generation call record-iteration, also when it failed or was refused (outcome, message). Give the recipe \
-as it was used and the pictures as absolute paths.
+as it was used and the pictures as absolute paths, or as base64 when you reach Retake over HTTP.
 2. Leave sessionId out to start a session. The answer names it; pass that sessionId in every later call of the workflow.
 3. To go back to an earlier attempt, record with parent set to its reference, such as session-2025-12-11-001#3. What came \
 after it stays.

@@ -250,9 +250,9 @@ fn append_cost(dir: &Path) -> Vec<(String, String)> {
             }
             let each = started.elapsed().as_secs_f64() * 1e6 / EACH as f64;
             if indexed {
-                with.push(each)
+                with.push(each);
             } else {
-                without.push(each)
+                without.push(each);
             }
             stop.store(true, Ordering::Release);
             index.stop();
