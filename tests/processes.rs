@@ -310,9 +310,15 @@ impl Agent {
         let process = self.process.as_mut()?;
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
         writeln!(process.stdin, "{request}").ok()?;
-        let mut line = String::new();
-        process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
-        serde_json::from_str(&line).ok()
+        // Others' changes are told in between.
+        loop {
+            let mut line = String::new();
+            process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
+            let said: Value = serde_json::from_str(&line).ok()?;
+            if said["id"] == self.next {
+                return Some(said);
+            }
+        }
     }
 }
 
