@@ -89,6 +89,9 @@ pub(crate) fn run(arguments: &[String]) {
             assert!(!store.page(Status::All, Order::Recent, None, 100).unwrap().is_empty());
             let page = begun.elapsed();
             assert!(!store.events(long.parse().unwrap(), Detail::Full).unwrap().is_empty());
+            let causes: Vec<String> =
+                store.recoveries().unwrap().into_iter().flat_map(|report| report.causes).collect();
+            assert!(causes.is_empty(), "a healthy workspace was rebuilt: {causes:?}");
             say(
                 &json!({ "openMs": millis(open), "pageMs": millis(page), "rssMb": memory("VmRSS"), "peakMb": memory("VmHWM") }),
             );

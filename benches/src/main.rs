@@ -17,6 +17,7 @@ mod metadata;
 mod open;
 mod page;
 mod peers;
+mod pictures;
 mod report;
 mod search;
 mod sharing;
@@ -40,6 +41,8 @@ pub(crate) struct Settings {
     rounds: usize,
     /// Only engines whose name contains this, for a profiler.
     only: Option<String>,
+    /// How many sessions the large data set has.
+    sessions: u64,
     /// With how many writers to append.
     writers: Vec<usize>,
 }
@@ -52,7 +55,7 @@ impl Settings {
 
     /// The large data set that most questions are asked of.
     pub(crate) fn large(&self) -> Shape {
-        Shape { sessions: 100_000, iterations: 10, long: true }
+        Shape { sessions: self.sessions, iterations: 10, long: true }
     }
 
     /// A new empty directory for something that is thrown away.
@@ -96,7 +99,9 @@ fn main() {
     let only = flags.iter().find_map(|flag| flag.strip_prefix("--only=").map(str::to_owned));
     let writers = flags.iter().find_map(|flag| flag.strip_prefix("--writers="));
     let writers = writers.map_or(vec![1, 16], |writers| vec![writers.parse().unwrap()]);
-    let settings = Settings { full, writers, rounds: if full { 15 } else { 7 }, only, data };
+    let sessions = flags.iter().find_map(|flag| flag.strip_prefix("--sessions="));
+    let sessions = sessions.map_or(100_000, |sessions| sessions.parse().unwrap());
+    let settings = Settings { full, sessions, writers, rounds: if full { 15 } else { 7 }, only, data };
     let mut report = Report::new(&settings.data.join("results.jsonl"));
     let asked = |name: &str| questions.is_empty() || questions.iter().any(|question| question == name);
     let questions: &[(&str, Ask)] = &[
@@ -110,6 +115,7 @@ fn main() {
         ("import", import::run),
         ("metadata", metadata::run),
         ("search", search::run),
+        ("pictures", pictures::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

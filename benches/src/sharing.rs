@@ -91,6 +91,10 @@ fn append(settings: &Settings, report: &mut Report) {
                     .collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
             });
+            drop(owner);
+            // A workspace of its own: sled is slowest while its trees are small, and the second would find them grown.
+            let dir = settings.scratch(&format!("sharing-{writers}-processes"));
+            let owner = open(&dir);
             let mut children: Vec<Child> = (0..writers).map(|at| spawn(&dir, number(round, writers + at))).collect();
             let mut outputs: Vec<_> =
                 children.iter_mut().map(|child| BufReader::new(child.stdout.take().unwrap()).lines()).collect();
@@ -101,6 +105,7 @@ fn append(settings: &Settings, report: &mut Report) {
             let counts = outputs.iter_mut().map(|lines| lines.next().unwrap().unwrap().parse::<u64>().unwrap());
             let processes: u64 = counts.sum();
             children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+            drop(owner);
             let rate = |count: u64| count as f64 / ROUND.as_secs_f64();
             inside.push(rate(threads));
             outside.push(rate(processes));

@@ -10,6 +10,7 @@ use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
 use super::compare::CompareArgs;
 use super::completions::CompletionsArgs;
+use super::demo::DemoArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
@@ -86,6 +87,7 @@ pub(super) enum Verb {
     Doctor(Json),
     Mcp(McpArgs),
     Serve(ServeArgs),
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
 }
 
@@ -106,6 +108,7 @@ impl Verb {
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Watch(WatchArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
+            | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(json)

@@ -14,10 +14,12 @@ mod clients;
 mod compare;
 mod completions;
 mod context;
+mod demo;
 mod doctor;
 mod ending;
 mod export;
 mod import;
+mod inline;
 mod install;
 mod list;
 mod mcp;
@@ -94,6 +96,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
         Verb::Serve(args) => args.run(context),
+        Verb::Demo(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

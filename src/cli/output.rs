@@ -94,6 +94,11 @@ impl Output {
         io::stdout().is_terminal()
     }
 
+    /// Whether answers are in colour.
+    pub(super) fn is_coloured(&self) -> bool {
+        self.colour_out
+    }
+
     /// The bar that shows how far long work has come.
     pub(super) fn bar(&self) -> &Arc<Bar> {
         &self.bar

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::model::Recipe;
 use crate::tracker::{ResumeRequest, ResumeView};
 
 use super::args::Json;
@@ -68,7 +69,12 @@ fn layout(view: &ResumeView, output: &mut Output) {
             head += &format!("  {}", paint(FAINT, format_args!("and {rerolls}")));
         }
         output.line(head);
-        output.line(format_args!("    {}", session::changes(&output.fit(&words::parts(&step.summary), 4))));
+        // Where it began there is a prompt in place of changes, and it may begin with any sign.
+        let line = match step.label {
+            Some(_) => session::changes(&output.fit(&words::parts(&step.summary), 4)),
+            None => output.fit(&words::prompt(&step.summary), 4),
+        };
+        output.line(format_args!("    {line}"));
         if let Some(said) = session::said(step.note.as_deref(), &step.tags) {
             output.line(format_args!("    {}", output.fit(&said, 4)));
         }
@@ -111,8 +117,12 @@ fn layout(view: &ResumeView, output: &mut Output) {
     }
 
     output.gap();
-    show::texts(&view.recipe.recipe, output);
-    output.gap();
+    let recipe = &view.recipe.recipe;
+    show::texts(recipe, output);
+    let Recipe { prompt, prompt_sent, negative_prompt, .. } = recipe.clone();
+    if *recipe != (Recipe { prompt, prompt_sent, negative_prompt, ..Recipe::default() }) {
+        output.gap();
+    }
     show::recipe(&view.recipe, output);
     for picture in &view.images {
         show::line("image", Some(show::image(picture)), output);

@@ -16,7 +16,7 @@ use super::output::{NAME, Output, paint};
 
 /// Show the workspace in a browser, and serve it over HTTP: the gallery, /api, /mcp
 ///
-/// Only this machine can reach it, unless you choose another address; that asks for a token, which everyone who uses it
+/// At 127.0.0.1:7373 unless told otherwise. Only this machine can reach it, unless you choose another address; that asks for a token, which everyone who uses it
 /// then needs. When the workspace is served already, prints where.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -33,9 +33,9 @@ pub(super) struct ServeArgs {
 /// Where and for whom to serve.
 #[derive(Debug, Args)]
 pub(super) struct At {
-    /// Where to listen; port 0 lets the system choose
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7373")]
-    addr: String,
+    /// Where to listen, instead of on this machine at the usual port; port 0 lets the system choose
+    #[arg(long, value_name = "HOST:PORT")]
+    addr: Option<String>,
     /// What everyone who asks must have; needed to serve more than this machine
     #[arg(long, value_name = "TOKEN", env = "RETAKE_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -44,9 +44,12 @@ pub(super) struct At {
     open: bool,
 }
 
+/// Where the gallery is when nobody says.
+const USUAL: &str = "127.0.0.1:7373";
+
 impl ServeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let address = self.at.address()?;
+        let address = self.at.address(USUAL)?;
         let dir = context.workspace()?.dir;
         let tracker = context.open(Stay::Long)?;
         match Place::take(&dir)? {
@@ -62,10 +65,11 @@ impl ServeArgs {
 
 impl At {
     /// The address, which must be this machine's alone unless there is a token.
-    pub(super) fn address(&self) -> Result<SocketAddr, Failure> {
-        let found = self.addr.to_socket_addrs().ok().and_then(|mut found| found.next());
+    pub(super) fn address(&self, usual: &str) -> Result<SocketAddr, Failure> {
+        let asked = self.addr.as_deref().unwrap_or(usual);
+        let found = asked.to_socket_addrs().ok().and_then(|mut found| found.next());
         let address = found.ok_or_else(|| {
-            let message = format!("--addr {:?} is no address", self.addr);
+            let message = format!("--addr {asked:?} is no address");
             Failure::flags(message, "write HOST:PORT, such as 127.0.0.1:7373")
         })?;
         if self.token.as_deref().is_some_and(|token| token.trim().is_empty()) {
@@ -103,7 +107,7 @@ impl At {
     }
 
     /// Says where the gallery is, and opens it when that was asked for.
-    fn show(&self, url: &str, already: bool, output: &mut Output) {
+    pub(super) fn show(&self, url: &str, already: bool, output: &mut Output) {
         let url = match &self.token {
             Some(token) => format!("{url}?token={}", escaped(token)),
             None => url.to_owned(),

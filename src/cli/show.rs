@@ -9,7 +9,7 @@ use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
-use super::{raw, session, words};
+use super::{inline, raw, session, words};
 
 /// Show an iteration with all that is known of it, or a session as the story of its iterations
 #[derive(Debug, Args)]
@@ -71,11 +71,21 @@ impl ShowArgs {
                     complete(tracker, &mut view)?;
                 }
                 output.answer(&view, |output, view| layout(view, output));
+                if let Some(image) = view.images.first()
+                    && inline::is_shown(output)
+                    && let Ok(picture) = tracker.preview(image.hash)
+                {
+                    output.gap();
+                    inline::draw(output, &picture, PICTURE_SHARE);
+                }
             }
             Ok(Exit::Done)
         })
     }
 }
+
+/// How much of the terminal's height a picture takes: the recipe above it stays in sight.
+const PICTURE_SHARE: f64 = 0.5;
 
 /// Puts back what an answer leaves out to stay small.
 fn complete(tracker: &Tracker, view: &mut IterationView) -> Result<(), Failure> {

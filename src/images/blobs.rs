@@ -177,6 +177,11 @@ impl Images {
         })
     }
 
+    /// Whether both thumbnails are there. Cheap: what is in them is not looked at.
+    pub fn has_thumbnails(&self, hash: Hash) -> bool {
+        self.thumbs.contains(hash)
+    }
+
     /// What the pixels of any image file say, in the store or not.
     pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
         let _room = self.shared.files.take(readable_length(path)?);

@@ -16,6 +16,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use super::header::{self, UNKNOWN_TYPE};
+use super::scale;
 use crate::model::Hash;
 
 /// The longest side that is decoded.
@@ -91,6 +92,14 @@ impl Picture {
     /// Its height, upright.
     pub fn height(&self) -> u32 {
         self.pixels.height()
+    }
+
+    /// Its pixels, on a neutral ground where something shows through.
+    pub fn into_rgb(self) -> RgbImage {
+        match self.pixels {
+            DynamicImage::ImageRgb8(pixels) => pixels,
+            other => scale::scaled(&other, (other.width(), other.height())),
+        }
     }
 
     /// Its pixels: `ImageRgb8`, or `ImageRgba8` when something shows through.

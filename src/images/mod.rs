@@ -25,6 +25,7 @@ pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;
 pub use header::{Header, UNKNOWN_TYPE};
+pub use pool::on_all_cores;
 pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
 pub use whole::{Written, written};

@@ -181,6 +181,7 @@ impl Tracker {
             for image in &iteration.images {
                 onlooker.step("checking images", done, total)?;
                 done += 1;
+                self.images.remember(image);
                 let state = *seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
                 let faults = match state {
                     ImageState::Whole => continue,

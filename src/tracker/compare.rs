@@ -11,7 +11,7 @@ use crate::model::{IterationId, OutcomeStatus, Recipe, RecipeDiff, StepLabel, Ti
 
 use super::fit::{self, Cuts, Cutting, MAX_ANSWER_BYTES};
 use super::lineage::Lineage;
-use super::{Error, ImageView, Tracker};
+use super::{Error, ImageView, Tracker, VisualView};
 
 /// What to compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -106,6 +106,12 @@ pub struct Difference {
     /// Nodes of the ComfyUI graph in `parameters` that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeChange>,
+    /// How the first pictures differ to the eye; absent when one of the two has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual: Option<VisualView>,
+    /// Why the pictures could not be compared, although both are recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visual_problem: Option<String>,
 }
 
 /// How iterations came from each other.
@@ -157,6 +163,16 @@ impl Tracker {
         if let Some((first, others)) = all.split_first() {
             differences.extend(ids.iter().skip(1).zip(others).map(|(id, other)| difference(*id, first, other)));
         }
+        let picture = |iteration: &ComparedIteration| iteration.image.as_ref().map(|image| image.hash);
+        let first = iterations.first().and_then(picture);
+        for (difference, other) in differences.iter_mut().zip(iterations.iter().skip(1)) {
+            if let (Some(first), Some(other)) = (first, picture(other)) {
+                match self.compare_pictures(first, other) {
+                    Ok(visual) => difference.visual = Some(visual),
+                    Err(error) => difference.visual_problem = Some(error.message),
+                }
+            }
+        }
         let mut view = CompareView {
             iterations,
             differences,
@@ -175,7 +191,17 @@ fn difference(id: IterationId, first: &Recipe, other: &Recipe) -> Difference {
     // What differs in parameters and LoRAs is in the tables, with a column for each iteration.
     let RecipeDiff { label, summary, prompt, prompt_sent, negative_prompt, parameters: _, loras: _, nodes } =
         RecipeDiff::between(first, other);
-    Difference { reference: id, label, summary, prompt, prompt_sent, negative_prompt, nodes }
+    Difference {
+        reference: id,
+        label,
+        summary,
+        prompt,
+        prompt_sent,
+        negative_prompt,
+        nodes,
+        visual: None,
+        visual_problem: None,
+    }
 }
 
 /// The nearest iteration that all came from.
@@ -234,6 +260,7 @@ impl CompareView {
                     cut.text(name, change.old_text.as_mut(), cuts.name);
                 }
             }
+            cut.text("differences.visualProblem", difference.visual_problem.as_mut(), cuts.text.max(200));
             cut.list("differences.nodes", &mut difference.nodes, cuts.list);
             for node in &mut difference.nodes {
                 cut.text("differences.nodes", Some(&mut node.class_type), cuts.name);

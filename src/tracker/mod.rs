@@ -74,7 +74,7 @@ pub use verify::{RepairView, VerifyView};
 pub use visual::{BoxView, VisualView};
 pub use watch::{Sighting, WatchedIteration};
 
-pub use crate::images::{MAX_THUMB_BYTES, ThumbSide};
+pub use crate::images::{MAX_THUMB_BYTES, Rendering, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};
 

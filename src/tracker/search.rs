@@ -30,7 +30,7 @@ pub struct SearchRequest {
     /// A part of the model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The seed.
+    /// Only iterations with exactly this seed, as a number or a string.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
     /// A tag it has.

@@ -1,13 +1,19 @@
 //! What pictures show: thumbnails by hash, originals by hash, and the looks of any image file.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use crate::images::{Header, ThumbSide, Unseen};
-use crate::model::{Hash, Looks};
+use image::RgbImage;
+
+use crate::images::{self, Header, ThumbSide, Undecodable, Unseen};
+use crate::model::{EventBody, Hash, Looks};
+use crate::store::Detail;
 
 use super::error::disk_error;
-use super::{Error, ErrorKind, Tracker, incoming};
+use super::{Error, ErrorKind, Onlooker, Tracker, incoming};
 
 /// An original by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +28,49 @@ impl Tracker {
     /// The thumbnail of an image, as a JPEG file of at most 74,000 bytes. Made when there is none yet.
     pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, Error> {
         self.images.thumbnail(hash, side).map_err(|error| self.unseen(hash, error))
+    }
+
+    /// The pixels of the large thumbnail, for a face that draws by itself.
+    pub fn preview(&self, hash: Hash) -> Result<RgbImage, Error> {
+        let file = self.thumbnail(hash, ThumbSide::Large)?;
+        let picture = images::decode(&file).map_err(|reason| undecodable(&hash.to_string(), &reason))?;
+        Ok(picture.into_rgb())
+    }
+
+    /// Makes the thumbnails that are missing, on all cores, and says how many. What cannot be seen is passed over.
+    pub fn make_thumbnails(&self, onlooker: &Onlooker) -> Result<u64, Error> {
+        let mut missing = BTreeSet::new();
+        self.each_session(|id| {
+            for event in self.log.events(id, Detail::Brief)? {
+                let EventBody::Recorded { iteration, .. } = event.body else { continue };
+                for image in iteration.images.iter().filter(|image| image.looks.is_some()) {
+                    self.images.remember(image);
+                    if !self.images.has_thumbnails(image.hash) {
+                        missing.insert(image.hash);
+                    }
+                }
+            }
+            onlooker.step("looking for thumbnails", 0, 0)
+        })?;
+        let missing: Vec<Hash> = missing.into_iter().collect();
+        let (made, total) = (AtomicU64::new(0), missing.len() as u64);
+        let ended = Mutex::new(Ok(()));
+        images::on_all_cores(
+            &missing,
+            |hash| {
+                let done = self.images.thumbnail(*hash, ThumbSide::Large);
+                made.fetch_add(u64::from(done.is_ok()), Ordering::Relaxed);
+            },
+            |done| match onlooker.step("making thumbnails", done, total) {
+                Ok(()) => true,
+                Err(error) => {
+                    *ended.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
+                    false
+                }
+            },
+        );
+        ended.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        Ok(made.into_inner())
     }
 
     /// The original of that hash, byte for byte.
@@ -65,7 +114,7 @@ pub(super) fn unread(image: &str, gone: ErrorKind, path: &Path, error: &io::Erro
     )
 }
 
-fn undecodable(image: &str, reason: &crate::images::Undecodable) -> Error {
+fn undecodable(image: &str, reason: &Undecodable) -> Error {
     Error::invalid(
         format!("image {image} cannot be shown: {reason}"),
         "its bytes are kept as they are: read the image itself, and open it with a program for its type",

@@ -72,6 +72,7 @@ impl Tracker {
             for event in self.log.events(id, Detail::Brief)? {
                 let EventBody::Recorded { index, iteration } = event.body else { continue };
                 for image in iteration.images {
+                    self.images.remember(&image);
                     let state = seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
                     let what = match state {
                         ImageState::Whole => continue,

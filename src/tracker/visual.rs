@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::images::{Area, Comparison, Incomparable};
+use crate::images::{self, Area, Comparison, Incomparable, Panel, Rendering};
 use crate::model::{Hash, Looks};
 
-use super::{Error, Tracker};
+use super::{CompareView, Error, Render, Tracker};
 
 /// How two pictures differ to the eye.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +59,40 @@ impl Tracker {
         }
     }
 }
+
+impl Tracker {
+    /// Draws what was compared: every first picture over its reference and what differs. Nothing when that was not asked
+    /// for, or when none of them has a picture.
+    pub fn render(&self, view: &CompareView, how: Option<Render>) -> Option<Rendering> {
+        let how = match how {
+            Some(Render::None) => return None,
+            Some(Render::SideBySide) => images::Render::SideBySide,
+            Some(Render::Heatmap) => images::Render::Heatmap,
+            Some(Render::Sheet) => images::Render::Sheet,
+            None if view.iterations.len() == 2 => images::Render::SideBySide,
+            None => images::Render::Sheet,
+        };
+        view.iterations.iter().find_map(|iteration| iteration.image.as_ref())?;
+        let panels: Vec<Panel> = view
+            .iterations
+            .iter()
+            .map(|iteration| {
+                let difference = view.differences.iter().find(|other| other.reference == iteration.reference);
+                let lines = match difference {
+                    // The summary's parts stand apart by two spaces.
+                    Some(difference) => difference.summary.split("  ").map(|part| part.trim().to_owned()).collect(),
+                    None => vec![iteration.prompt.chars().take(MAX_LABEL_CHARS).collect()],
+                };
+                let image = iteration.image.as_ref().map(|image| image.hash);
+                Panel { image, title: iteration.reference.to_string(), lines }
+            })
+            .collect();
+        Some(self.images.render(how, &panels))
+    }
+}
+
+/// More of a prompt than fits under any picture.
+const MAX_LABEL_CHARS: usize = 300;
 
 impl From<Comparison> for VisualView {
     fn from(found: Comparison) -> VisualView {

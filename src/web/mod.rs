@@ -19,6 +19,7 @@
 
 mod api;
 mod assets;
+mod demo;
 mod events;
 mod guard;
 mod openapi;
@@ -30,5 +31,6 @@ mod server;
 mod state;
 mod words;
 
+pub use demo::fill;
 pub use place::{Held, Place};
 pub use server::{Bound, Serving, bind, is_loopback};

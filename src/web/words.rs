@@ -29,6 +29,25 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
+/// `12.3 kB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `850 ms`, `12.4 s`, `3 min 20 s`.
+pub(super) fn duration(millis: u64) -> String {
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+    }
+}
+
 /// The text as a part of an address holds it.
 pub(super) fn escaped(text: &str) -> String {
     text.bytes()

@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 19] = [
+const VERBS: [&str; 20] = [
     "list",
     "show",
     "record",
@@ -21,6 +21,7 @@ const VERBS: [&str; 19] = [
     "doctor",
     "mcp",
     "serve",
+    "demo",
     "completions",
 ];
 

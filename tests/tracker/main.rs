@@ -8,7 +8,9 @@ mod bad_input;
 mod bundling;
 mod comparing;
 mod damage;
+mod hostile;
 mod importing;
+mod likeness;
 mod listing;
 #[path = "../support/made.rs"]
 mod made;

@@ -5,7 +5,9 @@ use std::io::Cursor;
 
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 use retake::model::{Hash, ImageRef, Looks};
-use retake::tracker::{ErrorKind, MAX_THUMB_BYTES, RecordRequest, ThumbSide};
+use retake::tracker::{
+    BoxView, CompareRequest, ErrorKind, MAX_THUMB_BYTES, Onlooker, RecordRequest, Render, ThumbSide,
+};
 
 use crate::support::*;
 
@@ -86,4 +88,52 @@ fn a_thumbnail_that_cannot_be_made_says_why() {
     let hex = image.hash.to_string();
     fs::write(ws.root().join("images").join(&hex[..2]).join(&hex[2..]), png(40, 40, 10)).unwrap();
     fails(ws.tracker.thumbnail(image.hash, ThumbSide::Small), ErrorKind::Damaged, "is damaged");
+}
+
+#[test]
+fn a_comparison_says_what_the_eye_sees() {
+    let ws = Workspace::new();
+    let before = scene(320, 240);
+    let mut after = before.clone();
+    for (x, y) in (40..80).flat_map(|x| (30..60).map(move |y| (x, y))) {
+        let pixel = after.get_pixel_mut(x, y);
+        pixel.0 = pixel.0.map(|channel| if channel > 127 { 0 } else { 255 });
+    }
+    let recorded = |picture: Option<RgbImage>| {
+        let images = picture.map(|picture| path(&ws.file("picture.png", &encoded(picture, ImageFormat::Png))));
+        let request = RecordRequest { images: images.into_iter().collect(), ..prompt("a cat") };
+        ws.record(&request).reference.to_string()
+    };
+    let references = vec![recorded(Some(before)), recorded(Some(after)), recorded(None)];
+    let view = checked(ws.tracker.compare(&CompareRequest { references, render: None })).unwrap();
+    let visual = view.differences[0].visual.as_ref().unwrap();
+    assert_eq!(visual.changed_box, Some(BoxView { x: 40, y: 30, width: 40, height: 30 }));
+    assert_eq!(visual.changed_area, 0.0156);
+    assert!(visual.nearly_same && visual.ssim > 0.9 && visual.ssim < 1.0, "{visual:?}");
+    assert_eq!((&view.differences[1].visual, &view.differences[1].visual_problem), (&None, &None));
+    assert!(ws.tracker.render(&view, None).is_some());
+    assert!(ws.tracker.render(&view, Some(Render::None)).is_none());
+
+    fs::remove_dir_all(ws.root().join("images")).unwrap();
+    let references = view.iterations.iter().map(|iteration| iteration.reference.to_string()).collect();
+    let view = checked(ws.tracker.compare(&CompareRequest { references, render: None })).unwrap();
+    let problem = view.differences[0].visual_problem.as_ref().unwrap();
+    assert!(problem.contains("is missing"), "{problem}");
+}
+
+#[test]
+fn missing_thumbnails_are_made_on_all_cores() {
+    let ws = Workspace::new();
+    for number in 0..5 {
+        recorded(&ws, "cat.png", &png(300, 300, number));
+    }
+    recorded(&ws, "notes.txt", b"no picture");
+    let cache = ws.root().join("cache");
+    let files = files_below(&cache);
+    assert_eq!(ws.tracker.make_thumbnails(&Onlooker::patient()).unwrap(), 0);
+    fs::remove_dir_all(&cache).unwrap();
+    let impatient = Onlooker::patient().until(|| true);
+    assert!(ws.tracker.make_thumbnails(&impatient).is_err());
+    assert_eq!(ws.tracker.make_thumbnails(&Onlooker::patient()).unwrap(), 5);
+    assert_eq!(files_below(&cache), files);
 }

@@ -77,6 +77,7 @@ impl Tracker {
 
     /// An image, checked and opened for reading.
     pub(super) fn open_image(&self, image: &ImageRef) -> io::Result<File> {
+        self.images.remember(image);
         self.images.check(image.hash)?;
         File::open(self.images.path(image.hash))
     }

@@ -21,6 +21,39 @@ const cursors = new Map([[0, ""]]);
 const loaded = new Map();
 const loading = new Map();
 
+const wallTop = () => wall.getBoundingClientRect().top + scrollY;
+const top = (index) => Math.floor((index * SIZE) / columns) * row;
+const seen = () => ({ from: scrollY - wallTop(), height: innerHeight });
+const firstSeen = () => Math.max(0, Math.floor(seen().from / row) * columns);
+const scrollToCard = (card) => { if (card > 0) scrollTo(0, wallTop() + Math.floor(card / columns) * row); };
+
+/** What happened elsewhere: new work comes first, so the first part is asked for again. */
+const refresh = calmly(250, async () => {
+  const empty = !wall;
+  if (empty) { if (document.body.dataset.page === "sessions") location.reload(); return; }
+  const { headers, content } = await part(`${source}/part?${where.searchParams}`);
+  total = Number(headers.get("x-total") ?? total);
+  const shown = one("#total");
+  if (shown) shown.textContent = total.toLocaleString("fr").replaceAll("\u00a0", "\u202f");
+  const element = make("div", { class: "part", "data-part": 0 });
+  element.append(content);
+  tellTimes(element);
+  const focused = document.activeElement?.closest?.(".card")?.dataset.session;
+  loaded.forEach((old) => old.remove());
+  loaded.clear();
+  cursors.clear();
+  cursors.set(0, "");
+  marks = null;
+  loaded.set(0, element);
+  wall.append(element);
+  const next = headers.get("x-next");
+  if (next) cursors.set(1, next);
+  lay();
+  look();
+  if (focused) one(`.card[data-session="${CSS.escape(focused)}"]`, wall)?.focus({ preventScroll: true });
+  if (scrollY > innerHeight) newWork();
+});
+
 if (wall) {
   const first = one(".part", wall);
   loaded.set(0, first);
@@ -45,11 +78,6 @@ function lay() {
   wall.style.height = `${Math.ceil(total / columns) * row}px`;
   for (const [index, element] of loaded) element.style.top = `${top(index)}px`;
 }
-
-const top = (index) => Math.floor((index * SIZE) / columns) * row;
-const seen = () => ({ from: scrollY - wall.offsetTop, height: innerHeight });
-const firstSeen = () => Math.max(0, Math.floor(seen().from / row) * columns);
-const scrollToCard = (card) => { if (card > 0) scrollTo(0, wall.offsetTop + Math.floor(card / columns) * row); };
 
 /** Brings in the parts around the window, and takes out those far from it. */
 function look() {
@@ -152,33 +180,6 @@ function keysOfTheWall() {
     else say("Choose a picture with the arrow keys first");
   });
 }
-
-/** What happened elsewhere: new work comes first, so the first part is asked for again. */
-const refresh = calmly(250, async () => {
-  const empty = !wall;
-  if (empty) { if (document.body.dataset.page === "sessions") location.reload(); return; }
-  const { headers, content } = await part(`${source}/part?${where.searchParams}`);
-  total = Number(headers.get("x-total") ?? total);
-  const shown = one("#total");
-  if (shown) shown.textContent = total.toLocaleString("fr").replaceAll("\u00a0", "\u202f");
-  const element = make("div", { class: "part", "data-part": 0 });
-  element.append(content);
-  tellTimes(element);
-  const focused = document.activeElement?.closest?.(".card")?.dataset.session;
-  loaded.forEach((old) => old.remove());
-  loaded.clear();
-  cursors.clear();
-  cursors.set(0, "");
-  marks = null;
-  loaded.set(0, element);
-  wall.append(element);
-  const next = headers.get("x-next");
-  if (next) cursors.set(1, next);
-  lay();
-  look();
-  if (focused) one(`.card[data-session="${CSS.escape(focused)}"]`, wall)?.focus({ preventScroll: true });
-  if (scrollY > innerHeight) newWork();
-});
 
 function newWork() {
   if (one(".pill")) return;

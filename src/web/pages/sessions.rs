@@ -188,7 +188,7 @@ fn card(row: &SessionRow, cover: Option<&Cover>) -> Markup {
     let name = row.title().or(prompt).unwrap_or("All iterations were lost");
     let count = row.iteration_count();
     html! {
-        a.card href={ "/sessions/" (row.id()) } data-session=(row.id()) {
+        a.card href={ "/sessions/" (row.id()) } data-session=(row.id()) data-reference=[cover.map(|cover| cover.reference)] {
             span.cover data-many[count > 1] {
                 @match cover {
                     Some(Cover { image: Some(hash), .. }) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 /// The most nodes that are looked at; the largest graphs seen have a few hundred.
 pub(super) const MAX_NODES: usize = 10_000;
 
+/// How many switches behind each other are followed.
+const MAX_SWITCHES: usize = 16;
+
 /// A queued graph.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
@@ -63,7 +66,7 @@ impl Graph {
     }
 
     /// What an input of a node is.
-    pub(super) fn input<'a>(&self, node: &'a Node, name: &str) -> Option<Input<'a>> {
+    pub(super) fn input<'a>(&'a self, node: &'a Node, name: &str) -> Option<Input<'a>> {
         node.inputs.get(name).map(|value| self.resolve(value))
     }
 
@@ -84,13 +87,38 @@ impl Graph {
     }
 
     /// `["4", 0]` is a link where there is such a node.
-    pub(super) fn resolve<'a>(&self, value: &'a Value) -> Input<'a> {
+    pub(super) fn resolve<'a>(&'a self, value: &'a Value) -> Input<'a> {
         let link = match value.as_array().map(Vec::as_slice) {
             Some([Value::String(id), slot]) => self.by_id.get(id).zip(slot.as_u64()),
             Some([Value::Number(id), slot]) => self.by_id.get(&id.to_string()).zip(slot.as_u64()),
             _ => None,
         };
-        link.map_or(Input::Literal(value), |(node, slot)| Input::Link { node: *node, slot })
+        link.map_or(Input::Literal(value), |(node, slot)| self.chosen(*node, slot, MAX_SWITCHES))
+    }
+
+    /// What a link leads to behind the switches on its way that stand where the file says.
+    fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
+        let here = Input::Link { node: place, slot };
+        let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
+        let on = node.inputs.get("switch").filter(|_| node.has("on_true") && node.has("on_false"));
+        let on = on.and_then(|switch| match switch {
+            Value::Bool(on) => Some(*on),
+            // A boolean of its own.
+            Value::Array(link) => {
+                let from = link.first().and_then(Value::as_str).and_then(|id| self.by_id.get(id));
+                self.nodes.get(*from?)?.inputs.get("value")?.as_bool()
+            }
+            _ => None,
+        });
+        let Some(on) = on else { return here };
+        let branch = node.inputs.get(if on { "on_true" } else { "on_false" });
+        match branch.and_then(Value::as_array).map(Vec::as_slice) {
+            Some([Value::String(id), slot]) => match self.by_id.get(id).zip(slot.as_u64()) {
+                Some((next, slot)) => self.chosen(*next, slot, left),
+                None => here,
+            },
+            _ => branch.map_or(here, Input::Literal),
+        }
     }
 }
 

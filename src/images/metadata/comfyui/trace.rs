@@ -232,6 +232,8 @@ fn conditioning<'a>(
             _ if PIPES.contains(&name) => !node.has(side.name()),
             "positive" | "negative" => name == side.name(),
             "guider" => true,
+            // Two conditions against one negative side.
+            "cond1" | "cond2" => side == Side::Positive,
             // Guidance without a negative side.
             "conditioning" if is_start || node.class.ends_with("Guider") => side == Side::Positive,
             _ if sided || is_start => false,

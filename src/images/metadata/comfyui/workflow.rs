@@ -205,7 +205,8 @@ impl<'a> Unfolding<'a> {
                     match end {
                         Some(End::Node(from, slot)) => inputs.insert(name.to_owned(), json!([from, slot])),
                         Some(End::Literal(value)) => inputs.insert(name.to_owned(), value),
-                        None => inputs.remove(name),
+                        // What it was before it was made an input still stands there, and counts.
+                        None => None,
                     };
                 }
                 flat.push(Node { id: format!("{}{id}", scope.prefix), class: class.to_owned(), inputs });
@@ -223,7 +224,11 @@ impl<'a> Unfolding<'a> {
         if id == SUBGRAPH_INPUTS {
             let (outer, node) = scope.around?;
             let input = node.get("inputs")?.as_array()?.get(usize::try_from(slot).ok()?)?;
-            return self.by_link(outer, input.get("link")?.as_u64()?, depth);
+            return match input.get("link").and_then(Value::as_u64) {
+                Some(link) => self.by_link(outer, link, depth),
+                // A value that the node for the subgraph shows as its own.
+                None => widgets("", node).get(input.get("name")?.as_str()?).cloned().map(End::Literal),
+            };
         }
         let node = *scope.nodes.get(id)?;
         if let Some(inner) = scope.within.get(id) {
@@ -304,9 +309,11 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
     }
     let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
     let names: Vec<&str> = inputs.filter_map(|input| input.pointer("/widget/name")?.as_str()).collect();
+    let lists_all = node.pointer("/inputs/0/localized_name").is_some();
     match named(&names, values) {
-        // Older editors list only those that were made inputs.
-        (named, true) if !names.is_empty() => named,
+        // Older editors list only those that were made inputs; newer ones, which also say what each is called on the
+        // screen, list all.
+        (named, whole) if !names.is_empty() && (whole || lists_all) => named,
         _ => match values.as_slice() {
             [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
             _ => values

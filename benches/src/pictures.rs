@@ -1,0 +1,143 @@
+//! Pictures: a thumbnail, a hash, a comparison, and taking in many at once; beside Pillow, libvips and scikit-image through
+//! `peers/pictures.py` where those are installed, and beside `image`'s own resizing in this process.
+
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::imageops::FilterType;
+use image::{ImageFormat, Rgb, RgbImage};
+use retake::disk::Disk;
+use retake::images::{Images, ThumbSide, decode};
+
+use crate::Settings;
+use crate::report::{Report, Table, median, millis, ratio, times};
+
+/// How many pictures of a megapixel are worked on in a round, one after the other.
+const FEW: usize = 8;
+
+pub(crate) fn run(settings: &Settings, report: &mut Report) {
+    let many = if settings.full { 200 } else { 40 };
+    let pictures = pictures(&settings.data.join("pictures"), many);
+    let few = &pictures[..FEW];
+    let names: Vec<&str> = few.iter().map(|path| path.to_str().unwrap()).collect();
+
+    let mut thumbnails = Rows::default();
+    let mut hashes = Rows::default();
+    let mut comparisons = Rows::default();
+    let mut ingests = Rows::default();
+    for round in 0..settings.rounds {
+        let images = Images::new(Disk::default(), &settings.scratch("pictures"));
+        let kept: Vec<_> = few.iter().map(|path| images.put_file(path).unwrap().hash).collect();
+        fs::remove_dir_all(settings.data.join("scratch-pictures/cache")).unwrap();
+
+        thumbnails.add("retake", each(&kept, |hash| drop(images.thumbnail(*hash, ThumbSide::Small).unwrap())));
+        thumbnails.add("image alone", each(few, |path| image_thumbnail(path)));
+        hashes.add("retake", each(few, |path| _ = images.see_file(path).unwrap()));
+        comparisons.add("retake", each(&kept[1..], |hash| _ = images.compare(kept[0], *hash).unwrap()));
+        let peer = |rows: &mut Rows, what: &'static str, files: &[&str]| match python(what, files) {
+            Some(took) => rows.add(what, took),
+            None if round == 0 => report.say(&format!("{what} is not installed here")),
+            None => {}
+        };
+        peer(&mut thumbnails, "pillow-thumbnail", &names);
+        peer(&mut thumbnails, "vips-thumbnail", &names);
+        peer(&mut hashes, "pillow-hash", &names);
+        peer(&mut comparisons, "scikit-compare", &names[..2]);
+
+        let images = Images::new(Disk::default(), &settings.scratch("ingest"));
+        ingests.add("retake", on_all_cores(&pictures, |path| drop(images.put_file(path).unwrap())));
+        ingests.add("decoding alone", on_all_cores(&pictures, |path| drop(decode(&fs::read(path).unwrap()).unwrap())));
+    }
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thumbnails.show(report, "Thumbnails of 512 and 256 px from a PNG file of 1024² pixels");
+    hashes.show(report, "Perceptual hash of a PNG file of 1024² pixels (ours with the pixel hash too)");
+    comparisons.show(report, "Comparing two PNG files of 1024² pixels (scikit-image: SSIM at 512 px only)");
+    ingests.show(report, &format!("Taking in {many} pictures on {cores} cores, per picture, synced to the disk"));
+}
+
+/// Milliseconds per round, for each that takes part; ours first.
+#[derive(Default)]
+struct Rows(Vec<(&'static str, Vec<f64>)>);
+
+impl Rows {
+    fn add(&mut self, name: &'static str, took: f64) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, rounds)) => rounds.push(took),
+            None => self.0.push((name, vec![took])),
+        }
+    }
+
+    fn show(&self, report: &mut Report, title: &str) {
+        let mut table = Table::new(title, &["", "ms", "times ours"]);
+        for (name, rounds) in &self.0 {
+            let times_ours = times(ratio(rounds, &self.0[0].1));
+            table.row(vec![(*name).to_owned(), format!("{:.1}", median(rounds)), times_ours]);
+        }
+        report.show("pictures", &table);
+    }
+}
+
+/// The milliseconds that each takes, one after the other.
+fn each<T>(items: &[T], work: impl Fn(&T)) -> f64 {
+    let begun = Instant::now();
+    items.iter().for_each(work);
+    millis(begun.elapsed()) / items.len() as f64
+}
+
+/// The milliseconds that each takes when all cores work on them.
+fn on_all_cores(paths: &[PathBuf], work: impl Fn(&Path) + Sync) -> f64 {
+    let next = AtomicUsize::new(0);
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work(path);
+                }
+            });
+        }
+    });
+    millis(begun.elapsed()) / paths.len() as f64
+}
+
+/// What one would write with `image` and nothing else.
+fn image_thumbnail(path: &Path) {
+    let mut picture = image::load_from_memory(&fs::read(path).unwrap()).unwrap();
+    for side in [512, 256] {
+        picture = picture.resize(side, side, FilterType::Lanczos3);
+        JpegEncoder::new_with_quality(&mut Vec::new(), 80).encode_image(&picture.to_rgb8()).unwrap();
+    }
+}
+
+fn python(what: &str, files: &[&str]) -> Option<f64> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/pictures.py");
+    let output = Command::new("python3").arg(script).arg(what).args(files).output().ok()?;
+    serde_json::from_slice(&output.stdout).ok()?
+}
+
+/// PNG files of 1024² pixels with something in them: slopes, edges and a little noise, as generators make.
+fn pictures(dir: &Path, count: usize) -> Vec<PathBuf> {
+    fs::create_dir_all(dir).unwrap();
+    let paths: Vec<PathBuf> = (0..count).map(|number| dir.join(format!("{number}.png"))).collect();
+    for (number, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_file()) {
+        let mut state = u32::try_from(number).unwrap().wrapping_mul(2_654_435_761) | 1;
+        let picture = RgbImage::from_fn(1024, 1024, |x, y| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let [_, _, _, noise] = state.to_le_bytes();
+            let slope = (x * 7 + y * u32::try_from(number % 13 + 1).unwrap()) / 64;
+            let edge = if (x / 97 + y / 61 + u32::try_from(number).unwrap()) % 3 == 0 { 60 } else { 0 };
+            let light = |channel: u32| (slope * channel % 160 + edge + u32::from(noise >> 5)).to_le_bytes()[0];
+            Rgb([light(1), light(2), light(3)])
+        });
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        fs::write(path, bytes.into_inner()).unwrap();
+    }
+    paths
+}

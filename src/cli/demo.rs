@@ -1,0 +1,73 @@
+//! `retake demo`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use chrono::Utc;
+use clap::Args;
+
+use crate::model::Timestamp;
+use crate::tracker::{Error, ErrorKind, Options, Stay, Tracker};
+use crate::web::{self, Place};
+
+use super::args::Json;
+use super::context::Context;
+use super::ending::{Exit, Failure};
+use super::serve::At;
+
+/// Show Retake with a week of sample work, in a workspace of its own that is gone afterwards
+///
+/// The pictures are painted by Retake itself: nothing is downloaded, and your own work is not touched.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  retake demo --open\n  retake demo --keep sample")]
+pub(super) struct DemoArgs {
+    /// Keep the sample in this directory, to go on with it
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    at: At,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+/// Where the demo is when nobody says: beside the real one.
+const USUAL: &str = "127.0.0.1:7374";
+
+impl DemoArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let address = self.at.address(USUAL)?;
+        let passing = std::env::temp_dir().join(format!("retake-demo-{}", std::process::id()));
+        let dir = self.keep.clone().unwrap_or_else(|| passing.clone());
+        let served = self.show(&dir, address, context);
+        if self.keep.is_none()
+            && let Err(error) = fs::remove_dir_all(&passing)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            context.output.warn(format_args!("the sample was not removed: {}: {error}", passing.display()));
+        }
+        served
+    }
+
+    fn show(&self, dir: &Path, address: std::net::SocketAddr, context: &mut Context) -> Result<Exit, Failure> {
+        let now = Timestamp::from(Utc::now());
+        let progress = context.output.bar().mover();
+        let filled = fs::create_dir_all(dir)
+            .map_err(|error| {
+                let hint = "choose another directory with --keep";
+                Error::new(ErrorKind::Internal, format!("cannot make the sample's directory: {}", dir.display()), hint)
+                    .caused_by(error)
+            })
+            .and_then(|()| web::fill(dir, now, Some(progress)));
+        context.output.bar().clear();
+        filled?;
+        let tracker = Tracker::open(dir, Options { stay: Stay::Long, ..Options::default() })?;
+        match Place::take(dir)? {
+            Place::Taken(url) => {
+                context.close(tracker);
+                self.at.show(&url, true, &mut context.output);
+                Ok(Exit::Done)
+            }
+            Place::Free(held) => self.at.serve(tracker, &held, address, context),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! A week of work, told as steps: what someone would have typed, changed, liked and given up.
+
+use crate::model::{Lora, OutcomeStatus, Recipe, Seed};
+
+/// A session of the sample.
+pub(super) struct Story {
+    pub(super) title: Option<&'static str>,
+    pub(super) project: Option<&'static str>,
+    /// How long ago it began, in hours.
+    pub(super) hours_ago: i64,
+    /// The session and iteration that its first iteration came from.
+    pub(super) from: Option<(usize, u32)>,
+    pub(super) steps: Vec<Step>,
+    /// Why it was put away.
+    pub(super) archived: Option<&'static str>,
+}
+
+/// An iteration of the sample.
+#[derive(Clone, Default)]
+pub(super) struct Step {
+    pub(super) recipe: Recipe,
+    /// The index it came from, where that is not the one before.
+    pub(super) parent: Option<u32>,
+    pub(super) rating: Option<u8>,
+    pub(super) tags: &'static [&'static str],
+    pub(super) note: Option<&'static str>,
+    pub(super) outcome: OutcomeStatus,
+    pub(super) message: Option<&'static str>,
+}
+
+/// All of them, in the order in which they were begun.
+pub(super) fn stories() -> Vec<Story> {
+    vec![sketches(), valley(), forest(), dunes(), harbour(), lights(), cards()]
+}
+
+/// A recipe to begin with.
+fn recipe(prompt: &str, seed: u64, width: u32, height: u32) -> Recipe {
+    Recipe {
+        prompt: prompt.to_owned(),
+        negative_prompt: Some("blurry, watermark, text".to_owned()),
+        model: Some("landscape-xl-1.2".to_owned()),
+        seed: Some(Seed(seed)),
+        steps: Some(28),
+        guidance_scale: Some(6.0),
+        sampler: Some("dpmpp_2m".to_owned()),
+        scheduler: Some("karras".to_owned()),
+        width: Some(width),
+        height: Some(height),
+        provider: Some("retake demo".to_owned()),
+        ..Recipe::default()
+    }
+}
+
+impl Step {
+    fn first(recipe: Recipe) -> Step {
+        Step { recipe, ..Step::default() }
+    }
+
+    /// The next one, with something changed.
+    fn then(&self, change: impl FnOnce(&mut Recipe)) -> Step {
+        let mut recipe = self.recipe.clone();
+        change(&mut recipe);
+        Step::first(recipe)
+    }
+
+    fn prompt(&self, prompt: &str) -> Step {
+        self.then(|recipe| recipe.prompt = prompt.to_owned())
+    }
+
+    fn seed(&self, seed: u64) -> Step {
+        self.then(|recipe| recipe.seed = Some(Seed(seed)))
+    }
+
+    fn from(mut self, parent: u32) -> Step {
+        self.parent = Some(parent);
+        self
+    }
+
+    fn rated(mut self, rating: u8) -> Step {
+        self.rating = Some(rating);
+        self
+    }
+
+    fn tagged(mut self, tags: &'static [&'static str]) -> Step {
+        self.tags = tags;
+        self
+    }
+
+    fn noted(mut self, note: &'static str) -> Step {
+        self.note = Some(note);
+        self
+    }
+
+    fn ended(mut self, outcome: OutcomeStatus, message: &'static str) -> Step {
+        (self.outcome, self.message) = (outcome, Some(message));
+        self
+    }
+}
+
+fn harbour() -> Story {
+    let first = Step::first(recipe("a harbour with sail boats, morning light", 412, 768, 512));
+    let dusk = first.prompt("a harbour with sail boats at dusk, golden light");
+    let house = dusk.prompt("a harbour with sail boats and a lighthouse at dusk, golden light");
+    let reroll = house.seed(2611);
+    let warm = reroll.then(|recipe| recipe.guidance_scale = Some(8.5));
+    let mist = warm.prompt("a harbour with sail boats and a lighthouse at dusk, golden light, low mist over the water");
+    let night = reroll.prompt("a harbour with sail boats and a lighthouse at night, full moon");
+    let moon = night.seed(77);
+    let last = mist.then(|recipe| {
+        recipe.steps = Some(45);
+        recipe.loras = vec![Lora { name: "soft-light".to_owned(), weight: 0.6 }];
+    });
+    Story {
+        title: Some("Harbour at dusk"),
+        project: Some("Postcards"),
+        hours_ago: 5,
+        from: None,
+        steps: vec![
+            first.rated(2),
+            dusk.rated(3),
+            house,
+            reroll.rated(4).noted("The boats stand well against the light."),
+            warm,
+            mist.rated(4).tagged(&["print"]),
+            night.from(3).rated(3),
+            moon.rated(4).tagged(&["alternative"]),
+            last.from(5).rated(5).tagged(&["hero", "print"]).noted("This one. Send it to the printer."),
+        ],
+        archived: None,
+    }
+}
+
+fn valley() -> Story {
+    let first = Step::first(recipe("a winter valley, mountain peaks, clear morning", 90, 768, 512));
+    let snow = first.prompt("a winter valley, mountain peaks in deep snow, clear morning");
+    let lake = snow.prompt("a frozen lake in a winter valley, mountain peaks in deep snow, clear morning");
+    let other = lake.seed(1812);
+    let evening = other.prompt("a frozen lake in a winter valley, mountain peaks in deep snow, evening");
+    let pines = other.prompt("a frozen lake in a winter valley, pines, mountain peaks in deep snow, clear morning");
+    Story {
+        title: Some("Winter valley"),
+        project: Some("Postcards"),
+        hours_ago: 76,
+        from: None,
+        steps: vec![
+            first,
+            snow.rated(3),
+            lake,
+            other.rated(4).tagged(&["print"]),
+            evening.rated(3),
+            pines.from(3).rated(5).tagged(&["hero"]),
+        ],
+        archived: None,
+    }
+}
+
+fn forest() -> Story {
+    let first = Step::first(recipe("a forest of pines in morning mist", 1812, 512, 704));
+    let deep = first.then(|recipe| recipe.steps = Some(40));
+    let rough = deep.then(|recipe| recipe.steps = Some(8));
+    let storm = deep.prompt("a forest of pines in the mist after a storm");
+    Story {
+        title: Some("Forest in mist"),
+        project: Some("Book covers"),
+        hours_ago: 50,
+        from: Some((1, 5)),
+        steps: vec![
+            first.rated(3),
+            deep.rated(4).tagged(&["cover"]),
+            rough.rated(1).noted("Too few steps: all grain."),
+            storm.from(1).rated(4),
+        ],
+        archived: None,
+    }
+}
+
+fn dunes() -> Story {
+    let first = Step::first(recipe("desert dunes at sunset", 5, 640, 640));
+    let moon = first.prompt("desert dunes under a full moon, night");
+    let calm = moon.seed(303);
+    let strong = calm.then(|recipe| recipe.guidance_scale = Some(11.0));
+    let day = first.prompt("desert dunes, clear sky");
+    Story {
+        title: Some("Desert moon"),
+        project: Some("Album cover"),
+        hours_ago: 28,
+        from: None,
+        steps: vec![
+            first.rated(3),
+            moon.rated(3),
+            calm.rated(5).tagged(&["hero"]),
+            strong.rated(2).noted("The colours shout."),
+            day.from(0),
+        ],
+        archived: None,
+    }
+}
+
+fn lights() -> Story {
+    let first = Step::first(recipe("northern lights over a fjord", 64, 768, 512));
+    let refused = first.prompt("northern lights over a fjord, in the style of a living painter");
+    let broken = first.seed(65);
+    let peaks = first.prompt("northern lights over a fjord, snow on the peaks");
+    let boat = peaks.prompt("northern lights over a fjord, snow on the peaks, one sail boat");
+    Story {
+        title: Some("Northern lights"),
+        project: Some("Postcards"),
+        hours_ago: 2,
+        from: None,
+        steps: vec![
+            first.rated(4),
+            refused.ended(OutcomeStatus::Refused, "The provider does not imitate living artists."),
+            broken.from(0).ended(OutcomeStatus::Failed, "CUDA out of memory: tried to allocate 1.2 GiB"),
+            peaks.from(0).rated(4),
+            boat.rated(5).tagged(&["hero"]),
+        ],
+        archived: None,
+    }
+}
+
+fn cards() -> Story {
+    let wide = |prompt: &str, seed| Step::first(Recipe { negative_prompt: None, ..recipe(prompt, seed, 640, 640) });
+    let first =
+        wide("An overcast sea with low cloud. A lighthouse stands far out on its rock, and the water is calm.", 21);
+    let storm =
+        first.prompt("A sea under storm cloud. A lighthouse stands far out on its rock, and the water is rough.");
+    let dawn = storm.prompt("A sea at sunrise after the storm. A lighthouse stands far out on its rock.");
+    Story {
+        title: None,
+        project: None,
+        hours_ago: 1,
+        from: None,
+        steps: vec![first, storm.rated(4), dawn.rated(4)],
+        archived: None,
+    }
+}
+
+fn sketches() -> Story {
+    let first = Step::first(recipe("mountain lake", 1, 512, 512).sketchy());
+    let second = first.prompt("mountain lake, sunset");
+    let third = second.seed(2);
+    Story {
+        title: Some("First sketches"),
+        project: None,
+        hours_ago: 150,
+        from: None,
+        steps: vec![first.rated(2), second.rated(2), third.rated(3)],
+        archived: Some("Only to try the model out."),
+    }
+}
+
+impl Recipe {
+    /// With too few steps to be good.
+    fn sketchy(mut self) -> Recipe {
+        self.steps = Some(10);
+        self.model = Some("landscape-xl-1.0".to_owned());
+        self
+    }
+}

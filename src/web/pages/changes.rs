@@ -1,0 +1,81 @@
+//! What changed between two recipes, as a page shows it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::model::diff::words::{Side, runs};
+use crate::model::diff::{PromptChangeKind, PromptDiff, RecipeDiff};
+
+/// The changes as small marks, one beside the other.
+pub(super) fn list(diff: &RecipeDiff) -> Markup {
+    html! {
+        ul.changes {
+            @if diff.is_empty() { li { "Same recipe" } }
+            @if let Some(prompt) = &diff.prompt { (prompt_marks(prompt)) }
+            @if let Some(negative) = &diff.negative_prompt { li { "negative prompt" } (prompt_marks(negative)) }
+            @for change in &diff.parameters {
+                li { (name(&change.name)) " " @if let Some(old) = &change.old { del { (value(old)) } } " " @if let Some(new) = &change.new { ins { (value(new)) } } }
+            }
+            @for lora in &diff.loras {
+                li { "lora " (lora.name) " " @if let Some(old) = lora.old_weight { del { (old) } } " " @if let Some(new) = lora.new_weight { ins { (new) } } }
+            }
+            @for node in diff.nodes.iter().take(12) {
+                li { (node.title.as_deref().unwrap_or(&node.class_type)) @if let Some(input) = &node.input { " " (input) " " @if let Some(old) = &node.old { del { (value(old)) } } " " @if let Some(new) = &node.new { ins { (value(new)) } } } }
+            }
+            @if diff.nodes.len() > 12 { li { "and " (diff.nodes.len() - 12) " more nodes" } }
+        }
+    }
+}
+
+/// Two texts in one, with what is gone and what is new.
+pub(super) fn inline(old: &str, new: &str) -> Markup {
+    html! {
+        p.prompt {
+            @for run in runs(old, new) {
+                @match run.side {
+                    Side::Both => (run.text),
+                    Side::Old => del { (run.text) },
+                    Side::New => ins { (run.text) },
+                }
+            }
+        }
+    }
+}
+
+/// A parameter's name as people say it.
+pub(super) fn name(name: &str) -> &str {
+    match name {
+        "guidanceScale" => "cfg",
+        "modelHash" => "model hash",
+        name => name.strip_prefix("parameters.").unwrap_or(name),
+    }
+}
+
+/// A value in a few letters.
+pub(super) fn value(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        // 6.0 and 6 are the same to everyone but JSON.
+        value => value.to_string().trim_end_matches(".0").to_owned(),
+    };
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn prompt_marks(diff: &PromptDiff) -> Markup {
+    let weight = |weight: Option<f64>| weight.unwrap_or(1.0).to_string();
+    html! {
+        @if diff.reformatted { li { "same prompt, written otherwise" } }
+        @for change in &diff.changes {
+            @match change.kind {
+                PromptChangeKind::Added => li.added { "+ " (change.text) },
+                PromptChangeKind::Removed => li.removed { (change.text) },
+                PromptChangeKind::Reweighted => li { (change.text) " " del { (weight(change.old_weight)) } " " ins { (weight(change.new_weight)) } },
+                PromptChangeKind::Moved => li { "↕ " (change.text) },
+                PromptChangeKind::Reworded => li { @if let Some(old) = &change.old_text { del { (old) } " " } ins { (change.text) } },
+            }
+        }
+    }
+}

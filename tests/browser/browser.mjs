@@ -1,0 +1,58 @@
+// What the scripts share: the browser, steps that say their name when they fail, and asking the server as a program.
+
+import { pathToFileURL } from "node:url";
+import { join } from "node:path";
+
+const { chromium } = await import(pathToFileURL(join(process.env.MODULES, "playwright-core/index.mjs")).href);
+export const axePath = join(process.env.MODULES, "axe-core/axe.min.js");
+export const [base, shots] = process.argv.slice(2);
+
+const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+export const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: flags });
+
+/** A window, in which any script error or blocked script fails the test. */
+export async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  context.setDefaultTimeout(30000);
+  const page = await context.newPage();
+  page.faults = [];
+  page.on("pageerror", (error) => page.faults.push(error.message));
+  page.on("console", (message) => {
+    if (/Content Security Policy|TrustedHTML/.test(message.text())) page.faults.push(message.text());
+  });
+  page.on("dialog", (dialog) => { page.faults.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
+  return page;
+}
+
+/** Goes there, and waits until the page's scripts have run. */
+export async function go(page, path) {
+  await page.goto(base + path);
+  await page.waitForSelector("html[data-ready]");
+}
+
+export async function step(name, work) {
+  try {
+    await work();
+    console.log(`ok ${name}`);
+  } catch (error) {
+    console.log(`FAILED ${name}\n${error.stack}`);
+    await browser.close();
+    process.exit(1);
+  }
+}
+
+export function same(actual, wanted, what) {
+  if (JSON.stringify(actual) !== JSON.stringify(wanted)) throw new Error(`${what}: ${JSON.stringify(actual)}, not ${JSON.stringify(wanted)}`);
+}
+
+/** A verb of /api, asked as a program does. */
+export async function ask(verb, request = {}) {
+  const answer = await fetch(`${base}/api/${verb}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(request) });
+  if (!answer.ok) throw new Error(`${verb}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+export async function done(...pages) {
+  for (const page of pages) same(page.faults, [], "what went wrong in the page");
+  await browser.close();
+}

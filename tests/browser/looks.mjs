@@ -1,0 +1,56 @@
+// Every page in light and dark, on a desk and on a phone: a screenshot each, and no serious finding of axe.
+
+import { ask, axePath, done, go, open, same, shots, step } from "./browser.mjs";
+
+const { sessions } = await ask("list-sessions");
+const named = (title) => sessions.find((session) => session.title === title).id;
+const harbour = named("Harbour at dusk");
+const both = [3, 8].map((index) => encodeURIComponent(`${harbour}#${index}`)).join(",");
+const pages = {
+  sessions: "/",
+  archived: "/?status=archived",
+  session: `/sessions/${harbour}/8`,
+  failed: `/sessions/${named("Northern lights")}/2`,
+  compare: `/compare?refs=${both}`,
+  slider: `/compare?refs=${both}&mode=slider`,
+  difference: `/compare?refs=${both}&mode=difference`,
+  search: "/search?q=lighthouse",
+  audit: `/sessions/${harbour}/audit`,
+  workspace: "/workspace",
+  "not-here": "/nothing",
+};
+
+const opened = [];
+for (const colorScheme of ["light", "dark"]) {
+  for (const width of [390, 1440]) {
+    const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height: 900 } });
+    opened.push(page);
+    await page.addInitScript({ path: axePath });
+    for (const [name, path] of Object.entries(pages)) {
+      await step(`${name} in ${colorScheme} at ${width}`, async () => {
+        await go(page, path);
+        await page.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy"));
+        await page.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        same(wide <= 0, true, `it scrolls sideways by ${wide}`);
+        const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+        const serious = found.violations.filter((it) => ["serious", "critical"].includes(it.impact));
+        same(serious.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], "axe");
+      });
+    }
+  }
+}
+
+await step("a page weighs less than 150 kB before its pictures", async () => {
+  const page = await open();
+  opened.push(page);
+  let bytes = 0;
+  page.on("response", async (response) => {
+    if (/\/(images|thumbs|events)/.test(response.url())) return;
+    bytes += (await response.body().catch(() => "")).length;
+  });
+  await go(page, pages.session);
+  same(bytes > 20000 && bytes < 150000, true, `${bytes} bytes`);
+});
+
+await done(...opened);

@@ -1,0 +1,119 @@
+//! Whether pictures that look alike are found to: after saving as a poor JPEG file, halving, lightening and cropping; with
+//! pictures made here, and with real ones where there are any.
+
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use image::codecs::jpeg::JpegEncoder;
+use image::imageops::{self, FilterType};
+use image::{ImageFormat, Rgb, RgbImage};
+use retake::model::Looks;
+
+use crate::support::*;
+
+fn looks(ws: &Workspace, bytes: &[u8]) -> Looks {
+    ws.tracker.looks_of_file(&ws.file("looked-at", bytes)).unwrap()
+}
+
+/// A picture saved in the ways that must not matter.
+fn changes(picture: &RgbImage) -> Vec<(&'static str, Vec<u8>)> {
+    let (width, height) = picture.dimensions();
+    let png = |picture: &RgbImage| {
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        bytes.into_inner()
+    };
+    let mut poor = Vec::new();
+    JpegEncoder::new_with_quality(&mut poor, 60).encode_image(picture).unwrap();
+    let half = imageops::resize(picture, width / 2, height / 2, FilterType::Triangle);
+    let mut light = picture.clone();
+    light.pixels_mut().for_each(|pixel| pixel.0 = pixel.0.map(|channel| channel.saturating_add(channel / 5)));
+    let (x, y) = (width / 50, height / 50);
+    let cropped = imageops::crop_imm(picture, x, y, width - 2 * x, height - 2 * y).to_image();
+    vec![("JPEG 60", poor), ("half size", png(&half)), ("+20 % light", png(&light)), ("4 % crop", png(&cropped))]
+}
+
+/// Blobs of colour on a slope of light, both different for each number.
+fn made(number: u32) -> RgbImage {
+    let mut state = number.wrapping_mul(2_654_435_761).wrapping_add(12_345);
+    let mut next = |most: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        i64::from((state >> 8) % most)
+    };
+    let slope = [next(9) - 4, next(9) - 4];
+    let blobs: Vec<[i64; 4]> = (0..14).map(|_| [next(256), next(256), 20 + next(60), next(200)]).collect();
+    RgbImage::from_fn(256, 256, |x, y| {
+        let (x, y) = (i64::from(x), i64::from(y));
+        let mut light = 100 + (x * slope[0] + y * slope[1]) / 16;
+        for [at_x, at_y, radius, brightness] in &blobs {
+            if (x - at_x).pow(2) + (y - at_y).pow(2) < radius.pow(2) {
+                light = (light + 3 * brightness) / 4;
+            }
+        }
+        Rgb([light, (light * 3 + x) / 4, (light + y / 2) / 2]
+            .map(|channel| u8::try_from(channel.clamp(0, 210)).unwrap()))
+    })
+}
+
+#[test]
+fn what_must_not_matter_does_not() {
+    let ws = Workspace::new();
+    let mut all = Vec::new();
+    for number in 0..8 {
+        let picture = made(number);
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        let known = looks(&ws, &bytes.into_inner());
+        for (change, bytes) in changes(&picture) {
+            let distance = looks(&ws, &bytes).distance(known);
+            assert!(distance <= Looks::NEAR, "{change} of picture {number} is {distance} away");
+        }
+        all.push(known);
+    }
+    for (number, one) in all.iter().enumerate() {
+        for other in &all[number + 1..] {
+            let distance = one.distance(*other);
+            assert!(distance > Looks::NEAR, "two different pictures are only {distance} apart");
+        }
+    }
+}
+
+/// Real pictures, which are not part of the project: `RETAKE_SAMPLES`, or `../shared/samples` beside it.
+fn samples() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/samples");
+    let folder = std::env::var_os("RETAKE_SAMPLES").map_or(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    // Past the capture of test output: a test that looked at nothing says so.
+    let note = format!("likeness: NOT TESTED on real pictures, there is no {}; set RETAKE_SAMPLES\n", folder.display());
+    std::io::stderr().write_all(note.as_bytes()).unwrap();
+    None
+}
+
+#[test]
+fn real_pictures_are_recognised() {
+    let Some(dir) = samples() else { return };
+    let ws = Workspace::new();
+    let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let (mut seen, mut missed) = (0, Vec::new());
+    // Every sixth is enough, and keeps this short.
+    for path in paths.iter().step_by(6) {
+        let bytes = fs::read(path).unwrap();
+        let Ok(picture) = image::load_from_memory(&bytes) else { continue };
+        if picture.width() < 256 || picture.height() < 256 || picture.color().has_alpha() {
+            continue;
+        }
+        let known = looks(&ws, &bytes);
+        for (change, bytes) in changes(&picture.to_rgb8()) {
+            seen += 1;
+            let distance = looks(&ws, &bytes).distance(known);
+            if distance > Looks::NEAR {
+                missed.push(format!("{change} of {} is {distance} away", path.display()));
+            }
+        }
+    }
+    assert!(seen > 0 && missed.len() * 100 <= seen, "{} of {seen}: {missed:#?}", missed.len());
+}
