@@ -9,6 +9,7 @@ mod agents;
 mod append;
 mod child;
 mod data;
+mod gallery;
 mod history;
 mod import;
 #[path = "../../tests/support/made.rs"]
@@ -25,7 +26,7 @@ mod size;
 mod workload;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use data::Shape;
 use report::Report;
@@ -87,6 +88,12 @@ fn main() {
     {
         return agents::child(how, dir);
     }
+    if let [verb, dir] = arguments.as_slice()
+        && verb == "gallery"
+        && Path::new(dir).is_dir()
+    {
+        return gallery::child(dir);
+    }
     let (flags, questions): (Vec<String>, Vec<String>) =
         arguments.into_iter().partition(|argument| argument.starts_with("--"));
     let exe = std::env::current_exe().unwrap();
@@ -116,6 +123,7 @@ fn main() {
         ("metadata", metadata::run),
         ("search", search::run),
         ("pictures", pictures::run),
+        ("gallery", gallery::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

@@ -88,7 +88,11 @@ impl SearchArgs {
     }
 
     fn request(self) -> SearchRequest {
-        let query = self.query.iter().map(|word| said(word)).collect::<Vec<_>>().join(" ");
+        // One argument is a query as it is written; several are its words, as the shell took them apart.
+        let query = match self.query.as_slice() {
+            [query] => query.clone(),
+            words => words.iter().map(|word| said(word)).collect::<Vec<_>>().join(" "),
+        };
         SearchRequest {
             query: (!query.trim().is_empty()).then_some(query),
             similar_to: self.similar_to,

@@ -30,7 +30,7 @@ pub struct SearchRequest {
     /// A part of the model's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Only iterations with exactly this seed, as a number or a string.
+    /// The seed it was made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
     /// A tag it has.

@@ -124,7 +124,9 @@ fn lanes(session: &Session) -> BTreeMap<u32, u32> {
             while let Some(next) = heir.get(&end) {
                 end = *next;
             }
-            let free = taken.iter().position(|until| *until < index);
+            // Never the parent's own, where it would seem to come from whatever follows the parent there.
+            let parents = parent.and_then(|parent| lanes.get(&parent).copied());
+            let free = (0u32..).zip(&taken).position(|(lane, until)| *until < index && Some(lane) != parents);
             let at = free.unwrap_or(taken.len());
             match taken.get_mut(at) {
                 Some(until) => *until = end,

@@ -16,7 +16,7 @@ fn what_is_found_and_what_cannot_be_asked() {
     for args in [
         &["search", "glass"] as &[&str],
         &["search", "bridg*", "-fog"],
-        &["search", "model:SDXL 1.0", "--facets"],
+        &["search", "glass", "model:SDXL 1.0", "--facets"],
         &["search", "rating:>=4 stone", "--sort", "best"],
         &["search", "\u{732b}", "--limit", "1"],
         &["search", "glass", "river"],

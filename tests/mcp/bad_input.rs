@@ -55,8 +55,10 @@ async fn wrong_types_everywhere() {
                     if argument == "parameters" && wrong.is_object() {
                         continue;
                     }
-                    let mut arguments =
-                        json!({ "prompt": "a", "reference": "latest", "sessionId": "session-2025-12-11-001" });
+                    let mut arguments = json!({
+                        "prompt": "a", "reference": "latest", "references": ["latest", "latest"],
+                        "sessionId": "session-2025-12-11-001"
+                    });
                     let takes = tool["inputSchema"]["properties"].as_object().unwrap();
                     arguments.as_object_mut().unwrap().retain(|key, _| takes.contains_key(key));
                     arguments[argument] = wrong;

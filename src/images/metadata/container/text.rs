@@ -139,7 +139,7 @@ mod tests {
             comment(b"UNICODE\0", &[b"\xff\xfe".to_vec(), utf16("猫", Order::Little)].concat(), Order::Big),
             "猫"
         );
-        assert_eq!(comment(b"UNICODE\0", &utf16("猫猫", Order::Big), Order::Big), "猫猫");
+        assert_eq!(comment(b"UNICODE\0", &utf16("猫犬", Order::Big), Order::Big), "猫犬");
         assert_eq!(comment(b"UNICODE\0", text.as_bytes(), Order::Big), text, "Exif 3.0: UTF-8");
         assert_eq!(comment(b"UNICODE\0", &[utf16(text, Order::Big), vec![0, 0, 0]].concat(), Order::Big), text);
         assert_eq!(comment(b"", &utf16(text, Order::Big), Order::Little), text, "no prefix at all");
