@@ -1,6 +1,6 @@
 //! What changed from one recipe to another, in words and numbers.
 //!
-//! [`RecipeDiff::between`] compares two recipes: prompts by [tag](tag) with weights, or by [words] where they are prose;
+//! [`RecipeDiff::between`] compares two recipes: prompts by [tag] with weights, or by [words] where they are prose;
 //! [parameters] that differ, with the step for numbers; LoRAs; and the [nodes] of a ComfyUI graph. It ends in a
 //! [label](StepLabel) and in one [line](summary) that a person reads. [`parameters::table`] and [`loras::table`] compare
 //! any number of recipes, with a column for each.
