@@ -274,9 +274,14 @@ impl Subject {
         let looks = (how & 1 == 1).then_some(Looks(u128::from(how)));
         let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
         let limit = usize::from(how >> 4) + 1;
-        let (expected, facets) = naive(self.store(), query, looks, sort);
+        let (mut expected, facets) = naive(self.store(), query, looks, sort);
+        let (counted, per_session) = (how & 4 == 4, how & 8 == 8);
+        if per_session {
+            expected = first_of_each_session(expected);
+        }
+        let query = query.clone();
         let mut question =
-            Question { query: query.clone(), looks, except: None, sort, after: None, limit, facets: how & 4 == 4 };
+            Question { query, looks, except: None, sort, after: None, skip: 0, limit, facets: counted, per_session };
         let mut hits: Vec<Hit> = Vec::new();
         loop {
             let Found { hits: page, total, more, facets: counted } =
@@ -292,6 +297,11 @@ impl Subject {
             }
         }
         assert_eq!(hits, expected, "{question:?}");
+        // A jump to anywhere gives what lies there.
+        let skip = usize::from(how >> 3) % (expected.len() + 2);
+        let jump = self.index.search(self.store(), &Question { after: None, skip, ..question }, None).unwrap();
+        assert_eq!(jump.hits, expected.iter().skip(skip).take(limit).cloned().collect::<Vec<_>>());
+        assert_eq!((jump.total, jump.more), (expected.len() as u64, skip + limit < expected.len()));
     }
 }
 
@@ -375,12 +385,27 @@ fn naive(store: &Store, query: &Query, looks: Option<Looks>, sort: Sort) -> (Vec
             tags.sort();
             tags.dedup();
             let noted = state.annotation.note.as_ref().and_then(|_| seqs(*index, true));
-            hits.push(Hit { place, seq: seqs(*index, false).unwrap(), rating, tags, noted, distance: nearest });
+            hits.push(Hit {
+                place,
+                seq: seqs(*index, false).unwrap(),
+                rating,
+                tags,
+                noted,
+                distance: nearest,
+                siblings: None,
+            });
             count(&mut counts, &it, rating);
         }
     }
     hits.sort_by_key(|hit| hit.place);
     (hits, facets(counts))
+}
+
+fn first_of_each_session(hits: Vec<Hit>) -> Vec<Hit> {
+    let mut matching: BTreeMap<SessionId, u64> = BTreeMap::new();
+    hits.iter().for_each(|hit| *matching.entry(hit.place.id.session).or_default() += 1);
+    let first = |hit: Hit| Some(Hit { siblings: Some(matching.remove(&hit.place.id.session)?), ..hit });
+    hits.into_iter().filter_map(first).collect()
 }
 
 fn count(counts: &mut BTreeMap<&'static str, BTreeMap<String, u64>>, it: &Candidate<'_>, rating: u8) {

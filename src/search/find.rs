@@ -4,7 +4,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::bytes::Damage;
 use super::columns::Section;
-use super::doc::{GENERATOR, LORA, MODEL, OUTCOME, SAMPLER, SIZE, TAG, key_of, session_of};
+use super::doc::{GENERATOR, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of, session_of};
 use super::evaluate::{Live, each_run, evaluate, plan};
 use super::segment::Segment;
 use super::set::Set;
@@ -14,6 +14,7 @@ use super::{Facets, Found, Hit, MOST_VALUES, Place, Question, SIMILAR, Sort};
 pub(super) fn find(question: &Question, parts: &[Live]) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
     let mut best = Best::new(question);
+    let mut firsts = Firsts::default();
     let mut counts = Counts::default();
     let mut found = Found::default();
     for (at, part) in parts.iter().enumerate() {
@@ -27,34 +28,56 @@ pub(super) fn find(question: &Question, parts: &[Live]) -> Result<Found, Damage>
         if set.is_empty() {
             continue;
         }
+        let from = Part { at, segment, per_session: question.per_session };
         match question.looks {
             Some(looks) => {
                 let distances = similar(segment, &set, looks.0)?;
-                let docs = distances.iter().map(|(doc, _)| *doc).collect();
-                set = Set::of(docs, segment.docs());
-                let mut distances = distances.into_iter().rev();
-                best.take(at, segment, &set, |_| distances.next().map_or(SIMILAR, |(_, distance)| distance))?;
+                set = Set::of(distances.iter().map(|(doc, _)| *doc).collect(), segment.docs());
+                let distance = |doc: u32| distances.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
+                let rank = |doc: u32| distance(doc).and_then(|at| distances.get(at)).map_or(SIMILAR, |found| found.1);
+                from.take(&set, rank, &mut best, &mut firsts)?;
             }
             None if question.sort == Sort::Best => {
                 let ratings = segment.column::<u8>(Section::Rating.place())?;
                 let lacks = |doc: u32| 5 - u32::from(ratings.get(doc as usize).copied().unwrap_or(0)).min(5);
-                best.take(at, segment, &set, lacks)?;
+                from.take(&set, lacks, &mut best, &mut firsts)?;
             }
-            None => best.take(at, segment, &set, |_| 0)?,
+            None => from.take(&set, |_| 0, &mut best, &mut firsts)?,
         }
         found.total += set.len();
         if question.facets {
             counts.take(segment, &set, parts)?;
         }
     }
+    if question.per_session {
+        found.total = firsts.0.len() as u64;
+        firsts.0.values().for_each(|first| best.offer(first.place, first.part, first.doc));
+    }
     let chosen = best.into_sorted();
-    found.more = chosen.len() > question.limit;
-    for (place, at, doc) in chosen.into_iter().take(question.limit) {
+    found.more = chosen.len() > question.skip.saturating_add(question.limit);
+    for (place, at, doc) in chosen.into_iter().skip(question.skip).take(question.limit) {
         let Some(part) = parts.get(at) else { continue };
-        found.hits.push(hit(&part.segment, doc, place, question.looks.is_some())?);
+        let siblings = firsts.0.get(&key_of(place.id.session)).map(|first| first.matching);
+        found.hits.push(Hit { siblings, ..hit(&part.segment, doc, place, question.looks.is_some())? });
     }
     found.facets = question.facets.then(|| counts.into_facets());
     Ok(found)
+}
+
+/// Where documents come from, and whether one of each session is enough.
+struct Part<'a> {
+    at: usize,
+    segment: &'a Segment,
+    per_session: bool,
+}
+
+impl Part<'_> {
+    fn take(&self, set: &Set, rank: impl Fn(u32) -> u32, best: &mut Best, firsts: &mut Firsts) -> Result<(), Damage> {
+        match self.per_session {
+            true => firsts.take(self.at, self.segment, set, rank),
+            false => best.take(self.at, self.segment, set, rank),
+        }
+    }
 }
 
 fn hit(segment: &Segment, doc: u32, place: Place, similar: bool) -> Result<Hit, Damage> {
@@ -67,6 +90,7 @@ fn hit(segment: &Segment, doc: u32, place: Place, similar: bool) -> Result<Hit, 
         tags: segment.list(TAG, doc)?.into_iter().map(str::to_owned).collect(),
         noted: (noted > 0).then_some(noted),
         distance: similar.then_some(place.rank),
+        siblings: None,
     })
 }
 
@@ -97,18 +121,13 @@ struct Best {
 
 impl Best {
     fn new(question: &Question) -> Best {
-        Best { after: question.after, most: question.limit.saturating_add(1), heap: BinaryHeap::new() }
+        let most = question.skip.saturating_add(question.limit).saturating_add(1);
+        Best { after: question.after, most, heap: BinaryHeap::new() }
     }
 
     /// Takes in the documents of a set, highest first. Most fall to the first comparison, since sessions are ordered by
     /// their day.
-    fn take(
-        &mut self,
-        part: usize,
-        segment: &Segment,
-        set: &Set,
-        mut rank: impl FnMut(u32) -> u32,
-    ) -> Result<(), Damage> {
+    fn take(&mut self, part: usize, segment: &Segment, set: &Set, rank: impl Fn(u32) -> u32) -> Result<(), Damage> {
         let made = segment.column::<i64>(Section::Made.place())?;
         let indexes = segment.column::<u32>(Section::Index.place())?;
         let mut damage = None;
@@ -126,13 +145,7 @@ impl Best {
             let index = indexes.get(doc as usize).copied().unwrap_or(0);
             match segment.session(doc).map(session_of) {
                 Ok(Some(session)) => {
-                    let place = Place { rank, made, id: session.iteration(index) };
-                    if self.after.is_none_or(|after| place > after) {
-                        self.heap.push((place, part, doc));
-                        if self.heap.len() > self.most {
-                            self.heap.pop();
-                        }
-                    }
+                    self.offer(Place { rank, made, id: session.iteration(index) }, part, doc);
                 }
                 Ok(None) => damage = Some(Damage::new("a session has no id")),
                 Err(error) => damage = Some(error),
@@ -141,8 +154,58 @@ impl Best {
         damage.map_or(Ok(()), Err)
     }
 
+    fn offer(&mut self, place: Place, part: usize, doc: u32) {
+        if self.after.is_none_or(|after| place > after) {
+            self.heap.push((place, part, doc));
+            if self.heap.len() > self.most {
+                self.heap.pop();
+            }
+        }
+    }
+
     fn into_sorted(self) -> Vec<(Place, usize, u32)> {
         self.heap.into_sorted_vec()
+    }
+}
+
+/// Of every session with a match the first one. A session's iterations may lie in several segments, so that which is the
+/// first, and how many there are, is known at the end only.
+#[derive(Default)]
+struct Firsts(HashMap<SessionKey, First>);
+
+struct First {
+    place: Place,
+    part: usize,
+    doc: u32,
+    matching: u64,
+}
+
+impl Firsts {
+    fn take(&mut self, part: usize, segment: &Segment, set: &Set, rank: impl Fn(u32) -> u32) -> Result<(), Damage> {
+        let made = segment.column::<i64>(Section::Made.place())?;
+        let indexes = segment.column::<u32>(Section::Index.place())?;
+        let keys = segment.column::<u64>(Section::RunKeys.place())?;
+        for (run, key) in keys.iter().enumerate() {
+            let (start, end) = segment.run_range(run)?;
+            let matching = set.count(start, end);
+            if matching == 0 {
+                continue;
+            }
+            let session = session_of(*key).ok_or(Damage::new("a session has no id"))?;
+            let place = |doc: u32| Place {
+                rank: rank(doc),
+                made: made.get(doc as usize).copied().unwrap_or(i64::MIN),
+                id: session.iteration(indexes.get(doc as usize).copied().unwrap_or(0)),
+            };
+            let docs = (start..end).filter(|doc| set.contains(*doc)).map(|doc| (place(doc), doc));
+            let Some((place, doc)) = docs.min() else { continue };
+            let first = self.0.entry(*key).or_insert(First { place, part, doc, matching: 0 });
+            if place < first.place {
+                (first.place, first.part, first.doc) = (place, part, doc);
+            }
+            first.matching += matching;
+        }
+        Ok(())
     }
 }
 

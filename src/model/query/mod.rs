@@ -9,10 +9,12 @@
 
 mod matching;
 mod parse;
+mod typing;
 mod when;
 
 pub use matching::Candidate;
 pub use parse::{MAX_CONDITIONS, MAX_DEPTH, MAX_QUERY_BYTES};
+pub use typing::while_typing;
 
 use serde::{Deserialize, Serialize};
 
