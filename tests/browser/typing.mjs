@@ -1,6 +1,6 @@
 // Search as one types, by keyboard: on the wall of sessions and on what was found.
 
-import { ask, base, done, go, open, same, step } from "./browser.mjs";
+import { ask, base, done, go, open, same, shots, step } from "./browser.mjs";
 
 const page = await open();
 const heading = (text) => page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, text);
@@ -50,6 +50,7 @@ await step("what is not finished says so, and leaves what was found", async () =
     await page.keyboard.type(typed);
     await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
     same(await page.locator("#asking").isVisible(), true, "it is seen");
+    await page.screenshot({ path: `${shots}/unfinished-light-1440.png` });
     same(await page.locator("h1").textContent(), "2 sessions", "no page of errors");
     same(await names(), before, "what was found stays");
   }

@@ -77,7 +77,9 @@ async function show({ facts = true } = {}) {
   where.searchParams.set("mode", mode);
   // URLSearchParams would write the commas and marks of the references in full.
   history.replaceState(null, "", `${where.pathname}?refs=${items.map((it) => encodeURIComponent(it.reference)).join(",")}&a=${a}&b=${b}&mode=${mode}`);
-  items[b].button.scrollIntoView({ block: "nearest", inline: "nearest" });
+  // Only the row of pictures moves, and not the page.
+  const [shelf, chosen] = [one("#set"), items[b].button.parentElement];
+  if (chosen.offsetLeft < shelf.scrollLeft || chosen.offsetLeft + chosen.offsetWidth > shelf.scrollLeft + shelf.clientWidth) shelf.scrollLeft = chosen.offsetLeft - shelf.clientWidth / 2;
   if (facts) differ();
 }
 

@@ -78,7 +78,7 @@ const refresh = calmly(250, async () => {
 /** Measures columns and rows, and gives the wall its whole height. */
 function lay() {
   const width = wall.clientWidth;
-  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 250 : 216)));
+  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 300 : 216)));
   columns = COLUMNS.filter((count) => count <= wanted).pop();
   wall.style.setProperty("--columns", columns);
   const card = one(".card", wall);
