@@ -12,6 +12,9 @@ use super::terms::{Block, Term, read_block};
 
 pub(super) const MAGIC: [u8; 8] = *b"RETAKES1";
 
+/// How many bytes of lists are read at once, at most.
+const AT_ONCE: u64 = 256 * 1024;
+
 /// The last words of a segment: where everything is.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Footer {
@@ -68,7 +71,7 @@ impl Segment {
     /// Opens a segment: reads its footer and nothing else.
     pub(super) fn open(source: Source) -> Result<Segment, Damage> {
         let cut = || Damage::new("a segment has no end");
-        let end = source.length()?;
+        let end = source.length();
         let tail = source.raw(end.checked_sub(16).ok_or_else(cut)?, 16)?;
         let number = |from: usize| Some(u32::from_le_bytes(tail.get(from..from + 4)?.try_into().ok()?));
         let (length, crc) = number(0).zip(number(4)).ok_or_else(cut)?;
@@ -154,6 +157,34 @@ impl Segment {
 
     pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
         self.source.read(piece)
+    }
+
+    /// Shows `each` the bytes of pieces that ascend, with their number. Those that lie close together are read at once:
+    /// a beginning may have thousands of words, each with a list of some bytes.
+    pub(super) fn read_each(
+        &self,
+        pieces: &[Piece],
+        mut each: impl FnMut(usize, &[u8]) -> Result<(), Damage>,
+    ) -> Result<(), Damage> {
+        let mut next = 0;
+        while let Some(first) = pieces.get(next) {
+            let close = |piece: &&Piece| piece.end() <= first.offset.saturating_add(AT_ONCE);
+            let count = pieces.iter().skip(next).take_while(close).count().max(1);
+            let run = pieces.get(next..next + count).unwrap_or_default();
+            let end = run.last().map_or(first.end(), Piece::end);
+            let bytes = self.source.raw(first.offset, end.saturating_sub(first.offset))?;
+            for piece in run {
+                let start = usize::try_from(piece.offset.saturating_sub(first.offset)).unwrap_or(usize::MAX);
+                let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+                let its = bytes.get(start..start.saturating_add(length)).unwrap_or_default();
+                if !piece.holds(its) {
+                    return Err(Damage::new("a piece does not match its checksum"));
+                }
+                each(next, its)?;
+                next += 1;
+            }
+        }
+        Ok(())
     }
 
     /// The documents of a session: from the first to before the second. Nothing when it has none here.
