@@ -57,7 +57,9 @@ impl Source {
         let end = offset.checked_add(length).filter(|end| *end <= self.length()).ok_or_else(cut)?;
         let place = |number: u64| usize::try_from(number).map_err(|_| cut());
         let bytes = match self {
-            Source::File(file, _) => read_at(file, offset, place(length)?).map_err(|error| Damage(error.to_string()))?,
+            Source::File(file, _) => {
+                read_at(file, offset, place(length)?).map_err(|error| Damage(error.to_string()))?
+            }
             Source::Memory(bytes) => bytes.get(place(offset)?..place(end)?).unwrap_or_default().to_vec(),
         };
         if bytes.len() as u64 == length { Ok(bytes) } else { Err(cut()) }

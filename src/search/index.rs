@@ -233,9 +233,8 @@ impl Index {
         progress: Option<&Progress>,
     ) -> Result<Arc<Vec<Live>>, Error> {
         for _ in 0..TRIES {
-            let is_of_another = |loaded: &Loaded| {
-                loaded.fits != Some(store.opening()) && loaded.recoveries != recoveries(store)
-            };
+            let is_of_another =
+                |loaded: &Loaded| loaded.fits != Some(store.opening()) && loaded.recoveries != recoveries(store);
             if state.as_ref().is_some_and(is_of_another) {
                 self.forget(state);
             }

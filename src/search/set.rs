@@ -341,14 +341,9 @@ mod tests {
         assert_eq!(bits.docs(), (60..130).collect::<Vec<_>>());
         assert_eq!(Bits::from_bytes(&bits.to_bytes(), 200), bits);
         let ranks = Ranks::new(&bits);
-        assert_eq!([59, 60, 63, 64, 129, 130, 5000].map(|doc| ranks.of(doc)), [
-            None,
-            Some(0),
-            Some(3),
-            Some(4),
-            Some(69),
-            None,
-            None
-        ]);
+        assert_eq!(
+            [59, 60, 63, 64, 129, 130, 5000].map(|doc| ranks.of(doc)),
+            [None, Some(0), Some(3), Some(4), Some(69), None, None]
+        );
     }
 }

@@ -61,7 +61,9 @@ impl Endpoint {
             body.read_line(&mut line).await.unwrap();
             match line.trim().split_once(": ") {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-type") => kind = value.to_owned(),
-                Some((name, value)) if name.eq_ignore_ascii_case("mcp-session-id") => connection = Some(value.to_owned()),
+                Some((name, value)) if name.eq_ignore_ascii_case("mcp-session-id") => {
+                    connection = Some(value.to_owned())
+                }
                 Some(_) => (),
                 None => return Reply { status, kind, connection, body },
             }
