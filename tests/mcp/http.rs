@@ -62,7 +62,7 @@ impl Endpoint {
             match line.trim().split_once(": ") {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-type") => kind = value.to_owned(),
                 Some((name, value)) if name.eq_ignore_ascii_case("mcp-session-id") => {
-                    connection = Some(value.to_owned())
+                    connection = Some(value.to_owned());
                 }
                 Some(_) => (),
                 None => return Reply { status, kind, connection, body },
