@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use retake::model::Actor;
@@ -59,7 +60,7 @@ pub(crate) fn child(dir: &str, workspace: &str, how: &str) {
     let actor = Actor { client: "bench".to_owned(), user: "bench".to_owned() };
     let request =
         FilesRequest { paths: vec![dir.into()], link: how == "link", dry_run: how == "dry", ..FilesRequest::default() };
-    let report = tracker.import_files(&actor, &request).unwrap();
+    let report = tracker.import_files(&actor, &request, &AtomicBool::new(false)).unwrap();
     tracker.close().unwrap();
     let seconds = begun.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
@@ -12,7 +14,7 @@ use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
-use super::words;
+use super::{signals, words};
 
 /// Bring in the pictures of other tools as sessions, or what `retake export` wrote
 ///
@@ -75,11 +77,13 @@ impl ImportArgs {
             }
             _ => {
                 let request = self.how.request(self.paths, self.dry_run);
+                let stop = Arc::new(AtomicBool::new(false));
+                signals::stop_on(&stop);
                 context.write(|tracker, actor, output| {
-                    let report = tracker.import_files(actor, &request)?;
+                    let report = tracker.import_files(actor, &request, &stop)?;
                     output.bar().clear();
                     output.answer(&report, |output, report| files_layout(report, output));
-                    let good = report.problems.is_empty() && report.stopped.is_none();
+                    let good = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
                     Ok(if good { Exit::Done } else { Exit::Failed })
                 })
             }
@@ -172,6 +176,9 @@ fn files_layout(report: &FilesReport, output: &mut Output) {
     }
     if report.problems_omitted > 0 {
         output.warn(format_args!("and {} more", report.problems_omitted));
+    }
+    if report.interrupted {
+        output.hint("it was interrupted; importing again goes on from here");
     }
     if let Some(error) = &report.stopped {
         output.error(&Error::new(error.kind, &error.message, &error.hint));

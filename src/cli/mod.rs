@@ -34,6 +34,7 @@ mod search;
 mod serve;
 mod session;
 mod show;
+mod signals;
 mod table;
 mod tree;
 mod verify;

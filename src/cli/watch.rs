@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use clap::Args;
 
@@ -14,7 +13,7 @@ use super::context::{Context, actor};
 use super::ending::{Exit, Failure};
 use super::import::HowArgs;
 use super::output::{FAINT, NAME, Output, paint};
-use super::words;
+use super::{signals, words};
 
 /// Keep folders current: every new picture becomes an iteration as soon as it is whole, until Ctrl-C
 ///
@@ -35,7 +34,7 @@ pub(super) struct WatchArgs {
 impl WatchArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
-        stop_on_signal(&stop);
+        signals::stop_on(&stop);
         let folders = words::count(self.folders.len() as u64, "folder");
         let request = self.how.request(self.folders, false);
         let tracker = context.open(Stay::Long)?;
@@ -87,38 +86,4 @@ fn line(iteration: &WatchedIteration, output: &mut Output) {
     let used = reference.chars().count() + several.chars().count() + 2;
     let prompt = output.fit(&words::prompt(&iteration.prompt), used);
     output.line(format_args!("{}{several}  {prompt}", paint(NAME, reference)));
-}
-
-/// Ctrl-C and a polite kill end the watch between two pictures. A second one ends the process.
-fn stop_on_signal(stop: &Arc<AtomicBool>) {
-    let stop = Arc::clone(stop);
-    // Without it Ctrl-C ends the process as ever, which costs nothing that was recorded.
-    let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(async {
-            signal().await;
-            stop.store(true, Ordering::Relaxed);
-            signal().await;
-            std::process::exit(130);
-        });
-    });
-}
-
-#[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
-}
-
-#[cfg(not(unix))]
-async fn signal() {
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -67,6 +67,11 @@ impl Server {
         Server { subscriptions: None, paths: Paths::Never, closing, ..Server::new(tracker, user) }
     }
 
+    /// The same on a connection of its own.
+    pub(super) fn connected(&self) -> Server {
+        Server { subscriptions: Some(Arc::default()), ..self.clone() }
+    }
+
     /// To be told when no more requests will come: what only waits for changes ends then.
     pub(super) fn close(&self) -> Arc<watch::Sender<bool>> {
         Arc::clone(&self.close)
@@ -76,7 +81,8 @@ impl Server {
     fn actor(&self, context: &RequestContext<RoleServer>) -> Actor {
         let shown = |client: Implementation| one_line(&format!("{} {}", client.name, client.version), MAX_CLIENT_CHARS);
         let client = match context.extensions.get::<Parts>() {
-            None => context.client_info().map(shown),
+            _ if self.subscriptions.is_some() => context.client_info().map(shown),
+            None => None,
             // Without a connection, what rmcp knows of an older client is its own name.
             Some(parts) => context
                 .meta
@@ -346,8 +352,8 @@ fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
 }
 
 fn no_connection() -> ErrorData {
-    let why = "each request stands for itself here, so there is nothing to send changes on: use subscriptions/listen of \
-               2026-07-28, or stdio";
+    let why = "this request stands for itself, so there is nothing to send changes on: begin with initialize and give \
+               its Mcp-Session-Id, or use subscriptions/listen of 2026-07-28";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
 }
 

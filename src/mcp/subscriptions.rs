@@ -1,8 +1,8 @@
 //! Subscriptions: telling a client that a resource changed, in the way of its revision of the protocol.
 //!
 //! Since 2026-07-28 a client keeps one request open and says in it what it waits for; the request's end is the
-//! subscription's. Before, a client subscribed to one resource after the other, for as long as the connection lasts,
-//! which needs a connection: over HTTP, where each request stands for itself, there is no such thing.
+//! subscription's. Before, a client subscribed to one resource after the other, for as long as the connection lasts;
+//! over HTTP such a client is given one when it begins.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};

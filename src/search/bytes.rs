@@ -17,8 +17,8 @@ impl Damage {
 
 /// Where the bytes of a segment are.
 pub(super) enum Source {
-    /// In a file.
-    File(File),
+    /// In a file, which had that many bytes when it was opened.
+    File(File, u64),
     /// In memory: what is too new to be written, or cannot be.
     Memory(Vec<u8>),
 }
@@ -32,45 +32,49 @@ pub(super) struct Piece {
 }
 
 impl Source {
+    /// What is in a file.
+    pub(super) fn file(file: File) -> Result<Source, Damage> {
+        let size = file.metadata().map_err(|error| Damage(error.to_string()))?.len();
+        Ok(Source::File(file, size))
+    }
+
     /// The bytes of a piece, which are as they were written.
     pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
-        let length = usize::try_from(piece.length).map_err(|_| Damage::new("a piece is too long"))?;
-        let bytes = match self {
-            Source::File(file) => {
-                let size = file.metadata().map_err(|error| Damage(error.to_string()))?.len();
-                if piece.offset.saturating_add(piece.length) > size {
-                    return Err(Damage::new("a file is too short"));
-                }
-                read_at(file, piece.offset, length).map_err(|error| Damage(error.to_string()))?
-            }
-            Source::Memory(bytes) => {
-                let start = usize::try_from(piece.offset).unwrap_or(usize::MAX);
-                bytes.get(start..start.saturating_add(length)).unwrap_or_default().to_vec()
-            }
-        };
-        if bytes.len() != length || crc32fast::hash(&bytes) != piece.crc {
-            return Err(Damage::new("a piece does not match its checksum"));
-        }
-        Ok(bytes)
+        let bytes = self.raw(piece.offset, piece.length)?;
+        if piece.holds(&bytes) { Ok(bytes) } else { Err(Damage::new("a piece does not match its checksum")) }
     }
 
-    pub(super) fn length(&self) -> Result<u64, Damage> {
+    pub(super) fn length(&self) -> u64 {
         match self {
-            Source::File(file) => Ok(file.metadata().map_err(|error| Damage(error.to_string()))?.len()),
-            Source::Memory(bytes) => Ok(bytes.len() as u64),
+            Source::File(_, size) => *size,
+            Source::Memory(bytes) => bytes.len() as u64,
         }
     }
 
-    /// Bytes without a check of their own, at the end of the file.
-    pub(super) fn raw(&self, offset: u64, length: usize) -> Result<Vec<u8>, Damage> {
+    /// Bytes that are not checked yet. A file that has been cut since it was opened gives an error, too.
+    pub(super) fn raw(&self, offset: u64, length: u64) -> Result<Vec<u8>, Damage> {
+        let cut = || Damage::new("a file is too short");
+        let end = offset.checked_add(length).filter(|end| *end <= self.length()).ok_or_else(cut)?;
+        let place = |number: u64| usize::try_from(number).map_err(|_| cut());
         let bytes = match self {
-            Source::File(file) => read_at(file, offset, length).map_err(|error| Damage(error.to_string()))?,
-            Source::Memory(bytes) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX);
-                bytes.get(start..start.saturating_add(length)).unwrap_or_default().to_vec()
+            Source::File(file, _) => {
+                read_at(file, offset, place(length)?).map_err(|error| Damage(error.to_string()))?
             }
+            Source::Memory(bytes) => bytes.get(place(offset)?..place(end)?).unwrap_or_default().to_vec(),
         };
-        if bytes.len() == length { Ok(bytes) } else { Err(Damage::new("a file is too short")) }
+        if bytes.len() as u64 == length { Ok(bytes) } else { Err(cut()) }
+    }
+}
+
+impl Piece {
+    /// Whether these are the bytes that were written.
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+        bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.crc
+    }
+
+    /// Where it ends.
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
     }
 }
 
@@ -95,6 +99,11 @@ impl<'a> Reader<'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.as_slice().is_empty()
+    }
+
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.as_slice()
     }
 
     pub(super) fn number(&mut self) -> Option<u64> {

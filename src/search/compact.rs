@@ -56,7 +56,7 @@ impl Index {
         let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
         let (out, moves) = merge(parts, out, &|| self.stopping.load(Ordering::Acquire))?;
         out.into_inner().map_err(|error| error.into_error())?.sync_data()?;
-        Ok((Segment::open(Source::File(File::open(path)?))?, moves))
+        Ok((Segment::open(Source::file(File::open(path)?)?)?, moves))
     }
 }
 

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use crate::model::query::{By, Condition, Facet, Field, Part, Query};
 use crate::model::words::fold_name;
 
-use super::bytes::Damage;
+use super::bytes::{Damage, Piece};
 use super::columns::Section;
 use super::doc::{
     GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of,
     outcome_flag, size_name,
 };
 use super::segment::Segment;
-use super::set::{Bits, Set};
+use super::set::{Bits, Ranks, Set};
 use super::terms::{self, Term};
 
 /// A segment, and what newer ones say better.
@@ -261,31 +261,53 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
         });
     }
     let Some(candidates) = both.filter(|both| !both.is_empty()) else { return Ok(Set::empty()) };
-    // Document and place as one number, moved back by the slot: a row is a number that all slots have.
-    let mut rows: Option<Vec<u64>> = None;
+    // Most prompts have fewer than 64 words, so a document's places are the bits of a number, moved back by the slot: a
+    // row is a bit that all slots have. Places further on are kept with their document as one number, which all slots
+    // have for a row.
+    let candidates = candidates.into_bits(universe);
+    let ranks = Ranks::new(&candidates);
+    let docs = candidates.docs();
+    let mut rows = vec![u64::MAX; docs.len()];
+    let mut far: Option<Vec<u64>> = None;
     for (slot, terms) in (0u32..).zip(slots) {
-        let mut places = Vec::new();
+        let mut near = vec![0u64; docs.len()];
+        let mut beyond = Vec::new();
         for term in terms {
-            let docs = terms::read_docs(&segment.read(term.docs)?, term.count, universe)?;
-            terms::read_places(&segment.read(term.places)?, term.count, |at, place| {
-                if let (Some(doc), Some(place)) = (docs.get(at), place.checked_sub(slot))
-                    && candidates.contains(*doc)
-                {
-                    places.push(u64::from(*doc) << 32 | u64::from(place));
+            let of_term = terms::read_docs(&segment.read(term.docs)?, term.count, universe)?;
+            let mut in_order = 0..docs.len();
+            let wanted = |at: usize| {
+                let doc = *of_term.get(at)?;
+                if terms.len() > 1 {
+                    return Some((doc, ranks.of(doc)?));
+                }
+                // The only term of its slot is in all candidates, so they come one after the other.
+                if candidates.contains(doc) { Some((doc, in_order.next()?)) } else { None }
+            };
+            terms::read_places(&segment.read(term.places)?, term.count, wanted, |(doc, rank), place| {
+                match (place.checked_sub(slot), near.get_mut(rank)) {
+                    (Some(place @ 0..64), Some(near)) => *near |= 1 << place,
+                    (Some(place), _) => beyond.push(u64::from(doc) << 32 | u64::from(place)),
+                    (None, _) => {}
                 }
             })?;
         }
+        rows.iter_mut().zip(&near).for_each(|(row, near)| *row &= near);
         if terms.len() > 1 {
-            places.sort_unstable();
+            beyond.sort_unstable();
         }
-        rows = Some(match rows {
-            Some(rows) => meeting(&rows, &places),
-            None => places,
+        far = Some(match far {
+            Some(far) => meeting(&far, &beyond),
+            None => beyond,
         });
     }
-    let mut docs: Vec<u32> = rows.unwrap_or_default().iter().filter_map(|row| u32::try_from(row >> 32).ok()).collect();
-    docs.dedup();
-    Ok(Set::of(docs, universe))
+    let mut found: Vec<u32> = docs.iter().zip(&rows).filter(|(_, row)| **row != 0).map(|(doc, _)| *doc).collect();
+    let far = far.unwrap_or_default();
+    if !far.is_empty() {
+        found.extend(far.iter().filter_map(|row| u32::try_from(row >> 32).ok()));
+        found.sort_unstable();
+        found.dedup();
+    }
+    Ok(Set::of(found, universe))
 }
 
 /// The numbers that both ascending lists have.
@@ -301,28 +323,27 @@ fn meeting(one: &[u64], other: &[u64]) -> Vec<u64> {
     both
 }
 
-/// The documents that have any of these terms.
+/// The documents that have any of these terms, which ascend.
 fn union(segment: &Segment, terms: &[&Term], universe: u32) -> Result<Set, Damage> {
-    let many = terms.iter().map(|term| u64::from(term.count)).sum::<u64>() * 64 > u64::from(universe);
-    let mut found = if many && terms.len() > 1 { Set::Many(Bits::new(universe)) } else { Set::empty() };
-    let mut few = Vec::new();
-    for term in terms {
-        let bytes = segment.read(term.docs)?;
-        match &mut found {
-            _ if terms.len() == 1 => return terms::read_set(&bytes, term.count, universe),
-            Set::Many(_) => {
-                let set = terms::read_set(&bytes, term.count, universe)?;
-                found = std::mem::replace(&mut found, Set::empty()).or(set, universe);
-            }
-            Set::Few(_) => few.extend(terms::read_docs(&bytes, term.count, universe)?),
-        }
+    if let [term] = terms {
+        return terms::read_set(&segment.read(term.docs)?, term.count, universe);
     }
-    if many {
-        return Ok(found);
+    let count = |at: usize| terms.get(at).map_or(0, |term| term.count);
+    let lists: Vec<Piece> = terms.iter().map(|term| term.docs).collect();
+    let sum: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
+    if Set::is_many(sum, universe) {
+        let mut bits = Bits::new(universe);
+        segment.read_each(&lists, |at, bytes| terms::add_docs(bytes, count(at), universe, &mut bits))?;
+        return Ok(Set::Many(bits));
     }
-    few.sort_unstable();
-    few.dedup();
-    Ok(Set::of(few, universe))
+    let mut docs = Vec::new();
+    segment.read_each(&lists, |at, bytes| {
+        docs.extend(terms::read_docs(bytes, count(at), universe)?);
+        Ok(())
+    })?;
+    docs.sort_unstable();
+    docs.dedup();
+    Ok(Set::of(docs, universe))
 }
 
 /// The documents of these sessions.

@@ -4,11 +4,12 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::bytes::Damage;
 use super::columns::Section;
-use super::doc::{GENERATOR, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of, session_of};
-use super::evaluate::{Live, each_run, evaluate, plan};
+use super::counts::Counts;
+use super::doc::{SessionKey, TAG, key_of, session_of};
+use super::evaluate::{Live, evaluate, plan};
 use super::segment::Segment;
 use super::set::Set;
-use super::{Facets, Found, Hit, MOST_VALUES, Place, Question, SIMILAR, Sort};
+use super::{Found, Hit, Place, Question, SIMILAR, Sort};
 
 /// Answers a question from these segments.
 pub(super) fn find(question: &Question, parts: &[Live]) -> Result<Found, Damage> {
@@ -207,132 +208,4 @@ impl Firsts {
         }
         Ok(())
     }
-}
-
-/// How many matches have each value.
-#[derive(Default)]
-struct Counts {
-    singles: [HashMap<String, u64>; 4],
-    lists: [HashMap<String, u64>; 2],
-    ratings: [u64; 6],
-    outcomes: [u64; 4],
-    projects: HashMap<String, u64>,
-    archived: u64,
-    all: u64,
-}
-
-impl Counts {
-    fn take(&mut self, segment: &Segment, set: &Set, parts: &[Live]) -> Result<(), Damage> {
-        self.all += set.len();
-        for (kind, counts) in self.singles.iter_mut().enumerate() {
-            let place = Section::name(kind);
-            let (numbers, names) = (segment.column::<u32>(place)?, segment.names(place + 1)?);
-            let mut tally = vec![0u64; names.len() + 1];
-            set.each_back(|doc| {
-                let number = numbers.get(doc as usize).copied().unwrap_or(0);
-                if let Some(count) = tally.get_mut(number as usize) {
-                    *count += 1;
-                }
-            });
-            add(counts, names, &tally);
-        }
-        for (kind, counts) in self.lists.iter_mut().enumerate() {
-            let place = Section::list(kind);
-            let (starts, numbers) = (segment.column::<u32>(place)?, segment.column::<u32>(place + 1)?);
-            let names = segment.names(place + 2)?;
-            let mut tally = vec![0u64; names.len() + 1];
-            set.each_back(|doc| {
-                let range = starts.get(doc as usize).zip(starts.get(doc as usize + 1));
-                let its = range.and_then(|(start, end)| numbers.get(*start as usize..*end as usize));
-                for number in its.unwrap_or_default() {
-                    if let Some(count) = tally.get_mut(*number as usize) {
-                        *count += 1;
-                    }
-                }
-            });
-            add(counts, names, &tally);
-        }
-        let ratings = segment.column::<u8>(Section::Rating.place())?;
-        let flags = segment.column::<u8>(Section::Flags.place())?;
-        set.each_back(|doc| {
-            let rating = ratings.get(doc as usize).copied().unwrap_or(0);
-            if let Some(count) = self.ratings.get_mut(usize::from(rating)) {
-                *count += 1;
-            }
-            let outcome = flags.get(doc as usize).copied().unwrap_or(0) & OUTCOME;
-            if let Some(count) = self.outcomes.get_mut(usize::from(outcome)) {
-                *count += 1;
-            }
-        });
-        self.take_sessions(segment, set, parts)
-    }
-
-    /// Projects and archived sessions: what the newest word on each session says of its iterations here.
-    fn take_sessions(&mut self, segment: &Segment, set: &Set, parts: &[Live]) -> Result<(), Damage> {
-        for part in parts.iter().filter(|part| part.segment.sessions() > 0) {
-            let keys = part.segment.column::<u64>(Section::SessionKeys.place())?;
-            let archived = part.segment.column::<u8>(Section::Archived.place())?;
-            let projects = part.segment.column::<u32>(Section::Project.place())?;
-            let names = part.segment.names(Section::ProjectNames.place())?;
-            let mut tally = vec![0u64; names.len() + 1];
-            each_run(segment, keys, |at, start, end| {
-                if u32::try_from(at).is_ok_and(|at| part.dead_sessions.contains(at)) {
-                    return;
-                }
-                let count = set.count(start, end);
-                if archived.get(at).is_some_and(|archived| *archived != 0) {
-                    self.archived += count;
-                }
-                if let Some(tally) = projects.get(at).and_then(|number| tally.get_mut(*number as usize)) {
-                    *tally += count;
-                }
-            })?;
-            add(&mut self.projects, names, &tally);
-        }
-        Ok(())
-    }
-
-    fn into_facets(self) -> Facets {
-        let mut singles = self.singles.map(most);
-        let mut lists = self.lists.map(most);
-        let mut single = |kind: usize| singles.get_mut(kind).map(std::mem::take).unwrap_or_default();
-        let mut list = |kind: usize| lists.get_mut(kind).map(std::mem::take).unwrap_or_default();
-        let some = |values: Vec<(&str, u64)>| -> Vec<(String, u64)> {
-            values.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| (name.to_owned(), count)).collect()
-        };
-        let [unrated, one, two, three, four, five] = self.ratings;
-        let [succeeded, failed, refused, _] = self.outcomes;
-        Facets {
-            model: single(MODEL),
-            sampler: single(SAMPLER),
-            generator: single(GENERATOR),
-            size: single(SIZE),
-            lora: list(LORA),
-            tag: list(TAG),
-            rating: some(vec![("5", five), ("4", four), ("3", three), ("2", two), ("1", one), ("none", unrated)]),
-            outcome: some(vec![("succeeded", succeeded), ("failed", failed), ("refused", refused)]),
-            project: most(self.projects),
-            status: some(vec![("active", self.all.saturating_sub(self.archived)), ("archived", self.archived)]),
-        }
-    }
-}
-
-/// Adds the tally of names by number, from 1, to the counts by name.
-fn add(counts: &mut HashMap<String, u64>, names: &[String], tally: &[u64]) {
-    for (name, count) in names.iter().zip(tally.iter().skip(1)).filter(|(_, count)| **count > 0) {
-        match counts.get_mut(name) {
-            Some(sum) => *sum += count,
-            None => {
-                counts.insert(name.clone(), *count);
-            }
-        }
-    }
-}
-
-/// The most frequent values, and of equally frequent ones those first in the alphabet.
-fn most(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
-    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
-    counts.sort_unstable_by(|(a, few), (b, many)| many.cmp(few).then_with(|| a.cmp(b)));
-    counts.truncate(MOST_VALUES);
-    counts
 }

@@ -75,6 +75,8 @@ pub(super) struct Waiting {
 /// An index in memory.
 pub(super) struct Loaded {
     pub(super) recoveries: String,
+    /// The opening of the log of which recoveries and point were found to be.
+    pub(super) fits: Option<u64>,
     /// The point that parts and tail together have come to.
     pub(super) point: Point,
     pub(super) parts: Vec<Kept>,
@@ -231,7 +233,9 @@ impl Index {
         progress: Option<&Progress>,
     ) -> Result<Arc<Vec<Live>>, Error> {
         for _ in 0..TRIES {
-            if state.as_ref().is_some_and(|loaded| loaded.recoveries != recoveries(store)) {
+            let is_of_another =
+                |loaded: &Loaded| loaded.fits != Some(store.opening()) && loaded.recoveries != recoveries(store);
+            if state.as_ref().is_some_and(is_of_another) {
                 self.forget(state);
             }
             if state.is_none() {
@@ -275,7 +279,7 @@ impl Index {
         let mut parts = Vec::new();
         for entry in &manifest.segments {
             let file = File::open(segment_path(&self.dir, entry.number)).ok()?;
-            let segment = Segment::open(Source::File(file)).ok()?;
+            let segment = Source::file(file).and_then(Segment::open).ok()?;
             let (mut dead, mut dead_sessions) = (Bits::default(), Bits::default());
             if !entry.dead.is_empty() {
                 dead = Bits::new(segment.docs());
@@ -290,11 +294,14 @@ impl Index {
             parts.push(Kept { number: Some(entry.number), live });
         }
         let Manifest { recoveries, point, next, .. } = manifest;
-        Some(Loaded { recoveries, point, parts, tail: Tail::default(), next, view: None })
+        Some(Loaded { recoveries, fits: None, point, parts, tail: Tail::default(), next, view: None })
     }
 
     /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
     fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, Stuck> {
+        if loaded.fits == Some(store.opening()) && store.ends_at(&loaded.point) {
+            return Ok(true);
+        }
         let target = store.totals()?.events;
         loop {
             let Some(since) = store.since(&loaded.point)? else { return Ok(false) };
@@ -311,6 +318,7 @@ impl Index {
                 self.write_tail(loaded);
             }
             if since.complete || loaded.point.events >= target {
+                loaded.fits = Some(store.opening());
                 return Ok(true);
             }
         }
@@ -335,8 +343,9 @@ impl Index {
         loaded.next += 1;
         let path = segment_path(&self.dir, number);
         let written = fs::create_dir_all(&self.dir).and_then(|()| write_file(&path, &bytes));
-        let (number, source) = match written.and_then(|()| File::open(&path)) {
-            Ok(file) => (Some(number), Source::File(file)),
+        let opened = written.and_then(|()| File::open(&path)).map_err(|error| Damage(error.to_string()));
+        let (number, source) = match opened.and_then(Source::file) {
+            Ok(source) => (Some(number), source),
             Err(error) => {
                 tracing::warn!(%error, "a part of the search index cannot be written and stays in memory");
                 (None, Source::Memory(bytes))

@@ -20,7 +20,8 @@ impl Index {
         self.forget(&mut None);
         let recoveries = recoveries(store);
         let point = store.point()?;
-        let mut loaded = Loaded { recoveries, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
+        let mut loaded =
+            Loaded { recoveries, fits: None, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
         let total = store.totals()?.events;
         self.made.1.store(total, Ordering::Relaxed);
         let made = self.make_parts(store, &mut loaded, total, progress);

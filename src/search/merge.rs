@@ -169,7 +169,7 @@ impl Stream<'_> {
         let docs = terms::read_docs(&self.segment.read(term.docs)?, term.count, universe)?;
         let mut counts = vec![0u32; docs.len()];
         let mut start = places.len();
-        terms::read_places(&self.segment.read(term.places)?, term.count, |at, place| {
+        terms::read_places(&self.segment.read(term.places)?, term.count, Some, |at, place| {
             if let Some(count) = counts.get_mut(at) {
                 *count += 1;
             }

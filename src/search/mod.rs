@@ -15,6 +15,7 @@ mod build;
 mod bytes;
 mod columns;
 mod compact;
+mod counts;
 mod doc;
 mod evaluate;
 mod find;

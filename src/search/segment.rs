@@ -7,10 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::{Damage, Fixed, Piece, Source, unpack};
 use super::columns::{SECTIONS, Section};
+use super::counts::Tally;
 use super::doc::{Facts, LISTS, SINGLE, SessionKey};
+use super::set::Set;
 use super::terms::{Block, Term, read_block};
 
 pub(super) const MAGIC: [u8; 8] = *b"RETAKES1";
+
+/// How many bytes of lists are read at once, at most.
+const AT_ONCE: u64 = 256 * 1024;
 
 /// The last words of a segment: where everything is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +32,7 @@ pub(super) struct Segment {
     footer: Footer,
     blocks: OnceLock<Vec<Block>>,
     cells: Vec<OnceLock<Cell>>,
+    tally: OnceLock<Tally>,
 }
 
 /// A section that was read.
@@ -68,7 +74,7 @@ impl Segment {
     /// Opens a segment: reads its footer and nothing else.
     pub(super) fn open(source: Source) -> Result<Segment, Damage> {
         let cut = || Damage::new("a segment has no end");
-        let end = source.length()?;
+        let end = source.length();
         let tail = source.raw(end.checked_sub(16).ok_or_else(cut)?, 16)?;
         let number = |from: usize| Some(u32::from_le_bytes(tail.get(from..from + 4)?.try_into().ok()?));
         let (length, crc) = number(0).zip(number(4)).ok_or_else(cut)?;
@@ -82,7 +88,7 @@ impl Segment {
             return Err(Damage::new("a segment has other sections"));
         }
         let cells = (0..SECTIONS).map(|_| OnceLock::new()).collect();
-        Ok(Segment { source, footer, blocks: OnceLock::new(), cells })
+        Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new() })
     }
 
     pub(super) fn docs(&self) -> u32 {
@@ -120,6 +126,17 @@ impl Segment {
         if let Cell::Names(names) = cell { Ok(names) } else { Err(Damage::new("names are of another kind")) }
     }
 
+    /// The counts of all documents, dead ones among them.
+    pub(super) fn tally(&self) -> Result<&Tally, Damage> {
+        match self.tally.get() {
+            Some(tally) => Ok(tally),
+            None => {
+                let tally = Tally::count(self, &Set::all(self.docs()))?;
+                Ok(self.tally.get_or_init(|| tally))
+            }
+        }
+    }
+
     /// The terms whose keys are from the first to before the second.
     pub(super) fn terms(&self, (from, until): &(Vec<u8>, Vec<u8>)) -> Result<Vec<Term>, Damage> {
         let blocks = self.blocks()?;
@@ -154,6 +171,34 @@ impl Segment {
 
     pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
         self.source.read(piece)
+    }
+
+    /// Shows `each` the bytes of pieces that ascend, with their number. Those that lie close together are read at once:
+    /// a beginning may have thousands of words, each with a list of some bytes.
+    pub(super) fn read_each(
+        &self,
+        pieces: &[Piece],
+        mut each: impl FnMut(usize, &[u8]) -> Result<(), Damage>,
+    ) -> Result<(), Damage> {
+        let mut next = 0;
+        while let Some(first) = pieces.get(next) {
+            let close = |piece: &&Piece| piece.end() <= first.offset.saturating_add(AT_ONCE);
+            let count = pieces.iter().skip(next).take_while(close).count().max(1);
+            let run = pieces.get(next..next + count).unwrap_or_default();
+            let end = run.last().map_or(first.end(), Piece::end);
+            let bytes = self.source.raw(first.offset, end.saturating_sub(first.offset))?;
+            for piece in run {
+                let start = usize::try_from(piece.offset.saturating_sub(first.offset)).unwrap_or(usize::MAX);
+                let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+                let its = bytes.get(start..start.saturating_add(length)).unwrap_or_default();
+                if !piece.holds(its) {
+                    return Err(Damage::new("a piece does not match its checksum"));
+                }
+                each(next, its)?;
+                next += 1;
+            }
+        }
+        Ok(())
     }
 
     /// The documents of a session: from the first to before the second. Nothing when it has none here.

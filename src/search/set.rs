@@ -32,12 +32,27 @@ impl Set {
 
     /// The documents of an ascending list.
     pub(super) fn of(docs: Vec<u32>, universe: u32) -> Set {
-        if is_few(docs.len(), universe) {
+        if !Set::is_many(docs.len() as u64, universe) {
             return Set::Few(docs);
         }
-        let mut bits = Bits::new(universe);
-        docs.into_iter().for_each(|doc| bits.insert(doc));
-        Set::Many(bits)
+        Set::Many(Set::Few(docs).into_bits(universe))
+    }
+
+    /// Whether a bit each is the shorter form for that many.
+    pub(super) fn is_many(count: u64, universe: u32) -> bool {
+        count.saturating_mul(u64::from(SPARSE)) > u64::from(universe)
+    }
+
+    /// The same as a bit a document.
+    pub(super) fn into_bits(self, universe: u32) -> Bits {
+        match self {
+            Set::Few(docs) => {
+                let mut bits = Bits::new(universe);
+                docs.into_iter().for_each(|doc| bits.insert(doc));
+                bits
+            }
+            Set::Many(bits) => bits,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -175,12 +190,15 @@ impl Bits {
     /// The bits as a posting list writes them.
     pub(super) fn from_bytes(bytes: &[u8], universe: u32) -> Bits {
         let mut bits = Bits::new(universe);
-        for (word, bytes) in bits.words.iter_mut().zip(bytes.chunks(8)) {
-            let mut whole = [0; 8];
-            whole.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            *word = u64::from_le_bytes(whole);
-        }
+        bits.add_bytes(bytes);
         bits
+    }
+
+    /// Sets the bits that a posting list has written, too.
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+        for (word, bytes) in self.words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word |= bytes.try_into().map_or(0, u64::from_le_bytes);
+        }
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -234,7 +252,7 @@ impl Bits {
 
     /// The documents, ascending.
     pub(super) fn docs(&self) -> Vec<u32> {
-        let mut docs = Vec::new();
+        let mut docs = Vec::with_capacity(usize::try_from(self.len()).unwrap_or(0));
         for (at, word) in (0u32..).zip(&self.words) {
             let mut left = *word;
             while left != 0 {
@@ -246,9 +264,35 @@ impl Bits {
     }
 }
 
-/// Whether a list of that many is the shorter form.
-fn is_few(count: usize, universe: u32) -> bool {
-    count as u64 * u64::from(SPARSE) <= u64::from(universe)
+/// The number of a document among those whose bit is set.
+pub(super) struct Ranks<'a> {
+    bits: &'a Bits,
+    /// How many are set before each word.
+    before: Vec<u32>,
+}
+
+impl<'a> Ranks<'a> {
+    pub(super) fn new(bits: &'a Bits) -> Ranks<'a> {
+        let mut sum = 0;
+        let mut add = |word: &u64| {
+            let before = sum;
+            sum += word.count_ones();
+            before
+        };
+        let before = bits.words.iter().map(&mut add).collect();
+        Ranks { bits, before }
+    }
+
+    /// None when it is not among them.
+    pub(super) fn of(&self, doc: u32) -> Option<usize> {
+        let at = (doc / 64) as usize;
+        let word = *self.bits.words.get(at)?;
+        let bit = 1u64 << (doc % 64);
+        if word & bit == 0 {
+            return None;
+        }
+        Some((self.before.get(at)? + (word & (bit - 1)).count_ones()) as usize)
+    }
 }
 
 /// `count` bits from `from` on.
@@ -296,5 +340,10 @@ mod tests {
         bits.fill(60, 130);
         assert_eq!(bits.docs(), (60..130).collect::<Vec<_>>());
         assert_eq!(Bits::from_bytes(&bits.to_bytes(), 200), bits);
+        let ranks = Ranks::new(&bits);
+        assert_eq!(
+            [59, 60, 63, 64, 129, 130, 5000].map(|doc| ranks.of(doc)),
+            [None, Some(0), Some(3), Some(4), Some(69), None, None]
+        );
     }
 }

@@ -142,16 +142,31 @@ pub(super) fn read_docs(bytes: &[u8], count: u32, universe: u32) -> Result<Vec<u
     if is_bits(count as usize, universe) {
         return Ok(Bits::from_bytes(bytes, universe).docs());
     }
-    let mut reader = Reader::new(bytes);
     let mut docs = Vec::with_capacity(count as usize);
+    each_doc(bytes, count, universe, |doc| docs.push(doc))?;
+    Ok(docs)
+}
+
+/// Adds the documents of a list to those that are set.
+pub(super) fn add_docs(bytes: &[u8], count: u32, universe: u32, to: &mut Bits) -> Result<(), Damage> {
+    if is_bits(count as usize, universe) {
+        to.add_bytes(bytes);
+        return Ok(());
+    }
+    each_doc(bytes, count, universe, |doc| to.insert(doc))
+}
+
+/// Shows `each` the documents of a list of distances.
+fn each_doc(bytes: &[u8], count: u32, universe: u32, mut each: impl FnMut(u32)) -> Result<(), Damage> {
+    let mut reader = Reader::new(bytes);
     let mut next = 0u32;
     for _ in 0..count {
         let doc = reader.small().and_then(|gap| next.checked_add(gap)).filter(|doc| *doc < universe);
         let doc = doc.ok_or(Damage::new("a posting list cannot be read"))?;
-        docs.push(doc);
+        each(doc);
         next = doc + 1;
     }
-    Ok(docs)
+    Ok(())
 }
 
 /// The documents of a list as a set, without making a list of many.
@@ -177,20 +192,38 @@ pub(super) fn put_places(counts: &[u32], places: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Shows `each` the places of every document in turn: its number in the list, and one place.
-pub(super) fn read_places(bytes: &[u8], count: u32, mut each: impl FnMut(usize, u32)) -> Result<(), Damage> {
-    let mut reader = Reader::new(bytes);
+/// Shows `each` the places of the documents that `wanted` knows by their number in the list, one after the other.
+pub(super) fn read_places<T: Copy>(
+    bytes: &[u8],
+    count: u32,
+    mut wanted: impl FnMut(usize) -> Option<T>,
+    mut each: impl FnMut(T, u32),
+) -> Result<(), Damage> {
+    let mut rest = bytes;
     for at in 0..count as usize {
+        // Most words are in most texts once, and near the beginning.
+        if let [1, place @ 0..0x80, behind @ ..] = rest {
+            if let Some(wanted) = wanted(at) {
+                each(wanted, u32::from(*place));
+            }
+            rest = behind;
+            continue;
+        }
+        let mut reader = Reader::new(rest);
         let mut read = || {
             let count = reader.number()?;
+            let wanted = wanted(at);
             let mut place = 0u32;
             for _ in 0..count {
                 place = place.checked_add(reader.small()?)?;
-                each(at, place);
+                if let Some(wanted) = wanted {
+                    each(wanted, place);
+                }
             }
             Some(())
         };
         read().ok_or(Damage::new("the places of a word cannot be read"))?;
+        rest = reader.rest();
     }
     Ok(())
 }
@@ -226,7 +259,7 @@ mod tests {
             assert_eq!(read_set(&bytes, count, 1000).unwrap().len(), u64::from(count));
         }
         let mut seen = Vec::new();
-        read_places(&put_places(&[2, 0, 1], &[3, 900, 0]), 3, |doc, place| seen.push((doc, place))).unwrap();
+        read_places(&put_places(&[2, 0, 1], &[3, 900, 0]), 3, Some, |doc, place| seen.push((doc, place))).unwrap();
         assert_eq!(seen, [(0, 3), (0, 900), (2, 0)]);
     }
 

@@ -47,6 +47,18 @@ impl Store {
         self.log.point(end, events).ok_or_else(|| self.log.unreadable(end))
     }
 
+    /// Names this opening among all of this process. Recoveries happen while opening, and the journal is nobody else's
+    /// afterwards: what was found out about either stays true as long as this is the same.
+    pub fn opening(&self) -> u64 {
+        self.opening
+    }
+
+    /// Whether nothing was acknowledged behind a point of this journal. Reads nothing.
+    pub fn ends_at(&self, point: &Point) -> bool {
+        let at = Position { segment: point.segment, offset: point.offset };
+        self.log.acknowledged() == (at, point.events)
+    }
+
     /// What was acknowledged behind a point, some of it at a time. None when the point is not one of this journal, or
     /// when what lies behind it cannot be read: whoever follows must then begin again from what the log says now.
     pub fn since(&self, point: &Point) -> Result<Option<Since>, Error> {

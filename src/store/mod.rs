@@ -39,6 +39,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 
@@ -310,8 +311,13 @@ pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 pub struct Store {
     log: Arc<Log>,
     applier: Option<JoinHandle<()>>,
+    /// Which opening of this process it is.
+    opening: u64,
     _lock: Lock,
 }
+
+/// How often a store was opened in this process.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// The right to open a workspace. One process has it at a time; the kernel takes it back however that process ends.
 pub struct Lock {
@@ -336,7 +342,8 @@ impl Store {
             .name("retake-applier".to_owned())
             .spawn(move || applying.apply_until_stopped())
             .map_err(|source| Error::Io { action: "start a thread for".into(), path: dir, source })?;
-        Ok(Store { log, applier: Some(applier), _lock: lock })
+        let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+        Ok(Store { log, applier: Some(applier), opening, _lock: lock })
     }
 
     /// Appends a batch. When this returns, what was acknowledged is on the disk.

@@ -4,7 +4,7 @@
 //! through now and then. Nothing is remembered between two watches but what is in the workspace: the first look through
 //! the folders finds by content what came in between. A file whose end is not there yet waits for it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -19,7 +19,7 @@ use crate::model::iteration::check_optional_name;
 use crate::model::{Actor, IterationId, LikelyParent, SessionId, Timestamp};
 
 use super::import::{self, Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
-use super::{Error, ErrorBody, News, Tracker};
+use super::{Error, ErrorBody, Tracker};
 
 /// What a watch has to tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,12 +91,11 @@ impl Tracker {
         request.check_paths()?;
         let paths = request.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         let request = FilesRequest { paths: paths.collect(), dry_run: false, ..request.clone() };
-        // What others record is followed from before the workspace is looked at, so that nothing comes in twice.
-        let news = self.follow();
         // The system is asked first: what comes while the folders are looked through is then told of.
         let (changes, watcher) = changes(&request.paths);
         let mut watch = Watch {
             intake: Intake::new(self, actor, &request)?,
+            stop,
             rescan: if watcher.is_some() { RESCAN } else { RESCAN_BLIND },
             request,
             found: Vec::new(),
@@ -107,6 +106,9 @@ impl Tracker {
         };
         watch.scan();
         watch.take_whole(true, &mut tell);
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         tell(Sighting::Ready(Box::new(watch.intake.take_report())));
         let mut scanned = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -128,7 +130,6 @@ impl Tracker {
                 watch.scan();
                 scanned = Instant::now();
             }
-            watch.hear(&news)?;
             watch.take_whole(false, &mut tell);
         }
         drop(watcher);
@@ -158,6 +159,7 @@ fn changes(paths: &[PathBuf]) -> (Receiver<Option<PathBuf>>, Option<notify::Reco
 
 struct Watch<'a> {
     intake: Intake<'a>,
+    stop: &'a AtomicBool,
     request: FilesRequest,
     rescan: Duration,
     /// Every picture that was looked at.
@@ -183,19 +185,6 @@ struct Waiting {
 }
 
 impl Watch<'_> {
-    /// Takes note of what others recorded.
-    fn hear(&mut self, news: &Receiver<News>) -> Result<(), Error> {
-        let mut sessions = BTreeSet::new();
-        while let Ok(news) = news.try_recv() {
-            match news {
-                News::Event(notice) if notice.kind == "recorded" => drop(sessions.insert(notice.session)),
-                News::Event(_) => {}
-                News::Missed => return self.intake.learn_all(),
-            }
-        }
-        sessions.into_iter().try_for_each(|id| self.intake.learn(id))
-    }
-
     /// Looks through the folders for what nobody told of.
     fn scan(&mut self) {
         for candidate in import::candidates(&self.request.paths) {
@@ -228,7 +217,11 @@ impl Watch<'_> {
             self.waiting.iter().filter(|(_, waiting)| waiting.whole).map(|(path, _)| path.clone()).collect();
         let candidates: Vec<Candidate> = whole.iter().map(|path| self.candidate(path)).collect();
         let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
-        let (new, problems) = import::looked(&candidates, |_| {});
+        let (new, problems) = import::looked(&candidates, |_| !self.stop.load(Ordering::Relaxed));
+        if new.len() + problems.len() < candidates.len() {
+            // Told to stop: what is recorded is always a beginning in time, and these are only the first by name.
+            return;
+        }
         problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
         match self.take(new, tell) {
             Ok(()) => {
@@ -256,7 +249,7 @@ impl Watch<'_> {
         let recent = self.found.iter().filter(|old| old.at >= from && new.iter().any(|new| new.root == old.root));
         let mut pictures: Vec<Found> = recent.cloned().collect();
         pictures.extend(new.iter().cloned());
-        self.intake.bring_in(&mut pictures, |new| tell(Sighting::Recorded(new.into())));
+        self.intake.bring_in(&mut pictures, self.stop, |new| tell(Sighting::Recorded(new.into())));
         let FilesReport { problems, stopped, .. } = self.intake.take_report();
         problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
         if let Some(ErrorBody { kind, message, hint }) = stopped {

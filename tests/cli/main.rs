@@ -6,7 +6,10 @@ mod bad_input;
 mod changes;
 mod damage;
 mod help;
+mod importing;
 mod installing;
+#[path = "../support/made.rs"]
+mod made;
 mod piping;
 mod places;
 mod raw;
@@ -14,3 +17,4 @@ mod searching;
 mod story;
 mod streaming;
 mod support;
+mod watching;

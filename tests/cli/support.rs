@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -55,6 +55,12 @@ impl TestWorkspace {
     /// The binary, ready to run here.
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
+        self.settle(&mut command, args);
+        command
+    }
+
+    /// Arguments, place and environment.
+    fn settle(&self, command: &mut Command, args: &[impl AsRef<OsStr>]) {
         command
             .args(args)
             .current_dir(self.dir())
@@ -62,7 +68,6 @@ impl TestWorkspace {
             .env("HOME", self.root.path().join("home"))
             .env("USER", "ada")
             .stdin(Stdio::null());
-        command
     }
 
     pub(crate) fn run(&self, args: &[impl AsRef<OsStr>]) -> Ran {
@@ -71,14 +76,57 @@ impl TestWorkspace {
 
     /// Runs with that on stdin.
     pub(crate) fn run_with(&self, args: &[impl AsRef<OsStr>], input: &[u8]) -> Ran {
-        let mut child =
-            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.ended_with(self.command(args), args, input)
+    }
+
+    /// Runs as someone whom rights bind: as nobody where these tests run as root, for whom there are none. All that is here
+    /// becomes nobody's first.
+    #[cfg(unix)]
+    pub(crate) fn run_bound(&self, args: &[impl AsRef<OsStr>]) -> Ran {
+        use std::os::unix::fs::{MetadataExt, lchown};
+        use std::os::unix::process::CommandExt;
+        const NOBODY: u32 = 65534;
+        if tempfile::tempfile().unwrap().metadata().unwrap().uid() != 0 {
+            return self.run(args);
+        }
+        // Where the tests' own binary is, nobody may not go.
+        let binary = self.root().join("retake");
+        if !binary.exists() {
+            let ours = env!("CARGO_BIN_EXE_retake");
+            fs::hard_link(ours, &binary).or_else(|_| fs::copy(ours, &binary).map(drop)).unwrap();
+        }
+        for entry in walkdir::WalkDir::new(self.root()) {
+            let entry = entry.unwrap();
+            if entry.path() != binary {
+                lchown(entry.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        let mut command = Command::new(binary);
+        self.settle(&mut command, args);
+        command.uid(NOBODY).gid(NOBODY);
+        self.ended_with(command, args, b"")
+    }
+
+    /// Runs another command here to its end; the arguments are to be shown.
+    pub(crate) fn ended(&self, mut command: Command, args: &[impl AsRef<OsStr>]) -> Ran {
+        command.current_dir(self.dir()).env_clear().env("HOME", self.root.path().join("home"));
+        self.ended_with(command, args, b"")
+    }
+
+    fn ended_with(&self, mut command: Command, args: &[impl AsRef<OsStr>], input: &[u8]) -> Ran {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
         // From a thread, so that neither side waits for the other. Who does not read its input may end before.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
-        let output = child.wait_with_output().unwrap();
+        let ran = self.waited(child, args);
         writer.join().unwrap();
+        ran
+    }
+
+    /// Waits for the end of one that was started with these arguments.
+    pub(crate) fn waited(&self, child: Child, args: &[impl AsRef<OsStr>]) -> Ran {
+        let output = child.wait_with_output().unwrap();
         let args = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
         Ran { args, output, root: self.root.path().to_owned() }
     }
@@ -103,6 +151,12 @@ impl TestWorkspace {
         list.as_object_mut().unwrap().remove("timestamp").unwrap();
         list
     }
+}
+
+/// Sends a signal to a process that was started here.
+#[cfg(unix)]
+pub(crate) fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
 /// A command and how it ended.

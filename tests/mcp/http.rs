@@ -21,10 +21,11 @@ struct Endpoint {
     end: watch::Sender<bool>,
 }
 
-/// What came back: the status, the type, and the body or the messages of its stream.
+/// What came back: the status, the type, the connection's name, and the body or the messages of its stream.
 struct Reply {
     status: u16,
     kind: String,
+    connection: Option<String>,
     body: BufReader<TcpStream>,
 }
 
@@ -54,20 +55,28 @@ impl Endpoint {
         let mut line = String::new();
         body.read_line(&mut line).await.unwrap();
         let status = line.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut kind = String::new();
+        let (mut kind, mut connection) = (String::new(), None);
         loop {
             line.clear();
             body.read_line(&mut line).await.unwrap();
             match line.trim().split_once(": ") {
                 Some((name, value)) if name.eq_ignore_ascii_case("content-type") => kind = value.to_owned(),
+                Some((name, value)) if name.eq_ignore_ascii_case("mcp-session-id") => {
+                    connection = Some(value.to_owned());
+                }
                 Some(_) => (),
-                None => return Reply { status, kind, body },
+                None => return Reply { status, kind, connection, body },
             }
         }
     }
 
     /// A request, with the headers that its era asks for.
-    async fn post(&self, era: Era, method: &str, mut params: Value) -> Reply {
+    async fn post(&self, era: Era, method: &str, params: Value) -> Reply {
+        self.post_on(None, era, method, params).await
+    }
+
+    /// A request on a connection.
+    async fn post_on(&self, connection: Option<&str>, era: Era, method: &str, mut params: Value) -> Reply {
         let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).unwrap_or_default().to_owned();
         let mut headers = vec![
             ("Content-Type", "application/json"),
@@ -85,7 +94,11 @@ impl Endpoint {
         } else if method != "initialize" {
             headers.push(("MCP-Protocol-Version", "2025-11-25"));
         }
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        headers.extend(connection.map(|id| ("Mcp-Session-Id", id)));
+        let request = match method.starts_with("notifications/") {
+            true => json!({ "jsonrpc": "2.0", "method": method }),
+            false => json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }),
+        };
         self.send("POST", &headers, request.to_string().as_bytes()).await
     }
 
@@ -127,9 +140,6 @@ impl Reply {
 #[tokio::test]
 async fn one_answer_is_plain_json_in_both_eras() {
     let endpoint = Endpoint::start().await;
-    let opened = endpoint.request(Era::Initialize, "initialize", initialize("2025-06-18")).await;
-    assert_eq!(opened["result"]["protocolVersion"], "2025-06-18");
-    assert_eq!(opened["result"]["capabilities"]["resources"], json!({}), "nothing to send changes on");
     let discovered = endpoint.request(Era::Stateless, "server/discover", json!({})).await;
     assert_eq!(
         discovered["result"]["capabilities"]["resources"],
@@ -159,6 +169,87 @@ async fn one_answer_is_plain_json_in_both_eras() {
     };
     assert_eq!(actor(1).await, json!({ "client": "old-client/1.0", "user": "ada" }));
     assert_eq!(actor(2).await, json!({ "client": "judge 9.9", "user": "ada" }));
+}
+
+/// Begins as a client of an earlier revision does, and gives the connection's name.
+async fn connect(endpoint: &Endpoint) -> String {
+    let mut opened = endpoint.post(Era::Initialize, "initialize", initialize("2025-06-18")).await;
+    let said = opened.next().await.unwrap();
+    assert_eq!(said["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(said["result"]["capabilities"]["resources"], json!({ "subscribe": true, "listChanged": true }));
+    let connection = opened.connection.expect("a connection has a name");
+    let begun = endpoint.post_on(Some(&connection), Era::Initialize, "notifications/initialized", json!({})).await;
+    assert_eq!(begun.status, 202);
+    connection
+}
+
+/// The answer on a connection: the last message of its stream.
+async fn ask(endpoint: &Endpoint, connection: &str, method: &str, params: Value) -> Value {
+    let mut reply = endpoint.post_on(Some(connection), Era::Initialize, method, params).await;
+    let mut last = reply.next().await.unwrap();
+    while last.get("method").is_some() {
+        last = reply.next().await.unwrap();
+    }
+    last
+}
+
+#[tokio::test]
+async fn an_older_client_is_told_of_changes_on_its_connection() {
+    let endpoint = Endpoint::start().await;
+    endpoint.call(Era::Stateless, "record-iteration", json!({ "prompt": "a fox" })).await;
+    let connection = connect(&endpoint).await;
+    let other = connect(&endpoint).await;
+    assert_ne!(connection, other);
+    let uri = "retake://sessions/session-2025-12-11-001";
+    let subscribed = ask(&endpoint, &connection, "resources/subscribe", json!({ "uri": uri })).await;
+    assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+    let listening = [("Accept", "text/event-stream"), ("Mcp-Session-Id", connection.as_str())];
+    let mut stream = endpoint.send("GET", &listening, b"").await;
+    assert_eq!(stream.status, 200);
+    let arguments = json!({ "prompt": "a red fox", "sessionId": "session-2025-12-11-001" });
+    let params = json!({ "name": "record-iteration", "arguments": arguments });
+    let recorded = answer(&ask(&endpoint, &other, "tools/call", params).await);
+    assert_eq!(recorded.view["reference"], "session-2025-12-11-001#1");
+    let mut told = stream.next().await.unwrap();
+    while told["method"] == "notifications/resources/list_changed" {
+        told = stream.next().await.unwrap();
+    }
+    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uri)));
+
+    // It is known by the name that it began with.
+    let audit = json!({ "sessionId": "session-2025-12-11-001" });
+    let audited = endpoint.call(Era::Stateless, "audit-session", audit).await;
+    let events = audited.view["events"].as_array().unwrap();
+    assert_eq!(events.last().unwrap()["actor"], json!({ "client": "judge 9.9", "user": "ada" }));
+
+    // The end of the server is the end of the stream.
+    endpoint.end.send(true).unwrap();
+    while stream.next().await.is_some() {}
+}
+
+#[tokio::test]
+async fn a_connection_that_is_gone_is_not_missed_unless_its_client_ended_it() {
+    let endpoint = Endpoint::start().await;
+    let connection = connect(&endpoint).await;
+    let list = || json!({ "name": "list-sessions", "arguments": {} });
+    // As after a restart of the server: most clients cannot begin again by themselves.
+    let unknown = endpoint.post_on(Some("of-another-day"), Era::Initialize, "tools/call", list()).await;
+    assert_eq!(answer(&unknown.json().await).view["totalSessions"], 0);
+    let named = [("Accept", "text/event-stream"), ("Mcp-Session-Id", connection.as_str())];
+    assert!(endpoint.send("DELETE", &named, b"").await.status < 300);
+    let after = endpoint.post_on(Some(&connection), Era::Initialize, "tools/call", list()).await;
+    assert_eq!(after.status, 404);
+    // Those who never begin, or begin too many times, are served for themselves.
+    for _ in 0..300 {
+        let reply = endpoint.post(Era::Initialize, "initialize", initialize("2025-06-18")).await;
+        assert_eq!(reply.status, 200);
+        if reply.connection.is_none() {
+            let capabilities = reply.json().await["result"]["capabilities"]["resources"].clone();
+            assert_eq!(capabilities, json!({}), "nothing to send changes on");
+            return;
+        }
+    }
+    panic!("any number of connections is kept");
 }
 
 #[tokio::test]
@@ -264,5 +355,27 @@ async fn progress_makes_a_stream_with_the_answer_at_its_end() {
         }
         assert_eq!(answer(&last).view["images"]["checked"], 2);
         assert!(stream.next().await.is_none());
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_client_that_goes_in_the_middle_of_a_call_is_not_waited_for() {
+    for era in Era::BOTH {
+        let endpoint = Endpoint::start().await;
+        let mut client = endpoint.workspace.client(Era::Stateless).await;
+        let pipe = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
+        for _ in 0..8 {
+            let arguments = json!({ "sessionId": "session-2025-12-11-001" });
+            let params =
+                json!({ "name": "audit-session", "arguments": arguments, "_meta": { "progressToken": "how far?" } });
+            let mut stream = endpoint.post(era, "tools/call", params).await;
+            assert_eq!(stream.next().await.unwrap()["method"], "notifications/progress");
+            drop(stream);
+        }
+        let recorded = endpoint.call(era, "record-iteration", json!({ "prompt": "a fox" })).await;
+        assert_eq!(recorded.view["reference"], "session-2025-12-11-002#0");
+        crate::waiting::let_go(pipe).await;
+        assert_eq!(endpoint.call(era, "list-sessions", json!({})).await.view["totalSessions"], 2);
     }
 }

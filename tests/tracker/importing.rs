@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use retake::disk::{Disk, Observer, Op};
 use retake::tracker::{
@@ -23,7 +23,7 @@ fn request(dir: &Path) -> FilesRequest {
 }
 
 fn import(ws: &Workspace, request: &FilesRequest) -> FilesReport {
-    let report = ws.tracker.import_files(&actor(), request).unwrap();
+    let report = ws.tracker.import_files(&actor(), request, &AtomicBool::new(false)).unwrap();
     let text = json(&report);
     assert_eq!(json(&serde_json::from_str::<FilesReport>(&text).unwrap()), text);
     report
@@ -301,8 +301,9 @@ fn what_is_bad_is_named_and_the_rest_comes_in() {
         .collect();
     assert_eq!(named, [("empty.png", "it is empty"), ("text.png", "it is no picture")]);
     assert_eq!(report.images, 2, "a picture that is cut is kept as it is");
-    fails(ws.tracker.import_files(&actor(), &request(&dir.join("absent"))), ErrorKind::NotFound, "cannot read: ");
-    fails(ws.tracker.import_files(&actor(), &FilesRequest::default()), ErrorKind::Invalid, "no path is given");
+    let refused = |request: &FilesRequest| ws.tracker.import_files(&actor(), request, &AtomicBool::new(false));
+    fails(refused(&request(&dir.join("absent"))), ErrorKind::NotFound, "cannot read: ");
+    fails(refused(&FilesRequest::default()), ErrorKind::Invalid, "no path is given");
 }
 
 #[cfg(unix)]

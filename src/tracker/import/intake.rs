@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::images;
@@ -15,7 +16,7 @@ use crate::store::{self, Detail, Target};
 use crate::tracker::fit;
 
 use super::lineage::{Lineage, Made, Origin, Place};
-use super::look::{Found, Light, on_all_cores};
+use super::look::{Found, Light, ask_all};
 use super::runs::{self, Group, Run};
 use super::{BroughtSession, FileProblem, FilesReport, FilesRequest, PlannedIteration, Problems};
 use super::{Error, Tracker, when};
@@ -27,9 +28,13 @@ const SHOWN_PROMPT_BYTES: usize = 200;
 
 /// What takes pictures in. Knows everything that is in the workspace, by content.
 pub(in crate::tracker) struct Intake<'a> {
-    tracker: &'a Tracker,
+    pub(super) tracker: &'a Tracker,
     actor: Actor,
     request: FilesRequest,
+    /// How many events there were in the workspace when all of it was known,
+    pub(super) events: u64,
+    /// and how many iterations each of its sessions had.
+    pub(super) counts: HashMap<SessionId, u32>,
     /// Every image in the workspace.
     known: HashMap<Hash, Place>,
     /// Every picture in the workspace, by its pixels.
@@ -84,6 +89,9 @@ impl<'a> Intake<'a> {
             tracker,
             actor: actor.clone(),
             request: request.clone(),
+            // Counted first: what comes while the sessions are looked at is found in the next turn.
+            events: tracker.log.totals()?.events,
+            counts: HashMap::new(),
             known: HashMap::new(),
             pixels: HashMap::new(),
             lineage: Lineage::default(),
@@ -91,18 +99,15 @@ impl<'a> Intake<'a> {
             problems: Problems::default(),
             report: FilesReport { dry_run: request.dry_run, ..FilesReport::default() },
         };
-        intake.learn_all()?;
+        tracker.each_session(|id| intake.learn(id))?;
         Ok(intake)
     }
 
-    /// Looks at every session.
-    pub(in crate::tracker) fn learn_all(&mut self) -> Result<(), Error> {
-        self.tracker.each_session(|id| self.learn(id))
-    }
-
     /// Looks at a session that another may have added to.
-    pub(in crate::tracker) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
+    pub(super) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
         let session = Session::fold(self.tracker.log.events(id, Detail::Brief)?);
+        let count = session.as_ref().map_or(0, |session| session.iterations.len());
+        self.counts.insert(id, u32::try_from(count).unwrap_or(u32::MAX));
         for (index, state) in session.into_iter().flat_map(|session| session.iterations) {
             let Iteration { images, recipe, created_at, .. } = state.iteration;
             let place = Place::Recorded(id.iteration(index));
@@ -123,18 +128,23 @@ impl<'a> Intake<'a> {
     }
 
     /// Groups these pictures, records what is new of them in the order of time, and tells of each. A workspace that takes
-    /// nothing more ends it, and is in the report.
-    pub(in crate::tracker) fn bring_in(&mut self, found: &mut [Found], tell: impl FnMut(&NewIteration)) {
+    /// nothing more ends it, and so does `stop`; either is in the report.
+    pub(in crate::tracker) fn bring_in(
+        &mut self,
+        found: &mut [Found],
+        stop: &AtomicBool,
+        tell: impl FnMut(&NewIteration),
+    ) {
         let notes = when::settle(found);
         self.report.notes.extend(notes);
         let groups = runs::group(found, self.request.gap_seconds.map(Duration::from_secs));
         self.lineage.begin();
-        self.digest(found);
-        self.carry_out(found, &groups, tell);
+        self.digest(found, stop);
+        self.carry_out(found, &groups, stop, tell);
     }
 
     /// Hashes pictures as other tools do, if any names one by its hash: that takes as long as importing them.
-    fn digest(&mut self, found: &[Found]) {
+    fn digest(&mut self, found: &[Found], stop: &AtomicBool) {
         let wanted = || found.iter().flat_map(|picture| &picture.light.evidence.init_hashes);
         let wants_file = wanted().any(|hash| matches!(hash, InitHash::FileSha256(_)));
         let wants_pixels = wanted().any(|hash| matches!(hash, InitHash::PixelsMd5(_)));
@@ -147,7 +157,10 @@ impl<'a> Intake<'a> {
             let pixels = if wants_pixels { self.tracker.images.pixels_md5(&picture.path).ok() } else { None };
             (file.map(InitHash::FileSha256), pixels.map(InitHash::PixelsMd5))
         };
-        let hashed = on_all_cores(found, hash, |done| self.tracker.report("hashing", done, total));
+        let hashed = ask_all(found, hash, |done| {
+            self.tracker.report("hashing", done, total);
+            !stop.load(Ordering::Relaxed)
+        });
         for (picture, (file, pixels)) in found.iter().zip(hashed) {
             self.digests.extend(file.into_iter().chain(pixels).map(|digest| (digest, picture.hash)));
         }
@@ -160,7 +173,7 @@ impl<'a> Intake<'a> {
         Some((*place, "it holds the hash of the picture it was made from".to_owned()))
     }
 
-    fn carry_out(&mut self, found: &[Found], groups: &[Group], mut tell: impl FnMut(&NewIteration)) {
+    fn carry_out(&mut self, found: &[Found], groups: &[Group], stop: &AtomicBool, mut tell: impl FnMut(&NewIteration)) {
         let mut filling: Vec<Filling> = groups.iter().map(|group| self.goes_on(found, group)).collect();
         let mut order: Vec<(usize, &Run)> = groups
             .iter()
@@ -172,14 +185,30 @@ impl<'a> Intake<'a> {
         let mut done = 0;
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
         for runs in order.chunks(AT_ONCE) {
+            // Between two handfuls, so that no picture is kept without being recorded.
+            if stop.load(Ordering::Relaxed) {
+                self.report.interrupted = true;
+                break;
+            }
+            let _turn = match runs.iter().map(|(_, run)| run.at).min() {
+                Some(from) if !self.request.dry_run => match self.turn(from.min(self.tracker.now())) {
+                    Ok(turn) => Some(turn),
+                    Err(error) => {
+                        self.report.stopped = Some(error.view().error);
+                        break;
+                    }
+                },
+                _ => None,
+            };
             let new: Vec<usize> = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied()).collect();
             let new: Vec<&Found> = new.into_iter().filter_map(|number| found.get(number)).collect();
             let new: Vec<&Found> = new.into_iter().filter(|picture| !self.knows(picture.hash)).collect();
-            let kept = on_all_cores(
+            let kept = ask_all(
                 &new,
                 |picture| self.keep(picture),
                 |now| {
                     self.tracker.report("importing", done + now, total.max(done + now));
+                    true
                 },
             );
             let mut kept: HashMap<Hash, _> = new.iter().map(|picture| picture.hash).zip(kept).collect();
@@ -366,7 +395,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Appends an iteration to its session, which begins with it where there is none. Says whether it was there already.
-    fn record(&self, filling: &mut Filling, iteration: &Iteration) -> Result<(IterationId, bool), Error> {
+    fn record(&mut self, filling: &mut Filling, iteration: &Iteration) -> Result<(IterationId, bool), Error> {
         let mut hashes: Vec<Hash> = iteration.images.iter().map(|image| image.hash).collect();
         hashes.sort_unstable();
         let content: Vec<u8> = hashes.iter().flat_map(|hash| hash.0).collect();
@@ -380,6 +409,7 @@ impl<'a> Intake<'a> {
                 }
             };
             drafts.push(Draft::BringIn(Box::new(iteration.clone())));
+            let events = drafts.len() as u64;
             let batch = self.tracker.batch(&self.actor, Some(&key), target, drafts)?;
             match self.tracker.log.append(batch) {
                 Ok(ack) => {
@@ -387,6 +417,8 @@ impl<'a> Intake<'a> {
                     if !ack.repeated {
                         filling.session = Some(id.session);
                         filling.next_index = id.index.saturating_add(1);
+                        self.events += events;
+                        *self.counts.entry(id.session).or_default() += 1;
                     }
                     return Ok((id, ack.repeated));
                 }

@@ -3,13 +3,10 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 use crate::images::metadata::{self, Created, Evidence, Generator, Reading};
-use crate::images::{Header, MAX_IMAGE_BYTES, UNKNOWN_TYPE};
+use crate::images::{self, Header, MAX_IMAGE_BYTES, UNKNOWN_TYPE};
 use crate::model::{Hash, Recipe, Timestamp};
 
 use super::walk::{Candidate, unreadable};
@@ -109,29 +106,21 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     })
 }
 
-/// Does some work on every item, on all cores, and gives the answers in the order of the items. `done` is told how many
-/// are.
-pub(super) fn on_all_cores<T: Sync, R: Send>(
+/// Asks about every item, on all cores, and gives the answers in the order of the items. `go_on` is told after each how many
+/// are done; once it says no, the answers are those of a beginning.
+pub(super) fn ask_all<T: Sync, R: Send>(
     items: &[T],
-    work: impl Fn(&T) -> R + Sync,
-    done: impl Fn(u64) + Sync,
+    ask: impl Fn(&T) -> R + Sync,
+    go_on: impl Fn(u64) -> bool + Sync,
 ) -> Vec<R> {
-    let workers = thread::available_parallelism().map_or(2, usize::from).min(items.len().max(1));
-    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let numbered: Vec<(usize, &T)> = items.iter().enumerate().collect();
     let answers: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(number) else { return };
-                    let answer = work(item);
-                    answers.lock().unwrap_or_else(PoisonError::into_inner).push((number, answer));
-                    done(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1);
-                }
-            });
-        }
-    });
+    let work = |(number, item): &(usize, &T)| {
+        let answer = ask(item);
+        answers.lock().unwrap_or_else(PoisonError::into_inner).push((*number, answer));
+    };
+    // Items are begun in order and ended once begun, so that what is done is a beginning.
+    images::on_all_cores(&numbered, work, go_on);
     let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
     answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().map(|(_, answer)| answer).collect()
@@ -139,21 +128,25 @@ pub(super) fn on_all_cores<T: Sync, R: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
     fn answers_come_in_order() {
         let items: Vec<u64> = (0..1000).collect();
         let told = AtomicUsize::new(0);
-        let answers = on_all_cores(
-            &items,
-            |n| n * 2,
-            |_| {
-                told.fetch_add(1, Ordering::Relaxed);
-            },
-        );
-        assert_eq!(answers, items.iter().map(|n| n * 2).collect::<Vec<_>>());
+        let count = |_| told.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        assert_eq!(ask_all(&items, |n| n * 2, count), items.iter().map(|n| n * 2).collect::<Vec<_>>());
         assert_eq!(told.into_inner(), 1000);
-        assert!(on_all_cores(&[] as &[u64], |n| *n, |_| {}).is_empty());
+        assert!(ask_all(&[] as &[u64], |n| *n, |_| true).is_empty());
+    }
+
+    #[test]
+    fn stopped_they_are_a_beginning() {
+        let items: Vec<usize> = (0..1000).collect();
+        let answers = ask_all(&items, |n| *n, |done| done < 10);
+        assert!((10..1000).contains(&answers.len()), "{}", answers.len());
+        assert_eq!(answers, items[..answers.len()]);
     }
 }

@@ -22,10 +22,12 @@ mod lineage;
 mod lines;
 mod look;
 mod runs;
+mod turns;
 mod walk;
 mod when;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -88,6 +90,9 @@ pub struct FilesReport {
     /// How many more problems there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub problems_omitted: u64,
+    /// Present and true when it was told to stop. Doing it again goes on from here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Why it ended early: the workspace could not be written to. Doing it again goes on from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<ErrorBody>,
@@ -163,20 +168,25 @@ pub struct FileProblem {
 
 impl Tracker {
     /// Brings in pictures and folders of them. Doing it twice changes nothing. What is bad is reported and passed over;
-    /// a workspace that cannot be written to ends it, with a report of what was done.
-    pub fn import_files(&self, actor: &Actor, request: &FilesRequest) -> Result<FilesReport, Error> {
+    /// a workspace that cannot be written to ends it, and so does `stop` once it is set, with a report of what was done.
+    pub fn import_files(&self, actor: &Actor, request: &FilesRequest, stop: &AtomicBool) -> Result<FilesReport, Error> {
         check_optional_name("project", request.project.as_deref())?;
         request.check_paths()?;
         let mut problems = Problems::default();
         let candidates = walk::walk(&request.paths, &mut problems);
         let total = candidates.len() as u64;
-        let (mut found, bad) = looked(&candidates, |done| self.report("reading", done, total));
+        let (mut found, bad) = looked(&candidates, |done| {
+            self.report("reading", done, total);
+            !stop.load(Ordering::Relaxed)
+        });
+        let all_read = found.len() + bad.len() == candidates.len();
         bad.into_iter().for_each(|problem| problems.push(problem));
         let mut intake = Intake::new(self, actor, request)?;
         intake.problems = problems;
-        intake.bring_in(&mut found, |_| {});
+        intake.bring_in(&mut found, stop, |_| {});
         let mut report = intake.take_report();
         report.files = total;
+        report.interrupted |= !all_read;
         Ok(report)
     }
 }
@@ -187,9 +197,9 @@ pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
 }
 
 /// Looks at files, on all cores, and names those that are no pictures.
-pub(super) fn looked(candidates: &[Candidate], done: impl Fn(u64) + Sync) -> (Vec<Found>, Vec<FileProblem>) {
+pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Sync) -> (Vec<Found>, Vec<FileProblem>) {
     let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
-    for (candidate, looked) in candidates.iter().zip(look::on_all_cores(candidates, look::look, done)) {
+    for (candidate, looked) in candidates.iter().zip(look::ask_all(candidates, look::look, go_on)) {
         match looked {
             Ok(picture) => found.push(picture),
             Err(reason) => problems.push(FileProblem::new(&candidate.path, reason)),

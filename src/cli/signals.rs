@@ -1,0 +1,39 @@
+//! Ctrl-C in long work: the first one ends it between two pieces, so that there is a report of how far it came.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// Sets `stop` on Ctrl-C and on a polite kill. A second one ends the process.
+pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
+    let stop = Arc::clone(stop);
+    // Without it Ctrl-C ends the process as ever, which costs nothing that was recorded.
+    let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            signal().await;
+            stop.store(true, Ordering::Relaxed);
+            signal().await;
+            std::process::exit(130);
+        });
+    });
+}
+
+#[cfg(unix)]
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        Err(_) => drop(tokio::signal::ctrl_c().await),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() {
+    let _ = tokio::signal::ctrl_c().await;
+}
