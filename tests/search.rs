@@ -507,6 +507,7 @@ fn a_kill_at_any_time_leaves_an_index_that_is_right() {
 }
 
 /// Records and annotates while another thread tends the index and a third one asks.
+#[expect(clippy::print_stdout, reason = "whoever kills it counts its lines")]
 fn keep_until_killed(dir: &Path) -> ! {
     let store = open(dir);
     let index = Index::new(dir, SIZES);
