@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the MCP judges against a built binary, on stdio and over HTTP: the official conformance suite in three revisions,
 # the official Inspector, and the official Python client. The first time they are installed from npm and PyPI, into
-# target/judges (or RETAKE_JUDGES). `cargo test` runs the Python client by itself.
+# target/judges (or RETAKE_JUDGES). `cargo test` runs this.
 #   tests/judges.sh [BINARY]          default: target/debug/retake
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,14 +24,11 @@ run() { # NAME COMMAND...
 
 # serve WORKSPACE: serves it, and sets `url`.
 serve() {
-  [ -n "$served" ] && kill "$served" && wait "$served" 2>/dev/null
+  mkfifo "$scratch/said"
   "$binary" serve --addr 127.0.0.1:0 --json --workspace "$scratch/$1" >"$scratch/said" &
   served=$!
-  for _ in $(seq 200); do
-    [ -s "$scratch/said" ] && break
-    sleep 0.05
-  done
-  url=$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' "$scratch/said")mcp
+  read -r line <"$scratch/said"
+  url=$(sed -n 's/.*"url":"\([^"]*\)".*/\1/p' <<<"$line")mcp
 }
 
 run "Python client, stdio" "$here/judges/python.sh" "$binary" mcp --workspace "$scratch/python"

@@ -6,7 +6,9 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
 use retake::model::query::{By, Candidate, Condition, Facet, Field, Part};
@@ -81,6 +83,11 @@ fn some_words() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..12, 1..6)
 }
 
+/// A prompt, now and then a long one.
+fn prompt() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![9 => some_words(), 1 => prop::collection::vec(0u8..12, 60..70)]
+}
+
 fn condition() -> impl Strategy<Value = Condition> {
     let field = prop_oneof![
         4 => Just(None),
@@ -148,9 +155,9 @@ fn step() -> impl Strategy<Value = Step> {
     let made = -50_000i64..50_000;
     let name = || prop::option::of(0u8..4);
     prop_oneof![
-        4 => (some_words(), name(), name(), made.clone())
+        4 => (prompt(), name(), name(), made.clone())
             .prop_map(|(words, title, project, made)| Step::Start { words, title, project, made }),
-        12 => (some.clone(), some_words(), any::<u32>(), made)
+        12 => (some.clone(), prompt(), any::<u32>(), made)
             .prop_map(|(session, words, recipe, made)| Step::Record { session, words, recipe, made }),
         6 => (
             some.clone(), some.clone(), prop::option::of(1u8..6),
@@ -274,9 +281,14 @@ impl Subject {
         let looks = (how & 1 == 1).then_some(Looks(u128::from(how)));
         let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
         let limit = usize::from(how >> 4) + 1;
-        let (expected, facets) = naive(self.store(), query, looks, sort);
+        let (mut expected, facets) = naive(self.store(), query, looks, sort);
+        let (counted, per_session) = (how & 4 == 4, how & 8 == 8);
+        if per_session {
+            expected = first_of_each_session(expected);
+        }
+        let query = query.clone();
         let mut question =
-            Question { query: query.clone(), looks, except: None, sort, after: None, limit, facets: how & 4 == 4 };
+            Question { query, looks, except: None, sort, after: None, skip: 0, limit, facets: counted, per_session };
         let mut hits: Vec<Hit> = Vec::new();
         loop {
             let Found { hits: page, total, more, facets: counted } =
@@ -292,6 +304,11 @@ impl Subject {
             }
         }
         assert_eq!(hits, expected, "{question:?}");
+        // A jump to anywhere gives what lies there.
+        let skip = usize::from(how >> 3) % (expected.len() + 2);
+        let jump = self.index.search(self.store(), &Question { after: None, skip, ..question }, None).unwrap();
+        assert_eq!(jump.hits, expected.iter().skip(skip).take(limit).cloned().collect::<Vec<_>>());
+        assert_eq!((jump.total, jump.more), (expected.len() as u64, skip + limit < expected.len()));
     }
 }
 
@@ -375,12 +392,27 @@ fn naive(store: &Store, query: &Query, looks: Option<Looks>, sort: Sort) -> (Vec
             tags.sort();
             tags.dedup();
             let noted = state.annotation.note.as_ref().and_then(|_| seqs(*index, true));
-            hits.push(Hit { place, seq: seqs(*index, false).unwrap(), rating, tags, noted, distance: nearest });
+            hits.push(Hit {
+                place,
+                seq: seqs(*index, false).unwrap(),
+                rating,
+                tags,
+                noted,
+                distance: nearest,
+                siblings: None,
+            });
             count(&mut counts, &it, rating);
         }
     }
     hits.sort_by_key(|hit| hit.place);
     (hits, facets(counts))
+}
+
+fn first_of_each_session(hits: Vec<Hit>) -> Vec<Hit> {
+    let mut matching: BTreeMap<SessionId, u64> = BTreeMap::new();
+    hits.iter().for_each(|hit| *matching.entry(hit.place.id.session).or_default() += 1);
+    let first = |hit: Hit| Some(Hit { siblings: Some(matching.remove(&hit.place.id.session)?), ..hit });
+    hits.into_iter().filter_map(first).collect()
 }
 
 fn count(counts: &mut BTreeMap<&'static str, BTreeMap<String, u64>>, it: &Candidate<'_>, rating: u8) {
@@ -441,4 +473,90 @@ proptest! {
         }
         subject.ask(&Query::everything(), 0x74);
     }
+}
+
+/// A process that records, annotates and keeps its index in the background is killed wherever it happens to be. The next
+/// one finds what a scan finds, whatever became of segments, manifest and merging.
+#[test]
+fn a_kill_at_any_time_leaves_an_index_that_is_right() {
+    const KEEPS: &str = "RETAKE_TEST_KEEPS_INDEX_OF";
+    if let Some(dir) = std::env::var_os(KEEPS) {
+        keep_until_killed(Path::new(&dir));
+    }
+    let home = tempfile::tempdir().unwrap();
+    let everything = Query::everything();
+    let now = at(0);
+    let queries = ["glass", "\"glass bridge\"", "bri*", "-fog rating:>=3", "has:note OR has:tag"];
+    for round in 0..40 {
+        let mut keeper = Command::new(std::env::current_exe().unwrap());
+        keeper.args(["--exact", "a_kill_at_any_time_leaves_an_index_that_is_right", "--nocapture"]);
+        let mut keeper = keeper.env(KEEPS, home.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(keeper.stdout.take().unwrap()).lines();
+        let steps = said.map_while(Result::ok).filter(|line| line == "kept").take(3 + round % 17).count();
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        assert_eq!(steps, 3 + round % 17, "it was killed, and did not end by itself");
+        let subject = Subject::open(home.path());
+        subject.ask(&everything, 0xF4);
+        for query in queries {
+            subject.ask(&Query::parse(query, now).unwrap(), 0xF4);
+        }
+    }
+    let kept = fs::read_dir(home.path().join("cache/search")).unwrap().count();
+    assert!(kept > 1, "segments were written");
+}
+
+/// Records and annotates while another thread tends the index and a third one asks.
+#[expect(clippy::print_stdout, reason = "whoever kills it counts its lines")]
+fn keep_until_killed(dir: &Path) -> ! {
+    let store = open(dir);
+    let index = Index::new(dir, SIZES);
+    let run = std::process::id();
+    let append = |millis: i64, target, key: String, drafts| {
+        let ack = store.append(batch(target, millis, &key, drafts)).unwrap();
+        index.note();
+        ack.head.id
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                index.tend(&store);
+            }
+        });
+        scope.spawn(|| {
+            let question = Question {
+                query: Query::everything(),
+                looks: None,
+                except: None,
+                sort: Sort::Newest,
+                after: None,
+                skip: 0,
+                limit: 5,
+                facets: true,
+                per_session: false,
+            };
+            loop {
+                index.search(&store, &question, None).unwrap();
+            }
+        });
+        for count in 0i64.. {
+            let which = |shift: i64| u8::try_from((count + shift) % 12).unwrap();
+            let first = Draft::Record(Box::new(iteration(&words(&[which(0), which(2), which(5)]), count)));
+            let started = Draft::Start { title: Some(words(&[which(3)])), project: None };
+            let id = append(count, Target::New(at(0).day()), format!("{run} {count} a"), vec![started, first]);
+            let next = Draft::Record(Box::new(iteration(&words(&[which(7), which(8)]), count)));
+            append(count, Target::Existing(id), format!("{run} {count} b"), vec![next]);
+            for index in [0, 1] {
+                let change = AnnotationChange {
+                    rating: Some(which(0) % 5 + 1),
+                    tags: None,
+                    note: (count % 2 == 0).then(|| words(&[which(4)])),
+                };
+                let drafts = vec![Draft::Annotate { index, change }];
+                append(count, Target::Existing(id), format!("{run} {count} {index}"), drafts);
+            }
+            println!("\nkept");
+        }
+    });
+    unreachable!("it goes on until it is killed")
 }

@@ -81,8 +81,10 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
         except: None,
         sort: Sort::Newest,
         after: None,
+        skip: 0,
         limit: 10,
         facets: true,
+        per_session: false,
     };
     let found = |workspace: &Workspace, query: &str| {
         let found = workspace.search(&question(query), None).unwrap();

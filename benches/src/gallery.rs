@@ -1,6 +1,7 @@
 //! How long does the gallery take at 100,000 sessions and a million iterations: the first page, a jump to the end, search as
 //! one types; what a page weighs before its pictures; and what becomes of 200 clients at once.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -59,13 +60,20 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         row("a session of 200 iterations", std::slice::from_ref(long));
         row("its strip", &[format!("{long}/strip?from=0&limit=100")]);
     }
-    let typed = (1..=TYPED.len()).map(|end| format!("/search?q={}", TYPED[..end].replace(' ', "%20")));
-    row("search, letter by letter", &typed.collect::<Vec<_>>());
+    let typed = |by: &str| -> Vec<String> {
+        (1..=TYPED.len()).map(|end| format!("/search?q={}&typing=1{by}", TYPED[..end].replace(' ', "%20"))).collect()
+    };
+    row("sessions found, letter by letter", &typed("&by=session"));
+    row("iterations found, letter by letter", &typed(""));
+    row("a jump into a million found", &["/search/part?q=&skip=999000".to_owned()]);
+    row("projects with their counts", &["/projects".to_owned()]);
     report.show("gallery", &table);
     report.say(&format!(
         "\nThe first page weighs {:.1} kB with its style and scripts.",
         gallery.weight("/") as f64 / 1e3
     ));
+
+    gallery.look(report);
 
     let span = Duration::from_secs(if settings.full { 60 } else { 5 });
     let (served, refused) = gallery.crowd(span);
@@ -121,8 +129,37 @@ impl Gallery {
     fn weight(&self, path: &str) -> usize {
         let page = String::from_utf8(self.get(path)).unwrap();
         let build = page.split("/assets/").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
-        let assets = ["style.css", "app.js", "kit.js", "tray.js", "wall.js"];
+        let assets = ["style.css", "app.js", "kit.js", "tray.js", "wall.js", "typing.js"];
         page.len() + assets.iter().map(|name| self.get(&format!("/assets/{build}/{name}")).len()).sum::<usize>()
+    }
+
+    /// What a browser makes of it, where there is one and what drives it: `cargo test --test browser` fetches that.
+    fn look(&self, report: &mut Report) {
+        let exe = std::env::current_exe().unwrap();
+        let modules = exe.ancestors().nth(2).unwrap().join("tmp/browser/node_modules");
+        let chromium = std::env::var_os("CHROMIUM").unwrap_or_else(|| "/usr/bin/chromium".into());
+        if !modules.is_dir() || !Path::new(&chromium).exists() {
+            report.say("\nNot looked at in a browser: install Chromium and run `cargo test --test browser` once.");
+            return;
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gallery.mjs");
+        let mut node = Command::new("node");
+        node.arg(script).arg(format!("http://{}", self.host)).env("CHROMIUM", chromium).env("MODULES", modules);
+        let ran = node.stderr(Stdio::inherit()).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+        let figures: BTreeMap<String, Vec<f64>> = serde_json::from_slice(&ran.stdout).unwrap();
+        let mut table = Table::new("The gallery in Chromium, nothing cached", &["what", "p50 ms", "worst ms"]);
+        for (name, what) in [
+            ("painted", "first page painted"),
+            ("ready", "first page ready for keys"),
+            ("end", "a jump to the end of the wall"),
+            ("typed", "from a key to what it finds, with the pause of 120 ms"),
+        ] {
+            let times = figures.get(name).unwrap();
+            let worst = times.iter().copied().fold(0.0, f64::max);
+            table.row(vec![what.to_owned(), format!("{:.0}", median(times)), format!("{worst:.0}")]);
+        }
+        report.show("gallery in a browser", &table);
     }
 
     /// How many answers came, and how many did not.

@@ -6,7 +6,7 @@ use crate::model::Actor;
 use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
 
 use super::args::Json;
-use super::context::Context;
+use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
 use super::output::{NAME, paint};
 use super::words;
@@ -14,7 +14,7 @@ use super::words;
 /// What `archive` and `restore` take.
 #[derive(Debug, Args)]
 pub(super) struct ArchiveArgs {
-    /// The session's id
+    /// The session's id, or latest
     #[arg(value_name = "SESSION")]
     session: String,
     /// Why, for the audit trail
@@ -42,8 +42,9 @@ impl ArchiveArgs {
         done: &str,
         verb: impl FnOnce(&Tracker, &Actor, &ArchiveRequest) -> Result<SessionRow, Error>,
     ) -> Result<Exit, Failure> {
-        let request = ArchiveRequest { session_id: self.session, reason: self.reason, idempotency_key: self.key };
         context.write(|tracker, actor, output| {
+            let session_id = session_named(tracker, self.session)?;
+            let request = ArchiveRequest { session_id, reason: self.reason, idempotency_key: self.key };
             let row = verb(tracker, actor, &request)?;
             output.answer(&row, |output, row| {
                 let iterations = words::count(row.iteration_count().into(), "iteration");

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::tracker::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesCheck};
 
 use super::args::Json;
-use super::context::Context;
+use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
 use super::words;
@@ -17,7 +17,7 @@ use super::words;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  retake audit session-2025-12-11-001")]
 pub(super) struct AuditArgs {
-    /// The session's id
+    /// The session's id, or latest
     #[arg(value_name = "SESSION")]
     session: String,
     /// At most this many events, up to 1000 [default: 200]
@@ -41,8 +41,9 @@ impl AuditArgs {
                 "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
             ));
         }
-        let mut request = AuditRequest { session_id: self.session, limit: self.limit, cursor: self.cursor };
         context.read(|tracker, output| {
+            let session_id = session_named(tracker, self.session)?;
+            let mut request = AuditRequest { session_id, limit: self.limit, cursor: self.cursor };
             let mut view = tracker.audit(&request)?;
             let whole = holds(&view);
             output.answer(&view, |output, view| {

@@ -107,6 +107,12 @@ pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
 
+/// The id of the session that is named: at a shell, `latest` is the one worked on last. Agents give ids only, since for
+/// them it may be another's by now.
+pub(super) fn session_named(tracker: &Tracker, name: String) -> Result<String, Error> {
+    if name == "latest" { Ok(tracker.resolve(&name)?.session.to_string()) } else { Ok(name) }
+}
+
 /// Recoveries nobody has read about yet. The listing carries them, and its first row costs next to nothing.
 fn unread(tracker: &Tracker) -> Option<RecoveryNotice> {
     let request = ListRequest { limit: Some(1), ..ListRequest::default() };

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::tracker::{Error, ErrorKind, ExportReport, ExportRequest, Tracker};
 
 use super::args::Json;
-use super::context::Context;
+use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
 use super::output::Output;
 use super::words;
@@ -24,7 +24,7 @@ use super::words;
     retake export session-2025-12-11-001 --folder for-anna\n  \
     retake export session-2025-12-11-001 --bundle evidence.tar")]
 pub(super) struct ExportArgs {
-    /// The sessions' ids; all sessions when none is given
+    /// The sessions' ids, or latest; all sessions when none is given
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// The file to write; without it, or with -, standard output
@@ -45,9 +45,13 @@ pub(super) struct ExportArgs {
 
 impl ExportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let request = ExportRequest { session_ids: self.sessions, omit_images: self.no_images };
+        let request = |tracker: &Tracker| {
+            let named = self.sessions.into_iter().map(|session| session_named(tracker, session));
+            Ok::<_, Error>(ExportRequest { session_ids: named.collect::<Result<_, _>>()?, omit_images: self.no_images })
+        };
         if let Some(dir) = self.folder {
             return context.read(|tracker, output| {
+                let request = request(tracker)?;
                 let report = tracker.export_folder(&request, &dir)?;
                 tell(&report, Some(&dir), output);
                 Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
@@ -59,6 +63,7 @@ impl ExportArgs {
             None => (Form::Lines, to_stdout_or(self.output)),
         };
         context.read(|tracker, output| {
+            let request = request(tracker)?;
             let export = |out: &mut dyn Write| form.write(tracker, &request, out);
             let report = match &file {
                 Some(path) => to_file(path, export)?,

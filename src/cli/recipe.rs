@@ -19,7 +19,7 @@ pub(super) struct RecipeArgs {
     /// The prompt, as a flag
     #[arg(long = "prompt", value_name = "TEXT", conflicts_with = "prompt")]
     prompt_flag: Option<String>,
-    /// The session to add to; without it a new session is started
+    /// The session to add to, by its id or as latest; without it a new session is started
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// The iteration it came from, in any session [default: the one before it in the session]

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::model::Actor;
 use crate::tracker::{Error, RecordRequest, Recorded, Tracker};
 
-use super::context::Context;
+use super::context::{Context, session_named};
 use super::ending::{Exit, Failure, invalid};
 use super::import;
 use super::output::{NAME, Output, paint};
@@ -23,6 +23,7 @@ use super::requests::Requests;
 #[command(after_help = "Examples:\n  \
     retake record \"a cat\" --model sdxl --seed 42 --cfg 7 --image cat.png\n  \
     retake record \"a cat at night\" --session session-2025-12-11-001\n  \
+    retake record \"a cat at dawn\" --session latest\n  \
     retake record \"back to the first\" --session session-2025-12-11-001 --parent 'latest#0'\n  \
     retake record \"a dog\" --outcome refused --message \"no dogs\"\n  \
     retake record --json - < requests.jsonl")]
@@ -58,8 +59,9 @@ impl RecordArgs {
             })?;
             return record_all(file, context);
         }
-        let request = self.recipe.request()?;
+        let mut request = self.recipe.request()?;
         context.write(|tracker, actor, output| {
+            request.session_id = request.session_id.map(|session| session_named(tracker, session)).transpose()?;
             let recorded = record(tracker, actor, request)?;
             output.answer(&recorded, layout);
             Ok(Exit::Done)

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub(super) use crate::model::amounts::{duration, size};
 use crate::model::{Cost, Lora, Timestamp};
 
 /// `2025-12-11 14:45:22 UTC`.
@@ -55,25 +56,6 @@ pub(super) fn numbers(numbers: &[u32]) -> String {
 /// `★★★★☆`.
 pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
-}
-
-/// `12.3 kB`.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-        None => format!("{bytes} B"),
-    }
-}
-
-/// `850 ms`, `12.4 s`, `3 min 20 s`.
-pub(super) fn duration(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
-    }
 }
 
 /// `0.04 USD`.
@@ -195,11 +177,6 @@ mod tests {
     #[test]
     fn numbers_read_well() {
         assert_eq!((count(0, "event"), count(1, "event")), ("0 events".to_owned(), "1 event".to_owned()));
-        assert_eq!(
-            ["0 B", "999 B", "1.0 kB", "12.3 MB"],
-            [size(0), size(999), size(1000), size(12_345_678)].map(|s| s)
-        );
-        assert_eq!([duration(850), duration(12_480), duration(200_000)], ["850 ms", "12.4 s", "3 min 20 s"]);
         let many: Vec<u32> = (0..30).collect();
         assert_eq!(numbers(&[3, 4]), "3, 4");
         assert!(numbers(&many).ends_with("18, 19 and 10 more"));

@@ -10,7 +10,7 @@ use image::imageops::fast_blur;
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::blobs::Images;
-use super::compare::{Area, Comparison, Overlay};
+use super::compare::{Area, Comparison, Incomparable, Overlay};
 use super::decode::decode;
 use super::scale::{averaged, filling, fitting, paste, scaled, scaled_rgb};
 use super::text::{cut, draw, line_height, mixed, width};
@@ -60,6 +60,13 @@ impl Images {
             _ => panels.iter().map(cell).collect(),
         };
         Rendering { pixels: arranged(&drawn, columns, within) }
+    }
+
+    /// Where the second picture differs from the first, without words: as large as the larger of the two, at most `side`.
+    pub fn heat_map(&self, one: Hash, other: Hash, side: u32) -> Result<Rendering, Incomparable> {
+        let overlay = self.overlay(one, other)?;
+        let found = overlay.compare();
+        Ok(Rendering { pixels: heat(&overlay, found.bounds, found.size, (side, side)) })
     }
 
     fn cell(&self, panel: &Panel, within: (u32, u32)) -> Cell {

@@ -63,6 +63,9 @@ fn plain<T: JsonSchema>(side: Side) -> Map<String, Value> {
 }
 
 fn simplify(schema: &mut Value, side: Side) {
+    if say_anything(schema) {
+        return;
+    }
     let Value::Object(node) = schema else { return };
     // Only ours to remove here: where `title` is a property, it is a key of `properties`, which is no schema.
     node.remove("title");
@@ -94,11 +97,27 @@ fn simplify(schema: &mut Value, side: Side) {
             schemas.iter_mut().for_each(|schema| simplify(schema, side));
         }
     }
-    for key in ["items", "additionalProperties"] {
-        if let Some(schema) = node.get_mut(key) {
-            simplify(schema, side);
-        }
+    if let Some(schema) = node.get_mut("items") {
+        simplify(schema, side);
     }
+    // Here `true` is the usual way to say that anything may follow.
+    if let Some(schema) = node.get_mut("additionalProperties").filter(|schema| schema.is_object()) {
+        simplify(schema, side);
+    }
+}
+
+/// A schema that allows anything says so by its types: clients take `true` for a mistake. False when this is another.
+fn say_anything(schema: &mut Value) -> bool {
+    let described = match schema {
+        Value::Bool(true) => None,
+        Value::Object(node) if node.keys().all(|key| key == "description") => node.remove("description"),
+        _ => return false,
+    };
+    let mut node = Map::from_iter(described.map(|words| ("description".to_owned(), words)));
+    let types = ["string", "number", "boolean", "object", "array", "null"];
+    node.insert("anyOf".to_owned(), types.iter().map(|name| json!({ "type": name })).collect());
+    *schema = Value::Object(node);
+    true
 }
 
 /// One type a schema: null is said by leaving the property out, and what may come as several types has a schema each.

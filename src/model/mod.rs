@@ -4,6 +4,7 @@
 //!
 //! Never known here: the time of day, files, sled, async, how anything is encoded on disk or shown to people.
 
+pub mod amounts;
 pub mod diff;
 pub mod event;
 pub mod hash;

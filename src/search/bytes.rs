@@ -101,6 +101,11 @@ impl<'a> Reader<'a> {
         self.bytes.as_slice().is_empty()
     }
 
+    /// What was not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.as_slice()
+    }
+
     pub(super) fn number(&mut self) -> Option<u64> {
         let first = *self.bytes.next()?;
         if first < 0x80 {

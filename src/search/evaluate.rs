@@ -274,7 +274,15 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
         let mut beyond = Vec::new();
         for term in terms {
             let of_term = terms::read_docs(&segment.read(term.docs)?, term.count, universe)?;
-            let wanted = |at: usize| of_term.get(at).and_then(|doc| Some((*doc, ranks.of(*doc)?)));
+            let mut in_order = 0..docs.len();
+            let wanted = |at: usize| {
+                let doc = *of_term.get(at)?;
+                if terms.len() > 1 {
+                    return Some((doc, ranks.of(doc)?));
+                }
+                // The only term of its slot is in all candidates, so they come one after the other.
+                if candidates.contains(doc) { Some((doc, in_order.next()?)) } else { None }
+            };
             terms::read_places(&segment.read(term.places)?, term.count, wanted, |(doc, rank), place| {
                 match (place.checked_sub(slot), near.get_mut(rank)) {
                     (Some(place @ 0..64), Some(near)) => *near |= 1 << place,

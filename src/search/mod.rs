@@ -15,6 +15,7 @@ mod build;
 mod bytes;
 mod columns;
 mod compact;
+mod counts;
 mod doc;
 mod evaluate;
 mod find;
@@ -48,10 +49,16 @@ pub struct Question {
     pub sort: Sort,
     /// Only those behind this place.
     pub after: Option<Place>,
+    /// How many to pass over from there: for a scroll bar that is dragged to anywhere.
+    #[serde(default)]
+    pub skip: usize,
     /// At most this many.
     pub limit: usize,
     /// Whether to count what the matches have.
     pub facets: bool,
+    /// Whether only the first of each session is wanted. The total is that of the sessions then.
+    #[serde(default)]
+    pub per_session: bool,
 }
 
 /// The order of what is found.
@@ -103,6 +110,9 @@ pub struct Hit {
     pub noted: Option<u32>,
     /// In how many of 128 bits its looks differ from those asked for.
     pub distance: Option<u32>,
+    /// How many iterations of its session match, itself included, where only the first of each was wanted.
+    #[serde(default)]
+    pub siblings: Option<u64>,
 }
 
 /// How many matches have each value, the most frequent first, at most [`MOST_VALUES`] of a kind.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes::{Damage, Fixed, Piece, Source, unpack};
 use super::columns::{SECTIONS, Section};
+use super::counts::Tally;
 use super::doc::{Facts, LISTS, SINGLE, SessionKey};
+use super::set::Set;
 use super::terms::{Block, Term, read_block};
 
 pub(super) const MAGIC: [u8; 8] = *b"RETAKES1";
@@ -30,6 +32,7 @@ pub(super) struct Segment {
     footer: Footer,
     blocks: OnceLock<Vec<Block>>,
     cells: Vec<OnceLock<Cell>>,
+    tally: OnceLock<Tally>,
 }
 
 /// A section that was read.
@@ -85,7 +88,7 @@ impl Segment {
             return Err(Damage::new("a segment has other sections"));
         }
         let cells = (0..SECTIONS).map(|_| OnceLock::new()).collect();
-        Ok(Segment { source, footer, blocks: OnceLock::new(), cells })
+        Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new() })
     }
 
     pub(super) fn docs(&self) -> u32 {
@@ -121,6 +124,17 @@ impl Segment {
             }
         };
         if let Cell::Names(names) = cell { Ok(names) } else { Err(Damage::new("names are of another kind")) }
+    }
+
+    /// The counts of all documents, dead ones among them.
+    pub(super) fn tally(&self) -> Result<&Tally, Damage> {
+        match self.tally.get() {
+            Some(tally) => Ok(tally),
+            None => {
+                let tally = Tally::count(self, &Set::all(self.docs()))?;
+                Ok(self.tally.get_or_init(|| tally))
+            }
+        }
     }
 
     /// The terms whose keys are from the first to before the second.

@@ -252,7 +252,7 @@ impl Bits {
 
     /// The documents, ascending.
     pub(super) fn docs(&self) -> Vec<u32> {
-        let mut docs = Vec::new();
+        let mut docs = Vec::with_capacity(usize::try_from(self.len()).unwrap_or(0));
         for (at, word) in (0u32..).zip(&self.words) {
             let mut left = *word;
             while left != 0 {

@@ -199,8 +199,17 @@ pub(super) fn read_places<T: Copy>(
     mut wanted: impl FnMut(usize) -> Option<T>,
     mut each: impl FnMut(T, u32),
 ) -> Result<(), Damage> {
-    let mut reader = Reader::new(bytes);
+    let mut rest = bytes;
     for at in 0..count as usize {
+        // Most words are in most texts once, and near the beginning.
+        if let [1, place @ 0..0x80, behind @ ..] = rest {
+            if let Some(wanted) = wanted(at) {
+                each(wanted, u32::from(*place));
+            }
+            rest = behind;
+            continue;
+        }
+        let mut reader = Reader::new(rest);
         let mut read = || {
             let count = reader.number()?;
             let wanted = wanted(at);
@@ -214,6 +223,7 @@ pub(super) fn read_places<T: Copy>(
             Some(())
         };
         read().ok_or(Damage::new("the places of a word cannot be read"))?;
+        rest = reader.rest();
     }
     Ok(())
 }

@@ -40,6 +40,7 @@ impl Tracker {
         for seq in (0..head.next_seq).rev().take(LOOK_BACK as usize) {
             let event = self.log.event(id, seq, Detail::Brief)?;
             let Some(EventBody::Recorded { index, iteration }) = event.map(|event| event.body) else { continue };
+            iteration.images.first().inspect(|image| self.images.remember(image));
             let mut prompt = iteration.recipe.prompt;
             fit::clip(&mut prompt, PROMPT_BYTES);
             let cover = Cover {

@@ -137,6 +137,7 @@ impl Tracker {
         if let Some(Event { body: EventBody::Recorded { iteration, .. }, .. }) = whole {
             state.iteration = *iteration;
         }
+        state.iteration.images.iter().for_each(|image| self.images.remember(image));
         Ok((id, state))
     }
 }

@@ -17,6 +17,7 @@ mod error;
 mod excerpt;
 mod export;
 mod fit;
+mod found;
 mod get;
 mod image;
 mod import;
@@ -51,6 +52,7 @@ pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use excerpt::{Excerpt, ExcerptField, ExcerptPart};
 pub use export::{ExportReport, ExportRequest};
 pub use fit::MAX_ANSWER_BYTES;
+pub use found::{FoundPart, FoundSession};
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
 pub use import::{
@@ -74,6 +76,7 @@ pub use verify::{RepairView, VerifyView};
 pub use visual::{BoxView, VisualView};
 pub use watch::{Sighting, WatchedIteration};
 
+pub use crate::images::metadata::a1111_text;
 pub use crate::images::{MAX_THUMB_BYTES, Rendering, ThumbSide};
 pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
 pub use crate::store::{Clock, Progress, Recovery};

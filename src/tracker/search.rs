@@ -9,7 +9,7 @@ use crate::model::query::{By, Candidate, Condition, Facet, Field};
 use crate::model::words::fold_name;
 use crate::model::{Annotation, Hash, IterationId, Looks, NotAQuery, OutcomeStatus, Query, Reference, Seed, Timestamp};
 use crate::search::{self, Question};
-use crate::sharing::Finding;
+use crate::sharing::{Finding, Findings};
 
 use super::excerpt::{Excerpt, excerpt};
 use super::fit::{self, Page};
@@ -195,26 +195,7 @@ impl Tracker {
 
     /// The same, for someone who is told how far it has come when the index must be made first.
     pub fn search_for(&self, request: &SearchRequest, onlooker: &Onlooker) -> Result<SearchView, Error> {
-        let limit = fit::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
-        let query = self.query(request)?;
-        let (looks, except) = match request.similar_to.as_deref() {
-            Some(like) => self.looks_of(like).map(|(looks, except)| (Some(looks), except))?,
-            None => (None, None),
-        };
-        let scope = scope(request);
-        let after = request.cursor.as_deref().map(|cursor| cursor::decode(&scope, cursor, parse_place)).transpose()?;
-        let sort = match request.sort.unwrap_or_default() {
-            SearchSort::Newest => search::Sort::Newest,
-            SearchSort::Best => search::Sort::Best,
-        };
-        let question = Question { query: query.clone(), looks, except, sort, after, limit, facets: request.facets };
-        let watching = onlooker.clone();
-        let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
-            // An index that is being made is made to its end, since the next one to ask needs it too.
-            let _ = watching.step(what, done, of);
-        });
-        let found = self.log.search(&question, Some(&progress))?;
-
+        let Answered { query, scope, limit, findings: found } = self.answered(request, Of::Iterations, 0, onlooker)?;
         let mut view = SearchView {
             iterations: Vec::new(),
             total_matches: found.found.total,
@@ -235,6 +216,46 @@ impl Tracker {
         }
         view.iterations = page.rows;
         Ok(view)
+    }
+
+    /// What the index says to a request, beginning `skip` behind its cursor.
+    pub(super) fn answered(
+        &self,
+        request: &SearchRequest,
+        of: Of,
+        skip: usize,
+        onlooker: &Onlooker,
+    ) -> Result<Answered, Error> {
+        let limit = fit::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
+        let query = self.query(request)?;
+        let (looks, except) = match request.similar_to.as_deref() {
+            Some(like) => self.looks_of(like).map(|(looks, except)| (Some(looks), except))?,
+            None => (None, None),
+        };
+        let scope = scope(request, of);
+        let after = request.cursor.as_deref().map(|cursor| cursor::decode(&scope, cursor, parse_place)).transpose()?;
+        let sort = match request.sort.unwrap_or_default() {
+            SearchSort::Newest => search::Sort::Newest,
+            SearchSort::Best => search::Sort::Best,
+        };
+        let question = Question {
+            query: query.clone(),
+            looks,
+            except,
+            sort,
+            after,
+            skip,
+            limit,
+            facets: request.facets,
+            per_session: of == Of::Sessions,
+        };
+        let watching = onlooker.clone();
+        let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
+            // An index that is being made is made to its end, since the next one to ask needs it too.
+            let _ = watching.step(what, done, of);
+        });
+        let findings = self.log.search(&question, Some(&progress))?;
+        Ok(Answered { query, scope, limit, findings })
     }
 
     fn query(&self, request: &SearchRequest) -> Result<Query, Error> {
@@ -297,7 +318,7 @@ impl Tracker {
         Ok((looks?, None))
     }
 
-    fn found_iteration(&self, query: &Query, finding: &Finding) -> FoundIteration {
+    pub(super) fn found_iteration(&self, query: &Query, finding: &Finding) -> FoundIteration {
         let Finding { hit, iteration, note, session } = finding;
         let id = hit.place.id;
         let rating = Some(hit.rating).filter(|rating| *rating > 0);
@@ -335,6 +356,21 @@ impl Tracker {
     }
 }
 
+/// What is looked for: iterations, or of each session the first that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    Iterations,
+    Sessions,
+}
+
+/// What the index said, and what it was asked.
+pub(super) struct Answered {
+    pub(super) query: Query,
+    pub(super) scope: String,
+    pub(super) limit: usize,
+    pub(super) findings: Findings,
+}
+
 /// Rows on a page when nobody says how many.
 const DEFAULT_LIMIT: u32 = 50;
 /// What a prompt may take in a row.
@@ -349,7 +385,7 @@ const MAX_EXCERPTS: usize = 3;
 const FACETS_BYTES: usize = 16_000;
 
 impl FacetsView {
-    fn new(facets: search::Facets) -> FacetsView {
+    pub(super) fn new(facets: search::Facets) -> FacetsView {
         // A value that is cut could not be asked for, so those too long to show are left out.
         let counts = |values: Vec<(String, u64)>| -> Vec<FacetCount> {
             let short = values.into_iter().filter(|(value, _)| value.len() <= NAME_BYTES);
@@ -386,12 +422,12 @@ impl From<NotAQuery> for Error {
     }
 }
 
-fn scope(request: &SearchRequest) -> String {
+fn scope(request: &SearchRequest, of: Of) -> String {
     let choices = SearchRequest { limit: None, cursor: None, facets: false, ..request.clone() };
-    format!("search {}", serde_json::to_string(&choices).unwrap_or_default())
+    format!("search {of:?} {}", serde_json::to_string(&choices).unwrap_or_default())
 }
 
-fn show_place(place: search::Place) -> String {
+pub(super) fn show_place(place: search::Place) -> String {
     format!("{} {} {}", place.rank, place.made, place.id)
 }
 

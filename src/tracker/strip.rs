@@ -66,7 +66,11 @@ impl Tracker {
         let session = self.folded(id)?;
         let lanes = lanes(&session);
         let window = session.iterations.range(from..from.saturating_add(limit));
-        let steps = window.map(|(index, state)| step(&session, *index, state, &lanes)).collect();
+        let steps = window.map(|(index, state)| {
+            state.iteration.images.iter().for_each(|image| self.images.remember(image));
+            step(&session, *index, state, &lanes)
+        });
+        let steps = steps.collect();
         let count = lanes.values().max().map_or(1, |last| last.saturating_add(1));
         Ok(StripView { session: row, lanes: count, steps })
     }

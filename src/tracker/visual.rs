@@ -58,9 +58,13 @@ impl Tracker {
             Err(Incomparable { hash, source }) => Err(self.unseen(hash, source)),
         }
     }
-}
 
-impl Tracker {
+    /// Where the second picture differs from the first, to be laid over either.
+    pub fn heat_map(&self, one: Hash, other: Hash) -> Result<Rendering, Error> {
+        let drawn = self.images.heat_map(one, other, MAP_SIDE);
+        drawn.map_err(|Incomparable { hash, source }| self.unseen(hash, source))
+    }
+
     /// Draws what was compared: every first picture over its reference and what differs. Nothing when that was not asked
     /// for, or when none of them has a picture.
     pub fn render(&self, view: &CompareView, how: Option<Render>) -> Option<Rendering> {
@@ -91,6 +95,8 @@ impl Tracker {
     }
 }
 
+/// The longest side of a heat map by itself: as large as windows are.
+const MAP_SIDE: u32 = 1600;
 /// More of a prompt than fits under any picture.
 const MAX_LABEL_CHARS: usize = 300;
 

@@ -20,6 +20,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("kit.js", SCRIPT, include_bytes!("assets/kit.js")),
     ("tray.js", SCRIPT, include_bytes!("assets/tray.js")),
     ("wall.js", SCRIPT, include_bytes!("assets/wall.js")),
+    ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
     ("session.js", SCRIPT, include_bytes!("assets/session.js")),
     ("compare.js", SCRIPT, include_bytes!("assets/compare.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),

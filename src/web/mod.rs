@@ -1,7 +1,7 @@
 //! The gallery: the workspace in a browser, and the verbs of the tracker over HTTP, in one process.
 //!
 //! ```text
-//! connection ── server.rs   limits, timeouts, an orderly end
+//! connection ── server.rs   limits, timeouts (patience.rs), an orderly end
 //!      │
 //!    guard.rs               who may ask: Host, Origin, the token; what every answer says of itself
 //!      │
@@ -24,6 +24,7 @@ mod events;
 mod guard;
 mod openapi;
 mod pages;
+mod patience;
 mod pictures;
 mod place;
 mod reply;

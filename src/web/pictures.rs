@@ -1,4 +1,5 @@
-//! `/images/{hash}` and `/thumbs/{hash}`: pictures by the hash of their bytes, so that what an address shows never changes.
+//! `/images/{hash}`, `/thumbs/{hash}` and `/heat/{one}/{other}`: pictures by the hash of their bytes, so that what an
+//! address shows never changes.
 //!
 //! Only what browsers show as a picture is sent as one. Everything else is a file to keep: an SVG, or HTML that someone
 //! recorded as an image, would be a page of ours with a script of theirs.
@@ -13,10 +14,13 @@ use axum::response::{IntoResponse, Response};
 use super::reply::{FOREVER, Failed};
 use super::state::Gallery;
 use crate::model::Hash;
-use crate::tracker::{Error, ErrorKind, ThumbSide};
+use crate::tracker::{Error, ErrorKind, ThumbSide, Tracker};
 
 /// What a browser shows as a picture and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// The most that a heat map weighs; a larger one is a JPEG file.
+const MAX_MAP_BYTES: usize = 1_500_000;
 
 /// `GET /images/{hash}`: the original, byte for byte.
 pub(super) async fn original(
@@ -25,20 +29,8 @@ pub(super) async fn original(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let hash = hash(&name)?;
-    if has_it(&headers, &name) {
-        return Ok(unchanged(&name));
-    }
-    let picture = gallery.ask(move |tracker, _| tracker.original(hash)).await;
-    let picture = picture.map_err(|error| without_path(error, &name))?;
-    let shown = SHOWN.into_iter().find(|kind| *kind == picture.mime_type);
-    let mut response = picture.data.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown.unwrap_or("application/octet-stream")));
-    if shown.is_none() {
-        headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    }
-    keep(headers, &name);
-    Ok(response)
+    let read = move |tracker: &Tracker| tracker.original(hash).map(|it| (it.data, it.mime_type));
+    served(&gallery, &name, &headers, read).await
 }
 
 /// `GET /thumbs/{hash}`: a small JPEG.
@@ -48,18 +40,48 @@ pub(super) async fn thumbnail(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let hash = hash(&name)?;
-    if has_it(&headers, &name) {
-        return Ok(unchanged(&name));
+    let read = move |tracker: &Tracker| tracker.thumbnail(hash, ThumbSide::Large).map(|jpeg| (jpeg, "image/jpeg"));
+    served(&gallery, &name, &headers, read).await
+}
+
+/// `GET /heat/{one}/{other}`: where the second differs from the first, drawn.
+pub(super) async fn heat_map(
+    State(gallery): State<Gallery>,
+    Path((one, other)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Response, Failed> {
+    let (first, second) = (hash(&one)?, hash(&other)?);
+    let read = move |tracker: &Tracker| tracker.heat_map(first, second).map(|map| map.within(MAX_MAP_BYTES));
+    served(&gallery, &format!("{one}-{other}"), &headers, read).await
+}
+
+/// The picture of that name, unless the browser has it: what a name shows never changes.
+async fn served(
+    gallery: &Gallery,
+    name: &str,
+    headers: &HeaderMap,
+    read: impl FnOnce(&Tracker) -> Result<(Vec<u8>, &'static str), Error> + Send + 'static,
+) -> Result<Response, Failed> {
+    if has_it(headers, name) {
+        let mut response = StatusCode::NOT_MODIFIED.into_response();
+        keep(response.headers_mut(), name);
+        return Ok(response);
     }
-    let jpeg = gallery.ask(move |tracker, _| tracker.thumbnail(hash, ThumbSide::Large)).await;
-    let mut response = jpeg.map_err(|error| without_path(error, &name))?.into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
-    keep(response.headers_mut(), &name);
+    let picture = gallery.ask(move |tracker, _| read(tracker)).await;
+    let (data, kind) = picture.map_err(|error| without_path(error, name))?;
+    let shown = SHOWN.into_iter().find(|shown| *shown == kind);
+    let mut response = data.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown.unwrap_or("application/octet-stream")));
+    if shown.is_none() {
+        headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    }
+    keep(headers, name);
     Ok(response)
 }
 
 /// Why there is no picture, without where on this machine it would be.
-fn without_path(error: Error, name: &str) -> Error {
+pub(super) fn without_path(error: Error, name: &str) -> Error {
     let message = match error.kind {
         ErrorKind::NotFound => format!("there is no image {name}"),
         ErrorKind::Damaged => format!("image {name} is damaged"),
@@ -87,12 +109,6 @@ fn hash(name: &str) -> Result<Hash, Error> {
 fn has_it(headers: &HeaderMap, name: &str) -> bool {
     let sent = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok()).unwrap_or_default();
     sent.split(',').any(|it| it.trim().trim_start_matches("W/").trim_matches('"') == name)
-}
-
-fn unchanged(name: &str) -> Response {
-    let mut response = StatusCode::NOT_MODIFIED.into_response();
-    keep(response.headers_mut(), name);
-    response
 }
 
 fn keep(headers: &mut HeaderMap, name: &str) {

@@ -20,6 +20,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
 use super::{api, assets, events, guard, openapi, pages, pictures, reply};
 use crate::mcp::{self, told_to_end};
@@ -29,6 +30,8 @@ use crate::tracker::{Error, ErrorKind, Tracker};
 const MAX_CONNECTIONS: usize = 512;
 /// How long the headers of a request may take, and how long a connection may be idle.
 const HEADERS: Duration = Duration::from_secs(15);
+/// How long someone may take nothing of an answer.
+const READING: Duration = Duration::from_secs(30);
 /// The most a request's headers may take.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// How long requests may take to finish when the server is told to end.
@@ -114,7 +117,7 @@ impl Bound {
             let agents = mcp::http(Arc::clone(&tracker), serving.user.as_str(), ending.clone());
             let gallery = Gallery::new(tracker, serving.user, serving.token, ending);
             events::relay(news, &gallery);
-            accept(listener, router(gallery, agents), end, ended).await;
+            accept(listener, router(gallery, agents), READING, end, ended).await;
             Ok(())
         });
         runtime.shutdown_timeout(FINISHING);
@@ -129,6 +132,7 @@ fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
         .route("/assets/{build}/{name}", get_only(get(assets::asset)))
         .route("/images/{hash}", get_only(get(pictures::original)))
         .route("/thumbs/{hash}", get_only(get(pictures::thumbnail)))
+        .route("/heat/{one}/{other}", get_only(get(pictures::heat_map)))
         .route("/events", get_only(get(events::events)))
         .route("/mcp", agents)
         .route("/api/openapi.json", get_only(get(openapi::document)))
@@ -159,6 +163,7 @@ async fn wrong_method() -> Response {
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
+    patience: Duration,
     end: watch::Sender<bool>,
     ended: impl Future<Output = ()>,
 ) {
@@ -174,7 +179,8 @@ async fn accept(
         let Some((stream, place)) = accepted else { continue };
         // Without it an answer in several parts waits for the other side's acknowledgement: 40 ms each.
         let _ = stream.set_nodelay(true);
-        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let stream = TokioIo::new(Patient::new(stream, patience));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
         let mut ending = end.subscribe();
         tokio::spawn(async move {
             let _place = place;
@@ -249,6 +255,52 @@ mod tests {
         let error = bind(first.address).err().unwrap();
         assert_eq!(error.kind, ErrorKind::Busy);
         assert!(error.message.ends_with("is taken by another program"), "{error}");
+    }
+
+    /// An answer without end, which tells when nobody wants it any more.
+    struct Endless(Option<tokio::sync::oneshot::Sender<()>>);
+
+    impl axum::body::HttpBody for Endless {
+        type Data = axum::body::Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
+            let bytes = axum::body::Bytes::from_static(&[7; 65536]);
+            std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(bytes))))
+        }
+    }
+
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            let _ = self.0.take().map(|told| told.send(()));
+        }
+    }
+
+    #[test]
+    fn a_client_that_never_reads_is_left() {
+        use std::io::Write;
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (told, left) = tokio::sync::oneshot::channel();
+            let told = std::sync::Mutex::new(Some(told));
+            let answer = move || {
+                let body = Endless(told.lock().unwrap().take());
+                async move { Response::new(axum::body::Body::new(body)) }
+            };
+            let answer = Arc::new(answer);
+            let router = Router::new().route("/", get(move || answer()));
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let (end, _) = watch::channel(false);
+            // It serves until the answer was given up, and never ends if that does not happen.
+            let given_up = async { left.await.unwrap() };
+            accept(listener, router, Duration::from_millis(10), end, given_up).await;
+            drop(client);
+        });
     }
 
     #[test]

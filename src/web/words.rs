@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::model::Timestamp;
+pub(super) use crate::model::amounts::{duration, size};
 
 /// A time: the minute in UTC, which the scripts turn into how long ago it is where the reader is.
 pub(super) fn time(at: Timestamp) -> Markup {
@@ -29,23 +30,11 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// `12.3 kB`.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] =
-        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
-    match UNITS.iter().find(|(unit, _)| bytes >= *unit) {
-        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
-        None => format!("{bytes} B"),
-    }
-}
-
-/// `850 ms`, `12.4 s`, `3 min 20 s`.
-pub(super) fn duration(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
-    }
+/// An address with these parts of a query; those without a value are left out.
+pub(super) fn address<'a>(path: &str, parts: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
+    let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+    let query = parts.map(|(name, value)| format!("{name}={}", escaped(value))).collect::<Vec<_>>().join("&");
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 /// The text as a part of an address holds it.
@@ -68,5 +57,14 @@ mod tests {
         assert_eq!(shown, ["0", "999", "1 000", "1 234 567"]);
         assert_eq!(count(1, "session"), "1 session");
         assert_eq!(count(0, "session"), "0 sessions");
+    }
+
+    #[test]
+    fn an_address_says_what_was_chosen() {
+        assert_eq!(address("/", [("status", None), ("project", Some(""))]), "/");
+        assert_eq!(
+            address("/search", [("q", Some("a fox & co")), ("by", Some("session"))]),
+            "/search?q=a%20fox%20%26%20co&by=session"
+        );
     }
 }

@@ -1,5 +1,7 @@
 // What the scripts share: the browser, steps that say their name when they fail, and asking the server as a program.
 
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { join } from "node:path";
 
@@ -14,6 +16,8 @@ export const browser = await chromium.launch({ executablePath: process.env.CHROM
 export async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   context.setDefaultTimeout(30000);
+  // To try a change of style or scripts without building: ASSETS=src/web/assets.
+  if (process.env.ASSETS) await context.route("**/assets/**", (route) => route.fulfill({ path: join(process.env.ASSETS, route.request().url().split("/").pop()) }));
   const page = await context.newPage();
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(error.message));
@@ -52,7 +56,17 @@ export async function ask(verb, request = {}) {
   return answer.json();
 }
 
+let answers;
+/** Has the test that runs this script do something to the server, and waits until it is done. */
+export async function tell(what) {
+  answers ??= createInterface({ input: process.stdin });
+  const answer = once(answers, "line");
+  console.log(`tell ${what}`);
+  same(await answer, ["done"], what);
+}
+
 export async function done(...pages) {
+  answers?.close();
   for (const page of pages) same(page.faults, [], "what went wrong in the page");
   await browser.close();
 }

@@ -14,7 +14,12 @@ const pages = {
   compare: `/compare?refs=${both}`,
   slider: `/compare?refs=${both}&mode=slider`,
   difference: `/compare?refs=${both}&mode=difference`,
+  heat: `/compare?refs=${both}&mode=heat`,
   search: "/search?q=lighthouse",
+  "search-sessions": "/search?q=lighth&by=session&typing=1",
+  "search-nothing": "/search?q=unheard-of",
+  "search-wrong": "/search?q=rating:",
+  projects: "/projects",
   audit: `/sessions/${harbour}/audit`,
   workspace: "/workspace",
   "not-here": "/nothing",
@@ -22,14 +27,17 @@ const pages = {
 
 const opened = [];
 for (const colorScheme of ["light", "dark"]) {
-  for (const width of [390, 1440]) {
-    const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height: 900 } });
+  // A phone, a desk; and the largest screen, on which only the pages with pictures change.
+  for (const [width, height] of [[360, 800], [1440, 900], [3840, 2160]]) {
+    const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height } });
     opened.push(page);
     await page.addInitScript({ path: axePath });
-    for (const [name, path] of Object.entries(pages)) {
+    const looked = Object.entries(pages).filter(([name]) => width < 3840 || ["sessions", "session", "compare", "search"].includes(name));
+    for (const [name, path] of looked) {
       await step(`${name} in ${colorScheme} at ${width}`, async () => {
         await go(page, path);
         await page.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy"));
+        await page.waitForFunction(() => !document.querySelector("[data-seen]:not(:has(#seen)), [data-waiting]"));
         await page.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         same(wide <= 0, true, `it scrolls sideways by ${wide}`);

@@ -10,7 +10,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -35,20 +35,71 @@ fn people_find_their_way() {
     let dir = tempfile::tempdir().unwrap();
     let demo = serve(&["demo", "--keep"], &dir.path().join("sample"));
     tools.run("paths.mjs", &demo.url);
+    tools.run("typing.mjs", &demo.url);
     tools.run("looks.mjs", &demo.url);
+}
+
+#[test]
+fn what_is_not_the_usual_is_designed() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let workspace = dir.path();
+    let mut served = Some(serve(&["serve", "--workspace"], workspace));
+    let url = served.as_ref().unwrap().url.clone();
+    // The same address each time, as a page that is open expects.
+    let again = || Some(serve_at(url.trim_start_matches("http://"), &["serve", "--workspace"], workspace));
+    tools.converse("states.mjs", &url, |told| {
+        // Dropping it kills it.
+        served = None;
+        match told {
+            "stop" => return,
+            "start with more" => {
+                let mut record = Command::new(env!("CARGO_BIN_EXE_retake"));
+                record.args(["record", "recorded meanwhile", "--workspace"]).arg(workspace);
+                assert!(record.output().unwrap().status.success());
+            }
+            _ => match told.strip_prefix("damage ") {
+                Some(hash) => damage(workspace, hash),
+                None => assert_eq!(told, "start"),
+            },
+        }
+        served = again();
+    });
+}
+
+/// Ruins the database, so that it is made again from the journal, and takes a picture and all thumbnails away.
+fn damage(workspace: &Path, picture: &str) {
+    for entry in std::fs::read_dir(workspace.join("db")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            std::fs::write(path, [0xa5; 4096]).unwrap();
+        }
+    }
+    let (folder, name) = picture.split_at(2);
+    std::fs::remove_file(workspace.join("images").join(folder).join(name)).unwrap();
+    std::fs::remove_dir_all(workspace.join("cache")).unwrap();
 }
 
 #[test]
 fn hostile_text_stays_text() {
     let tools = Tools::ready();
-    let dir = tempfile::tempdir().unwrap();
+    let (dir, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let picture = folder.path().join("<img src=x onerror=window.planted=1>.png");
+    image::RgbImage::new(8, 8).save(&picture).unwrap();
+    let mut record = Command::new(env!("CARGO_BIN_EXE_retake"));
+    record.args(["record", "a pixel", "--title", "named by its file", "--image"]).arg(&picture);
+    assert!(record.arg("--workspace").arg(dir.path()).output().unwrap().status.success());
     let served = serve(&["serve", "--workspace"], dir.path());
     tools.run("hostile.mjs", &served.url);
 }
 
 fn serve(args: &[&str], dir: &Path) -> Served {
+    serve_at("127.0.0.1:0", args, dir)
+}
+
+fn serve_at(address: &str, args: &[&str], dir: &Path) -> Served {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
-    command.args(args).arg(dir).args(["--addr", "127.0.0.1:0", "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(args).arg(dir).args(["--addr", address, "--json"]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -90,19 +141,30 @@ impl Tools {
 
     /// Runs one of the scripts beside this file.
     fn run(&self, script: &str, url: &str) {
+        self.converse(script, url, |told| panic!("{script} wants {told:?}, and nobody is there to do it"));
+    }
+
+    /// Runs one that has things done to the server: a line `tell …` is one, and is answered when it is done.
+    fn converse(&self, script: &str, url: &str, mut told: impl FnMut(&str)) {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("screenshots");
         std::fs::create_dir_all(&shots).unwrap();
-        let ran = Command::new("node")
-            .arg(root.join("tests/browser").join(script))
-            .arg(url)
-            .arg(shots)
-            .env("CHROMIUM", &self.chromium)
-            .env("MODULES", &self.modules)
-            .output()
-            .unwrap();
-        let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-        assert!(ran.status.success(), "{script}:\n{said}");
+        let mut command = Command::new("node");
+        command.arg(root.join("tests/browser").join(script)).arg(url).arg(shots);
+        command.env("CHROMIUM", &self.chromium).env("MODULES", &self.modules);
+        let mut running = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut answers, said) = (running.stdin.take().unwrap(), running.stdout.take().unwrap());
+        let mut log = String::new();
+        for line in BufReader::new(said).lines() {
+            let line = line.unwrap();
+            if let Some(what) = line.strip_prefix("tell ") {
+                told(what);
+                writeln!(answers, "done").unwrap();
+            }
+            log += &format!("{line}\n");
+        }
+        drop(answers);
+        assert!(running.wait().unwrap().success(), "{script}:\n{log}");
     }
 }
 

@@ -219,3 +219,19 @@ fn what_an_answer_leaves_out_can_be_had() {
     assert_eq!(full["recipe"]["parameters"], request["parameters"]);
     assert_eq!((&full["truncated"], &full["recipe"]["parametersOmittedBytes"]), (&Value::Null, &Value::Null));
 }
+
+#[test]
+fn latest_is_the_session_worked_on_last() {
+    let workspace = TestWorkspace::new();
+    assert_eq!(workspace.run(&["archive", "latest"]).status(), 1, "there is none yet");
+    workspace.record(0, &["a cat"]);
+    workspace.record(1, &["a dog"]);
+    let second = "session-2024-12-11-002";
+    let recorded = workspace.json(&["record", "a dog at night", "--session", "latest"]);
+    assert_eq!(recorded["reference"], format!("{second}#1"));
+    assert_eq!(workspace.json(&["archive", "latest"])["id"], second);
+    assert_eq!(workspace.json(&["restore", "latest"])["id"], second);
+    assert_eq!(workspace.json(&["audit", "latest"])["sessionId"], second);
+    let exported = workspace.run(&["export", "latest"]).stdout();
+    assert!(exported.contains("a dog at night") && !exported.contains("a cat"));
+}

@@ -357,3 +357,25 @@ async fn progress_makes_a_stream_with_the_answer_at_its_end() {
         assert!(stream.next().await.is_none());
     }
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_client_that_goes_in_the_middle_of_a_call_is_not_waited_for() {
+    for era in Era::BOTH {
+        let endpoint = Endpoint::start().await;
+        let mut client = endpoint.workspace.client(Era::Stateless).await;
+        let pipe = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
+        for _ in 0..8 {
+            let arguments = json!({ "sessionId": "session-2025-12-11-001" });
+            let params =
+                json!({ "name": "audit-session", "arguments": arguments, "_meta": { "progressToken": "how far?" } });
+            let mut stream = endpoint.post(era, "tools/call", params).await;
+            assert_eq!(stream.next().await.unwrap()["method"], "notifications/progress");
+            drop(stream);
+        }
+        let recorded = endpoint.call(era, "record-iteration", json!({ "prompt": "a fox" })).await;
+        assert_eq!(recorded.view["reference"], "session-2025-12-11-002#0");
+        crate::waiting::let_go(pipe).await;
+        assert_eq!(endpoint.call(era, "list-sessions", json!({})).await.view["totalSessions"], 2);
+    }
+}

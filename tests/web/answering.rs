@@ -87,3 +87,51 @@ fn text_that_someone_recorded_is_text_on_every_page() {
         assert!(page.text().contains("&lt;img src=x"), "{path} does not show it");
     }
 }
+
+#[test]
+fn a_search_shows_iterations_or_the_sessions_they_are_in() {
+    let gallery = Gallery::new();
+    let first = gallery.record("a lighthouse at dusk");
+    let id = first.split('#').next().unwrap();
+    for prompt in ["a lighthouse at dawn", "a harbour"] {
+        gallery.post("/api/record-iteration", &json!({ "prompt": prompt, "sessionId": id }));
+    }
+    gallery.record("a light rain");
+    let heading = |path: &str| {
+        let page = gallery.get(path).text();
+        let start = page.find("<h1").map(|at| at + page[at..].find('>').unwrap() + 1).unwrap();
+        page[start..start + page[start..].find("</h1>").unwrap()].to_owned()
+    };
+    assert_eq!(heading("/search?q=lighthouse"), "2 iterations");
+    assert_eq!(heading("/search?q=lighthouse&by=session"), "1 session");
+    assert!(gallery.get("/search?q=lighthouse&by=session").text().contains("2 of 3 iterations"));
+    assert_eq!(heading("/search?q=light"), "1 iteration");
+    assert_eq!(heading("/search?q=light&typing=1"), "3 iterations", "a word that is being written is a beginning");
+    assert_eq!(heading("/search?q=light&typing=1&by=session"), "2 sessions");
+    assert_eq!(heading("/search?q=light%20&typing=1"), "1 iteration", "a blank ends the word");
+    // A jump into the middle of what was found.
+    let part = gallery.get("/search/part?q=light&typing=1&skip=2");
+    assert!(part.text().contains("a lighthouse at dusk") && !part.text().contains("at dawn"), "{part}");
+    for unfinished in ["model:", "%22at%20ni", "rating:%3E", "%28a", "a%20OR"] {
+        let page = gallery.get(&format!("/search?q={unfinished}&typing=1"));
+        assert_eq!(page.status, 200, "{unfinished}");
+        assert!(page.text().contains("data-unfinished="), "{unfinished}");
+    }
+    assert_eq!(gallery.get("/search?q=a&status=nonsense").status, 200);
+}
+
+#[test]
+fn projects_are_counted() {
+    let gallery = Gallery::new();
+    for (prompt, project) in [("a", "tea"), ("b", "tea"), ("c", "<b>fox</b>")] {
+        gallery.post("/api/record-iteration", &json!({ "prompt": prompt, "project": project }));
+    }
+    let tea = gallery.get("/api/list-sessions?project=tea").json();
+    gallery.post("/api/archive-session", &json!({ "sessionId": tea["sessions"][0]["id"] }));
+    let page = |path: &str| gallery.get(path).text();
+    assert!(page("/projects?status=all").contains("2 sessions, 2 iterations in all"));
+    let active = page("/projects");
+    assert!(active.contains("1 session, 2 iterations in all") && active.contains("/?project=tea"), "{active}");
+    assert!(active.contains("&lt;b&gt;fox") && !active.contains("<b>fox"), "{active}");
+    assert!(!page("/projects?status=archived").contains("fox"));
+}

@@ -12,4 +12,5 @@ mod answering;
 mod client;
 mod crowd;
 mod guarding;
+mod pictures;
 mod serving;

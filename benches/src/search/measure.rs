@@ -133,7 +133,17 @@ pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&st
 
 fn question(query: &str, facets: bool) -> Question {
     let query = Query::parse(query, Timestamp::from_millis(FIRST).unwrap()).unwrap();
-    Question { query, looks: None, except: None, sort: Sort::Newest, after: None, limit: PAGE, facets }
+    Question {
+        query,
+        looks: None,
+        except: None,
+        sort: Sort::Newest,
+        after: None,
+        skip: 0,
+        limit: PAGE,
+        facets,
+        per_session: false,
+    }
 }
 
 /// Both in turn, and the medians.

@@ -1,18 +1,22 @@
 //! The query language: `bridge model:sdxl rating:>=4 -fog before:2026-05`. What can be asked of iterations, how it is
 //! written, and what it means.
 //!
-//! Words side by side must all be there; `"in this order"` is a phrase; `brid*` is a beginning; `-` or `NOT` means not;
-//! `OR` and parentheses choose. `facet:value` asks for a part of the recipe, a judgement or a time. [`Query::parse`]
+//! Words side by side must all be there; `"in this order"` is a phrase; `brid*` is a beginning; `-` or `NOT` means not
+//! (and a bare word there is not looked for in negative prompts, which name what was not wanted); `OR` and parentheses
+//! choose. `facet:value` asks for a part of the recipe, a judgement or a time. [`Query::parse`]
 //! reads it, and [`Query::matches`] says by itself what it means: whatever answers faster must answer the same.
 //!
 //! Never known here: any index. The time of day comes in from outside.
 
+mod facet;
 mod matching;
 mod parse;
+mod typing;
 mod when;
 
 pub use matching::Candidate;
 pub use parse::{MAX_CONDITIONS, MAX_DEPTH, MAX_QUERY_BYTES};
+pub use typing::while_typing;
 
 use serde::{Deserialize, Serialize};
 

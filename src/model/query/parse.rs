@@ -1,11 +1,12 @@
 //! Reading a query. Whatever is written, it ends quickly in a query or in a message that points at a character.
 
 use crate::model::iteration::OutcomeStatus;
-use crate::model::words::{fold_name, words};
+use crate::model::words::words;
 use crate::model::{SessionId, Timestamp};
 
+use super::facet::{FACETS, Kind, Side, digits, example, name_condition, rating};
 use super::when::{self, span};
-use super::{By, Condition, Facet, Field, NotAQuery, Part, Query};
+use super::{Condition, Field, NotAQuery, Part, Query};
 
 /// The longest query.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -135,7 +136,7 @@ impl Parser {
             Some('"') => Some(self.quoted(None)?),
             _ => self.word()?,
         };
-        Ok(query.map(|query| if negated { Query::Not(Box::new(query)) } else { query }))
+        Ok(query.map(|query| if negated { Query::Not(Box::new(of_the_picture(query))) } else { query }))
     }
 
     fn group(&mut self) -> Result<Query, NotAQuery> {
@@ -354,115 +355,20 @@ impl Parser {
     }
 }
 
-/// What is written behind a facet's colon.
-#[derive(Clone, Copy)]
-enum Kind {
-    Text(Field),
-    Name(Facet),
-    Seed,
-    Size,
-    Rating,
-    Outcome,
-    Status,
-    Session,
-    Has,
-    Time(Side),
-}
-
-/// Which side of a time is meant.
-#[derive(Clone, Copy)]
-enum Side {
-    Since,
-    After,
-    Before,
-    Until,
-    On,
-}
-
-/// The facets by their names, of which the first is the one to show.
-const FACETS: &[(&[&str], Kind)] = &[
-    (&["model"], Kind::Name(Facet::Model)),
-    (&["lora"], Kind::Name(Facet::Lora)),
-    (&["sampler"], Kind::Name(Facet::Sampler)),
-    (&["generator", "provider", "tool"], Kind::Name(Facet::Generator)),
-    (&["tag"], Kind::Name(Facet::Tag)),
-    (&["project"], Kind::Name(Facet::Project)),
-    (&["seed"], Kind::Seed),
-    (&["size"], Kind::Size),
-    (&["rating"], Kind::Rating),
-    (&["outcome"], Kind::Outcome),
-    (&["status"], Kind::Status),
-    (&["session"], Kind::Session),
-    (&["has"], Kind::Has),
-    (&["since"], Kind::Time(Side::Since)),
-    (&["after"], Kind::Time(Side::After)),
-    (&["before"], Kind::Time(Side::Before)),
-    (&["until"], Kind::Time(Side::Until)),
-    (&["on", "date"], Kind::Time(Side::On)),
-    (&["prompt"], Kind::Text(Field::Prompt)),
-    (&["negative"], Kind::Text(Field::Negative)),
-    (&["note"], Kind::Text(Field::Note)),
-    (&["title"], Kind::Text(Field::Title)),
-];
-
-fn example(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Text(_) => "write a word, or a phrase in quotes",
-        Kind::Name(_) => "write a name, in quotes when it has blanks: model:\"SD XL\"",
-        Kind::Seed => "write a whole number from 0 to 18446744073709551615",
-        Kind::Size => "write width and height in pixels: size:1024x768",
-        Kind::Rating => "write rating:5, rating:>=4, rating:2..4 or rating:none",
-        Kind::Outcome => "write succeeded, failed or refused",
-        Kind::Status => "write active, archived or all",
-        Kind::Session => "write the session's id: session:session-2026-03-14-001",
-        Kind::Has => "write has:image, has:note, has:tag, has:rating, has:lora or has:negative",
-        Kind::Time(_) => when::EXAMPLES,
+/// The same, with bare words looked for in all texts but the negative prompt: `-fog` asks for pictures without fog, and
+/// a negative prompt with `fog` in it is no reason to hide one.
+fn of_the_picture(query: Query) -> Query {
+    let each = |queries: Vec<Query>| queries.into_iter().map(of_the_picture).collect();
+    match query {
+        Query::All(queries) => Query::All(each(queries)),
+        Query::Any(queries) => Query::Any(each(queries)),
+        Query::Not(query) => Query::Not(Box::new(of_the_picture(*query))),
+        Query::Is(Condition::Text { field: None, words, prefix }) => {
+            let text = |field| Condition::Text { field: Some(field), words: words.clone(), prefix }.into();
+            Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())
+        }
+        other => other,
     }
-}
-
-/// The condition that a name is as written: in quotes exactly that, with `*` a beginning. Otherwise a part of it for
-/// names that mostly come with versions and file endings, and all of it for those that people made up themselves.
-pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
-    let (by, value) = match (whole, value.strip_suffix('*')) {
-        (true, _) => (By::Whole, value),
-        (false, Some(start)) => (By::Start, start),
-        (false, None) if matches!(facet, Facet::Tag | Facet::Project) => (By::Whole, value),
-        (false, None) => (By::Part, value),
-    };
-    Condition::Name { facet, by, value: fold_name(value) }
-}
-
-impl Condition {
-    /// The condition that a name is as `facet:value` would ask for.
-    pub fn named(facet: Facet, value: &str) -> Condition {
-        name_condition(facet, value, false)
-    }
-}
-
-fn rating(value: &str) -> Option<Condition> {
-    if value.eq_ignore_ascii_case("none") {
-        return Some(Condition::Rating(0, 0));
-    }
-    let stars = |text: &str| digits(text).and_then(|stars| u8::try_from(stars).ok()).filter(|stars| *stars <= 5);
-    let (low, high) = if let Some(text) = value.strip_prefix(">=") {
-        (stars(text)?, 5)
-    } else if let Some(text) = value.strip_prefix('>') {
-        (stars(text)? + 1, 5)
-    } else if let Some(text) = value.strip_prefix("<=") {
-        (1, stars(text)?)
-    } else if let Some(text) = value.strip_prefix('<') {
-        (1, stars(text)?.checked_sub(1)?)
-    } else if let Some((low, high)) = value.split_once("..") {
-        (stars(low)?, stars(high)?)
-    } else {
-        let stars = stars(value.strip_prefix('=').unwrap_or(value))?;
-        (stars, stars)
-    };
-    Some(Condition::Rating(low, high))
-}
-
-fn digits(text: &str) -> Option<u64> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
 fn words_end(last: char) -> bool {
@@ -477,6 +383,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::query::{By, Facet};
 
     fn now() -> Timestamp {
         "2026-03-18T12:30:00.000Z".parse().unwrap()
@@ -489,6 +396,12 @@ mod tests {
     fn text(words: &str) -> Query {
         let words = words.split(' ').map(str::to_owned).collect();
         Condition::Text { field: None, words, prefix: false }.into()
+    }
+
+    fn without(words: &str) -> Query {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let text = |field| Condition::Text { field: Some(field), words: words.clone(), prefix: false }.into();
+        Query::Not(Box::new(Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())))
     }
 
     fn name(facet: Facet, by: By, value: &str) -> Query {
@@ -504,7 +417,7 @@ mod tests {
                 text("bridge"),
                 name(Facet::Model, By::Part, "sdxl"),
                 Condition::Rating(4, 5).into(),
-                Query::Not(Box::new(text("fog"))),
+                without("fog"),
                 Condition::Made { from: None, until: Some(until) }.into(),
             ])
         );
@@ -522,7 +435,14 @@ mod tests {
         assert_eq!(parse("(a OR b) c"), Query::All(vec![Query::Any(vec![text("a"), text("b")]), text("c")]));
         assert_eq!(parse("a AND NOT b"), parse("a -b"));
         assert_eq!(parse("--a"), text("a"));
-        assert_eq!(parse("-(a b)"), Query::Not(Box::new(parse("a b"))));
+        let Query::Not(both) = parse("-(a b)") else { panic!() };
+        let Query::All(both) = *both else { panic!() };
+        assert_eq!(
+            both.into_iter().map(|part| Query::Not(Box::new(part))).collect::<Vec<_>>(),
+            [without("a"), without("b")]
+        );
+        let negative = Condition::Text { field: Some(Field::Negative), words: vec!["fog".into()], prefix: false };
+        assert_eq!(parse("-negative:fog"), Query::Not(Box::new(negative.into())));
         assert_eq!(parse("or and not"), Query::All(vec![text("or"), text("and"), text("not")]));
         let start = |field, words: &str| {
             Query::from(Condition::Text { field, words: words.split(' ').map(str::to_owned).collect(), prefix: true })

@@ -15,10 +15,16 @@ key(["/"], "Search", () => { search.focus(); search.select(); });
 key(["?"], "Show the keys", showKeys);
 key(["g"], "All sessions", () => location.assign("/"));
 one("#keys")?.addEventListener("click", showKeys);
-// An empty search is all sessions.
+// An empty search is all sessions. The wall answers by itself, while one types.
 search?.form.addEventListener("submit", (event) => {
-  if (search.value.trim() === "") { event.preventDefault(); location.assign("/"); }
+  if (!one("#carried").dataset.emptied && search.value.trim() === "") { event.preventDefault(); location.assign("/"); }
 });
+// A picture that does not come leaves its place, and a word there; it is asked for again when the server is back.
+const failed = (image) => { if (image.tagName === "IMG") image.classList.add("failed"); };
+document.addEventListener("error", (event) => failed(event.target), true);
+document.addEventListener("load", (event) => event.target.classList?.remove("failed"), true);
+all("img").filter((image) => image.complete && image.naturalWidth === 0 && image.currentSrc).forEach(failed);
+const tryAgain = () => all("img.failed").forEach((image) => { const { src } = image; image.src = ""; image.src = src; });
 
 /** Tells the page's script what happens: `change` with the session and what, `missed` when something may be missing. */
 function listen(heard) {
@@ -30,7 +36,7 @@ function listen(heard) {
     source.addEventListener("ready", () => {
       offline.hidden = true;
       document.documentElement.dataset.live = "yes";
-      if (gap) heard({ kind: "missed" });
+      if (gap) { tryAgain(); heard({ kind: "missed" }); }
       gap = false;
     });
     source.addEventListener("change", (event) => heard(JSON.parse(event.data)));

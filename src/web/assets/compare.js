@@ -1,12 +1,12 @@
 // Compare: A is pinned, B steps through the rest with the arrow keys. Zoom and pan are one for both. The mode, and which
 // two, are in the address, so that a link shows the same.
 
-import { all, calmly, key, one, part, sayWhy, tellTimes } from "./kit.js";
+import { all, calmly, key, one, page, part, sayWhy, tellTimes } from "./kit.js";
 
 const main = one("main");
 const desk = one("#desk");
 const items = all("#set [data-reference]").map((button) => ({ reference: button.dataset.reference, image: button.dataset.image, button }));
-const MODES = ["side", "slider", "blink", "difference"];
+const MODES = ["side", "slider", "blink", "difference", "heat"];
 
 const where = new URL(location.href);
 let a = Number(where.searchParams.get("a") ?? 0);
@@ -17,6 +17,9 @@ let x = 0;
 let y = 0;
 let split = 0.5;
 let blinking;
+let outlined = false;
+/** What differs to the eye, by address: looking takes a while, and stepping back should not. */
+const looked = new Map();
 
 if (desk) start();
 
@@ -33,15 +36,17 @@ function start() {
   }
   for (const button of all("[data-mode-choice]")) button.addEventListener("click", () => setMode(button.dataset.modeChoice));
   keysOfTheDesk();
+  addEventListener("resize", calmly(60, move));
   hands();
   show({ facts: false });
+  see();
 }
 
 /** Both sides, the marks, the address; and what differs, from the server. */
 async function show({ facts = true } = {}) {
   for (const [side, at] of [["a", a], ["b", b]]) {
     const pane = one(`.pane.${side}`, desk);
-    const image = one("img", pane);
+    const image = one("img.whole", pane);
     const { reference, image: hash } = items[at];
     one(".label", pane).textContent = `${side.toUpperCase()} · ${reference}`;
     image.hidden = !hash;
@@ -55,6 +60,14 @@ async function show({ facts = true } = {}) {
     side.hidden = at !== a && at !== b;
     if (at === b) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
   });
+  const heat = one("img.heat", desk);
+  const map = mode === "heat" && items[a].image && items[b].image ? `/heat/${items[a].image}/${items[b].image}` : "";
+  heat.hidden = !map;
+  if (map && heat.getAttribute("src") !== map) {
+    desk.dataset.waiting = "yes";
+    heat.src = map;
+    heat.decode().catch(() => {}).finally(() => { if (heat.getAttribute("src") === map) delete desk.dataset.waiting; });
+  }
   desk.dataset.mode = mode;
   for (const button of all("[data-mode-choice]")) button.setAttribute("aria-pressed", button.dataset.modeChoice === mode);
   move();
@@ -64,7 +77,9 @@ async function show({ facts = true } = {}) {
   where.searchParams.set("mode", mode);
   // URLSearchParams would write the commas and marks of the references in full.
   history.replaceState(null, "", `${where.pathname}?refs=${items.map((it) => encodeURIComponent(it.reference)).join(",")}&a=${a}&b=${b}&mode=${mode}`);
-  items[b].button.scrollIntoView({ block: "nearest", inline: "nearest" });
+  // Only the row of pictures moves, and not the page.
+  const [shelf, chosen] = [one("#set"), items[b].button.parentElement];
+  if (chosen.offsetLeft < shelf.scrollLeft || chosen.offsetLeft + chosen.offsetWidth > shelf.scrollLeft + shelf.clientWidth) shelf.scrollLeft = chosen.offsetLeft - shelf.clientWidth / 2;
   if (facts) differ();
 }
 
@@ -74,10 +89,49 @@ const differ = calmly(60, async () => {
     const { content } = await part(`/compare/part?refs=${pair}`);
     one("#facts").replaceChildren(content);
     tellTimes(one("#facts"));
+    see();
   } catch (error) {
     if (error.name !== "AbortError") sayWhy(error);
   }
 });
+
+/** Puts in the numbers of how much the two differ to the eye, when they come. */
+async function see() {
+  const place = one("[data-seen]");
+  if (!place) { move(); return; }
+  const address = place.dataset.seen;
+  try {
+    if (!looked.has(address)) {
+      place.textContent = "Looking…";
+      looked.set(address, page(address).then((found) => one("#seen", found)));
+    }
+    const seen = await looked.get(address);
+    if (one("[data-seen]")?.dataset.seen !== address) return;
+    one("[data-seen]").replaceChildren(seen.cloneNode(true));
+  } catch (error) {
+    looked.delete(address);
+    place.textContent = error.message;
+  }
+  move();
+}
+
+/** A frame around all that changed, on both pictures. */
+function outline() {
+  const { box, size } = one("#seen")?.dataset ?? {};
+  for (const frame of all(".outline", desk)) {
+    frame.hidden = !(outlined && box && mode !== "heat");
+    if (frame.hidden) continue;
+    const [left, up, wide, high] = box.split(" ").map(Number);
+    const [width, height] = size.split(" ").map(Number);
+    const pane = frame.parentElement.getBoundingClientRect();
+    const scale = Math.min(pane.width / width, pane.height / height);
+    const [offX, offY] = [(pane.width - width * scale) / 2, (pane.height - height * scale) / 2];
+    frame.style.left = `${x + zoom * (offX + left * scale)}px`;
+    frame.style.top = `${y + zoom * (offY + up * scale)}px`;
+    frame.style.width = `${zoom * wide * scale}px`;
+    frame.style.height = `${zoom * high * scale}px`;
+  }
+}
 
 function step(at) {
   if (items.length < 2) return;
@@ -103,6 +157,7 @@ function move() {
   const handle = one(".handle", desk);
   handle.style.left = `${split * 100}%`;
   handle.setAttribute("aria-valuenow", Math.round(split * 100));
+  outline();
 }
 
 function blink() {
@@ -184,6 +239,8 @@ function keysOfTheDesk() {
   key(["l"], "Slider", () => setMode("slider"));
   key(["b"], "Blink", () => setMode("blink"));
   key(["d"], "Difference", () => setMode("difference"));
+  key(["h"], "Heat map", () => setMode("heat"));
+  key(["o"], "Outline what changed", () => { outlined = !outlined; move(); });
   key([" "], "Blink by hand", () => { clearInterval(blinking); if (mode !== "blink") setMode("blink"); clearInterval(blinking); one(".pane.b", desk).classList.toggle("off"); });
   key(["+", "="], "Closer", () => { const box = one(".pane", desk).getBoundingClientRect(); zoomAt(1.5, box.width / 2, box.height / 2); });
   key(["-"], "Farther", () => { const box = one(".pane", desk).getBoundingClientRect(); zoomAt(1 / 1.5, box.width / 2, box.height / 2); });

@@ -2,10 +2,12 @@
 
 const policy = globalThis.trustedTypes?.createPolicy("retake", { createHTML: (text) => text });
 
-/** The elements of a page's part, as the server rendered and escaped it. The only place where text becomes HTML. */
-export function parsed(text) {
+/** What the server rendered and escaped. The only text that becomes HTML. */
+const trusted = (text) => (policy ? policy.createHTML(text) : text);
+
+function parsed(text) {
   const template = document.createElement("template");
-  template.innerHTML = policy ? policy.createHTML(text) : text;
+  template.innerHTML = trusted(text);
   return template.content;
 }
 
@@ -25,7 +27,11 @@ export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 /** What the server answered, or an error that says what to do. */
-async function answered(response) {
+async function answered(path, request) {
+  const response = await fetch(path, request).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw Object.assign(new Error("Retake is not there right now"), { hint: "nothing was changed; try again when it is back" });
+  });
   if (response.ok) return response;
   let said = { message: `The server answered ${response.status}.`, hint: "" };
   if (response.headers.get("content-type")?.includes("json")) said = (await response.json()).error ?? said;
@@ -34,19 +40,35 @@ async function answered(response) {
 
 /** A part of a page. */
 export async function part(path, signal) {
-  const response = await answered(await fetch(path, { signal, headers: { accept: "text/html" } }));
+  const response = await answered(path, { signal, headers: { accept: "text/html" } });
   return { headers: response.headers, content: parsed(await response.text()) };
+}
+
+/** A whole page, to show parts of it in the place of those that are shown. */
+export async function page(path, signal) {
+  const response = await answered(path, { signal, headers: { accept: "text/html" } });
+  return new DOMParser().parseFromString(trusted(await response.text()), "text/html");
 }
 
 /** A verb of /api. */
 export async function ask(verb, request) {
-  const response = await fetch(`/api/${verb}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(request),
-  });
-  return (await answered(response)).json();
+  const headers = { "content-type": "application/json" };
+  return (await answered(`/api/${verb}`, { method: "POST", headers, body: JSON.stringify(request) })).json();
 }
+
+/** What takes long to read is read when someone opens it. */
+document.addEventListener("toggle", async (event) => {
+  const details = event.target;
+  if (!details.open || !details.dataset.load || details.dataset.loaded) return;
+  details.dataset.loaded = "yes";
+  try {
+    const { content } = await part(details.dataset.load);
+    one("div", details).replaceChildren(details.dataset.take ? one(details.dataset.take, content) : content);
+  } catch (error) {
+    delete details.dataset.loaded;
+    one("div", details).textContent = error.message;
+  }
+}, true);
 
 let quiet;
 /** Says something for a moment. */
@@ -172,6 +194,8 @@ export function calmly(wait, action) {
   let timer;
   return (...args) => {
     clearTimeout(timer);
-    timer = setTimeout(() => action(...args), wait);
+    timer = setTimeout(async () => {
+      try { await action(...args); } catch (error) { if (error.name !== "AbortError") sayWhy(error); }
+    }, wait);
   };
 }

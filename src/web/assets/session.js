@@ -71,19 +71,6 @@ function nearby() {
   }
 }
 
-/** What takes long to read is read when someone opens it. */
-document.addEventListener("toggle", async (event) => {
-  const details = event.target;
-  if (!details.open || !details.dataset.load || details.dataset.loaded) return;
-  details.dataset.loaded = "yes";
-  try {
-    const { content } = await part(details.dataset.load);
-    one("div", details).replaceChildren(content);
-  } catch (error) {
-    one("div", details).textContent = error.message;
-  }
-}, true);
-
 // The strip.
 
 function spread() {

@@ -3,21 +3,22 @@
 
 import { all, calmly, key, make, one, part, say, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
+import { typing } from "./typing.js";
 
 const SIZE = 60;
 const MARK = 600;
 const COLUMNS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
 const KEEP = 40;
 
-const wall = one("#wall");
-const where = new URL(location.href);
-const source = wall?.dataset.source ?? "/sessions";
-let total = Number(wall?.dataset.total ?? 0);
+let wall;
+let source;
+let where;
+let total = 0;
 let row = 300;
 let columns = 6;
-let gap = 20;
+const gap = 20;
 let marks = null;
-const cursors = new Map([[0, ""]]);
+const cursors = new Map();
 const loaded = new Map();
 const loading = new Map();
 
@@ -27,11 +28,31 @@ const seen = () => ({ from: scrollY - wallTop(), height: innerHeight });
 const firstSeen = () => Math.max(0, Math.floor(seen().from / row) * columns);
 const scrollToCard = (card) => { if (card > 0) scrollTo(0, wallTop() + Math.floor(card / columns) * row); };
 
+/** Takes up the wall that is in the page now, if there is one. */
+function hang() {
+  for (const aborter of loading.values()) aborter.abort();
+  for (const map of [loading, loaded, cursors]) map.clear();
+  marks = null;
+  wall = one("#wall");
+  where = new URL(location.href);
+  if (!wall) return;
+  source = wall.dataset.source ?? "/sessions";
+  total = Number(wall.dataset.total);
+  cursors.set(0, "");
+  loaded.set(0, one(".part", wall));
+  if (wall.dataset.next) cursors.set(1, wall.dataset.next);
+  wall.classList.add("live");
+  lay();
+  look();
+}
+
 /** What happened elsewhere: new work comes first, so the first part is asked for again. */
 const refresh = calmly(250, async () => {
-  const empty = !wall;
-  if (empty) { if (document.body.dataset.page === "sessions") location.reload(); return; }
+  // What is searched for, or not there yet, is asked for whole; not from under someone who reads on further down.
+  if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
+  const mine = wall;
   const { headers, content } = await part(`${source}/part?${where.searchParams}`);
+  if (mine !== wall) return;
   total = Number(headers.get("x-total") ?? total);
   const shown = one("#total");
   if (shown) shown.textContent = total.toLocaleString("fr").replaceAll("\u00a0", "\u202f");
@@ -54,23 +75,10 @@ const refresh = calmly(250, async () => {
   if (scrollY > innerHeight) newWork();
 });
 
-if (wall) {
-  const first = one(".part", wall);
-  loaded.set(0, first);
-  if (wall.dataset.next) cursors.set(1, wall.dataset.next);
-  wall.classList.add("live");
-  lay();
-  restore();
-  addEventListener("resize", calmly(60, () => { const at = firstSeen(); lay(); scrollToCard(at); look(); }));
-  addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
-  look();
-  keysOfTheWall();
-}
-
 /** Measures columns and rows, and gives the wall its whole height. */
 function lay() {
   const width = wall.clientWidth;
-  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 250 : 216)));
+  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 300 : 216)));
   columns = COLUMNS.filter((count) => count <= wanted).pop();
   wall.style.setProperty("--columns", columns);
   const card = one(".card", wall);
@@ -81,11 +89,14 @@ function lay() {
 
 /** Brings in the parts around the window, and takes out those far from it. */
 function look() {
+  if (!wall) return;
   const { from, height } = seen();
   const last = Math.max(0, Math.ceil(total / SIZE) - 1);
   const at = (y) => Math.min(last, Math.max(0, Math.floor((Math.floor(y / row) * columns) / SIZE)));
   const near = [at(from - height), at(from + 2 * height)];
-  for (let index = near[0]; index <= near[1]; index += 1) bring(index);
+  const unknown = [];
+  for (let index = near[0]; index <= near[1]; index += 1) if (cursors.has(index)) bring(index); else unknown.push(index);
+  if (unknown.some((index) => !loaded.has(index) && !loading.has(index))) land();
   for (const [index, element] of loaded) {
     const far = index < near[0] - 1 || index > near[1] + 1;
     if (far && element.isConnected) element.remove();
@@ -97,8 +108,17 @@ function look() {
   }
 }
 
+/** Where the way is long, it is gone when the scroll bar rests: what is passed on the way is not asked for. */
+const land = calmly(90, () => {
+  const { from, height } = seen();
+  const last = Math.max(0, Math.ceil(total / SIZE) - 1);
+  const at = (y) => Math.min(last, Math.max(0, Math.floor((Math.floor(y / row) * columns) / SIZE)));
+  for (let index = at(from - height / 2); index <= at(from + 1.5 * height); index += 1) bring(index);
+});
+
 async function bring(index) {
   if (loaded.has(index) || loading.has(index)) return;
+  const mine = wall;
   const aborter = new AbortController();
   loading.set(index, aborter);
   const ghost = ghosts(index);
@@ -109,6 +129,7 @@ async function bring(index) {
     if (at) query.set("at", at);
     if (skip) query.set("skip", skip);
     const { headers, content } = await part(`${source}/part?${query}`, aborter.signal);
+    if (mine !== wall) return;
     const element = make("div", { class: "part", "data-part": index });
     element.append(content);
     element.style.top = `${top(index)}px`;
@@ -121,7 +142,7 @@ async function bring(index) {
     if (error.name !== "AbortError") say(error.message);
   } finally {
     ghost.remove();
-    loading.delete(index);
+    if (loading.get(index) === aborter) loading.delete(index);
   }
 }
 
@@ -151,16 +172,16 @@ function ghosts(index) {
 
 /** Back from a session: where one was. */
 function restore() {
-  const name = `retake-wall ${where.pathname}${where.search}`;
+  const name = () => `retake-wall ${location.pathname}${location.search}`;
   history.scrollRestoration = "manual";
-  const kept = sessionStorage.getItem(name);
+  const kept = sessionStorage.getItem(name());
   const back = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
-  if (kept && back) scrollTo(0, Number(kept));
-  addEventListener("pagehide", () => sessionStorage.setItem(name, String(scrollY)));
+  if (wall && kept && back) scrollTo(0, Number(kept));
+  addEventListener("pagehide", () => sessionStorage.setItem(name(), String(scrollY)));
 }
 
 function keysOfTheWall() {
-  const cards = () => all(".part:not(.ghost) > .card", wall).sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top || a.getBoundingClientRect().left - b.getBoundingClientRect().left);
+  const cards = () => all("#wall > .part:not(.ghost) > .card").sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top || a.getBoundingClientRect().left - b.getBoundingClientRect().left);
   const move = (by) => {
     const shown = cards();
     const at = shown.indexOf(document.activeElement);
@@ -183,10 +204,19 @@ function keysOfTheWall() {
 
 function newWork() {
   if (one(".pill")) return;
-  const pill = make("button", { class: "pill", type: "button", onclick: () => { scrollTo(0, 0); pill.remove(); } }, "New work ↑");
+  const pill = make("button", { class: "pill", type: "button", onclick: () => { scrollTo(0, 0); pill.remove(); if (source !== "/sessions") again(); } }, "New work ↑");
   document.body.append(pill);
 }
 
+hang();
+restore();
+look();
+addEventListener("resize", calmly(60, () => { if (!wall) return; const at = firstSeen(); lay(); scrollToCard(at); look(); }));
+addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
+keysOfTheWall();
+/** The search box works on this page: what it finds takes the place of what is shown. */
+const again = typing(hang);
+
 export function heard() {
-  if (document.body.dataset.page === "sessions") refresh();
+  refresh();
 }

@@ -2,6 +2,7 @@
 //! ever mixes with real work: it has a workspace of its own.
 
 mod history;
+mod light;
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are cut to pixels on purpose")]
 mod scene;
 

@@ -5,9 +5,8 @@
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
 
+use super::light::{Colour, Light};
 use crate::model::Recipe;
-
-type Colour = [f32; 3];
 
 /// A landscape about to be painted.
 struct Scene {
@@ -28,17 +27,6 @@ struct Scene {
     clouds: f32,
     strength: f32,
     grain: f32,
-}
-
-/// The colours of an hour.
-struct Light {
-    top: Colour,
-    low: Colour,
-    glow: Colour,
-    far: Colour,
-    near: Colour,
-    sun: Option<(f32, f32, f32)>,
-    stars: f32,
 }
 
 /// The picture of a recipe, as a PNG file.
@@ -339,76 +327,6 @@ impl Air {
             down: (0..scene.height)
                 .map(|y| fractal(scene.seed, 61, share(y) / share(scene.height) * 13.0, 3))
                 .collect(),
-        }
-    }
-}
-
-impl Light {
-    fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Light {
-        let at = |v: f32, size: f32| Some((0.22 + 0.56 * place, v, size));
-        if says(&["night", "moon", "aurora", "northern lights", "midnight"]) {
-            return Light {
-                top: [0.03, 0.05, 0.12],
-                low: [0.14, 0.22, 0.36],
-                glow: [0.72, 0.78, 0.90],
-                far: [0.13, 0.19, 0.30],
-                near: [0.02, 0.03, 0.07],
-                sun: if says(&["moon"]) { at(0.20, 0.045) } else { None },
-                stars: 1.0,
-            };
-        }
-        if says(&["dawn", "sunrise", "morning"]) {
-            return Light {
-                top: [0.50, 0.66, 0.82],
-                low: [0.98, 0.84, 0.74],
-                glow: [1.0, 0.92, 0.78],
-                far: [0.62, 0.64, 0.74],
-                near: [0.16, 0.22, 0.26],
-                sun: at(0.40, 0.030),
-                stars: 0.0,
-            };
-        }
-        if says(&["dusk", "sunset", "golden", "evening"]) {
-            return Light {
-                top: [0.20, 0.20, 0.40],
-                low: [0.98, 0.62, 0.38],
-                glow: [1.0, 0.80, 0.48],
-                far: [0.56, 0.38, 0.44],
-                near: [0.10, 0.07, 0.13],
-                sun: at(0.44, 0.040),
-                stars: 0.0,
-            };
-        }
-        if says(&["storm", "rain", "overcast"]) {
-            return Light {
-                top: [0.28, 0.33, 0.38],
-                low: [0.66, 0.70, 0.72],
-                glow: [0.86, 0.88, 0.86],
-                far: [0.46, 0.52, 0.56],
-                near: [0.10, 0.14, 0.16],
-                sun: None,
-                stars: 0.0,
-            };
-        }
-        if says(&["desert", "dunes"]) {
-            return Light {
-                top: [0.26, 0.52, 0.72],
-                low: [0.96, 0.86, 0.70],
-                glow: [1.0, 0.94, 0.78],
-                far: [0.86, 0.66, 0.46],
-                near: [0.56, 0.30, 0.16],
-                sun: at(0.22, 0.034),
-                stars: 0.0,
-            };
-        }
-        Light {
-            top: [0.30, 0.54, 0.80],
-            low: [0.82, 0.90, 0.94],
-            glow: [1.0, 0.98, 0.90],
-            far: [0.52, 0.66, 0.76],
-            near: [0.12, 0.26, 0.20],
-            sun: at(0.18, 0.030),
-            stars: 0.0,
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::frame::{Broken, Page, framed};
+use super::frame::{Broken, Page, SearchBox, framed};
 use crate::tracker::{AuditEvent, AuditRequest, AuditView, Recovery, SessionRow, StatusView};
 use crate::web::state::Gallery;
 use crate::web::words;
@@ -33,7 +33,7 @@ pub(super) async fn session(
     });
     let (row, view) = read.await?;
     let name = row.as_ref().and_then(SessionRow::title).map_or_else(|| view.session_id.to_string(), str::to_owned);
-    let page = Page { title: &format!("Audit of {name}"), name: "audit", query: "" };
+    let page = Page { title: &format!("Audit of {name}"), name: "audit", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" {
             div.page {
@@ -58,7 +58,7 @@ pub(super) async fn session(
 /// `GET /workspace`.
 pub(super) async fn workspace(State(gallery): State<Gallery>) -> Result<Response, Broken> {
     let (status, recoveries) = gallery.ask(|tracker, _| Ok((tracker.status()?, tracker.recoveries()?))).await?;
-    let page = Page { title: "Workspace", name: "workspace", query: "" };
+    let page = Page { title: "Workspace", name: "workspace", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" {
             div.page {

@@ -7,16 +7,19 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::changes;
-use super::frame::{Broken, Page, framed};
+use super::frame::{Broken, Page, SearchBox, framed};
 use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, IterationId, OutcomeStatus, Recipe};
-use crate::tracker::{Error, ErrorKind, Tracker};
+use crate::tracker::{Error, ErrorKind, Tracker, VisualView};
+use crate::web::pictures;
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
 
 /// The most that are compared at once.
 const MOST: usize = 12;
+/// Up to this distance search finds a picture similar.
+const SIMILAR: u32 = 40;
 
 /// Which iterations, as the address says it.
 #[derive(Deserialize)]
@@ -31,7 +34,7 @@ pub(super) struct Chosen {
 
 /// `GET /compare`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
-    let page = Page { title: "Compare", name: "compare", query: "" };
+    let page = Page { title: "Compare", name: "compare", typed: SearchBox::default() };
     let names = names(&chosen.refs);
     if names.is_empty() {
         return Ok(framed(&page, &empty()));
@@ -53,10 +56,26 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
 pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let names = names(&chosen.refs);
     let sides = gallery.ask(move |tracker, _| read(tracker, &names)).await?;
-    let [a, b] = sides.as_slice() else {
-        return Err(Error::new(ErrorKind::Invalid, "two iterations are compared", "name two").into());
-    };
+    let [a, b] = sides.as_slice() else { return Err(two_wanted().into()) };
     Ok(reply::html(differences(a, b)))
+}
+
+/// `GET /compare/seen?refs=A,B`: how much the pictures differ to the eye. By itself, since it takes a while.
+pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+    let names = names(&chosen.refs);
+    let read = gallery.ask(move |tracker, _| {
+        let sides = read(tracker, &names)?;
+        let [a, b] = sides.as_slice() else { return Err(two_wanted()) };
+        // One of the two that cannot be read is something to say and nothing to fail on.
+        let seen = a.image.zip(b.image).map(|(one, other)| {
+            tracker.compare_pictures(one, other).map_err(|error| pictures::without_path(error, "of one of the two"))
+        });
+        Ok((a.id, b.id, seen))
+    });
+    let (a, b, seen) = read.await?;
+    let page = Page { title: "To the eye", name: "seen", typed: SearchBox::default() };
+    let body = html! { main.plain #main tabindex="-1" { h1 { (a) " and " (b) } (to_the_eye(seen.as_ref())) } };
+    Ok(framed(&page, &body))
 }
 
 /// An iteration that is compared.
@@ -67,6 +86,10 @@ struct Side {
     rating: Option<u8>,
     outcome: OutcomeStatus,
     at: crate::model::Timestamp,
+}
+
+fn two_wanted() -> Error {
+    Error::new(ErrorKind::Invalid, "two iterations are compared", "name two")
 }
 
 fn names(refs: &str) -> Vec<String> {
@@ -104,8 +127,10 @@ fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
         html! {
             div.pane.(side) {
                 div.clip {
-                    img src=[shown.image.map(|hash| format!("/images/{hash}"))] alt={ (side.to_uppercase()) ": " (shown.id) } draggable="false" hidden[shown.image.is_none()];
+                    img.whole src=[shown.image.map(|hash| format!("/images/{hash}"))] alt={ (side.to_uppercase()) ": " (shown.id) } draggable="false" hidden[shown.image.is_none()];
                     p.gone hidden[shown.image.is_some()] { "No picture" }
+                    span.outline hidden {}
+                    @if side == "b" { img.heat alt="Where B differs from A" draggable="false" hidden; }
                 }
                 span.label { (side.to_uppercase()) " · " (shown.id) }
             }
@@ -118,7 +143,7 @@ fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
                 span.muted { (words::count(sides.len() as u64, "iteration")) }
                 span.spring {}
                 div.choice role="group" aria-label="How to compare" {
-                    (mode("side", "Side by side")) (mode("slider", "Slider")) (mode("blink", "Blink")) (mode("difference", "Difference"))
+                    (mode("side", "Side by side")) (mode("slider", "Slider")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
                 }
             }
             div.desk #desk data-mode="side" role="group" aria-label="Pictures" {
@@ -157,6 +182,10 @@ fn differences(a: &Side, b: &Side) -> Markup {
     };
     html! {
         section { table { tbody { (head("A", a)) (head("B", b)) } } }
+        @if a.image.is_some() && b.image.is_some() {
+            @let address = words::address("/compare/seen", [("refs", Some(format!("{},{}", a.id, b.id).as_str()))]);
+            section { h2 { "To the eye" } div data-seen=(address) { p.muted { a href=(address) { "Measure how much they differ" } } } }
+        }
         section {
             h2 { "Prompt" }
             @if a.recipe.prompt == b.recipe.prompt { p.muted { "The same in both." } p.prompt.small { (a.recipe.prompt) } }
@@ -184,6 +213,35 @@ fn differences(a: &Side, b: &Side) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+fn to_the_eye(seen: Option<&Result<VisualView, Error>>) -> Markup {
+    let seen = match seen {
+        Some(Ok(seen)) => seen,
+        Some(Err(error)) => return html! { div #seen { p.fault { (error.message) } p.muted { (error.hint) } } },
+        None => return html! { div #seen { p.muted { "One of the two has no picture." } } },
+    };
+    let percent = format!("{:.1} %", seen.changed_area * 100.0);
+    let alike = match seen.perceptual_distance {
+        0 if seen.changed_area == 0.0 => "the same picture",
+        _ if seen.nearly_same => "nearly the same picture",
+        _ if seen.perceptual_distance <= SIMILAR => "a similar picture",
+        _ => "another picture",
+    };
+    let outlined = seen.changed_box.filter(|_| !seen.different_shapes);
+    let area = outlined.map(|area| format!("{} {} {} {}", area.x, area.y, area.width, area.height));
+    html! {
+        div #seen data-box=[area] data-size={ (seen.width) " " (seen.height) } {
+            dl.pairs {
+                dt { "Perceptual distance" } dd { (seen.perceptual_distance) " of 128, " (alike) }
+                dt { "SSIM" } dd { (seen.ssim) }
+                dt { "Changed area" } dd { (percent) }
+                @if let Some(area) = seen.changed_box { dt { "Within" } dd { (area.width) " × " (area.height) " at " (area.x) ", " (area.y) } }
+            }
+            @if seen.different_shapes { p.muted { "Their shapes differ: centred on each other, what only one covers counts as changed." } }
+            @else if seen.scaled { p.muted { "Their sizes differ: the smaller was scaled to the larger." } }
         }
     }
 }

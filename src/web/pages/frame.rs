@@ -13,7 +13,18 @@ pub(super) struct Page<'a> {
     /// Which scripts it needs, and which entry of the menu is lit.
     pub(super) name: &'a str,
     /// What stands in the search box.
+    pub(super) typed: SearchBox<'a>,
+}
+
+/// The search box of a page.
+#[derive(Default)]
+pub(super) struct SearchBox<'a> {
+    /// What stands in it.
     pub(super) query: &'a str,
+    /// What else is asked along with it, by name.
+    pub(super) carried: &'a [(&'a str, &'a str)],
+    /// Where to go when nothing stands in it any more.
+    pub(super) emptied: &'a str,
 }
 
 /// A failure as a page.
@@ -38,7 +49,7 @@ impl IntoResponse for Broken {
             ErrorKind::Busy => "Busy",
             _ => "Something went wrong",
         };
-        let page = Page { title: heading, name: "error", query: "" };
+        let page = Page { title: heading, name: "error", typed: SearchBox::default() };
         let body = html! {
             main.plain #main tabindex="-1" {
                 h1 { (heading) }
@@ -79,8 +90,12 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
                 header.top {
                     a.brand href="/" { (mark()) span { "Retake" } }
                     form.search role="search" action="/search" method="get" {
-                        input #search type="search" name="q" value=(page.query) placeholder="Search prompts, models, tags" aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000";
+                        input #search type="search" name="q" value=(page.typed.query) placeholder="Search prompts, models, tags" aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000";
                         kbd aria-hidden="true" { "/" }
+                        span #carried hidden data-emptied=(page.typed.emptied) {
+                            @for (name, value) in page.typed.carried { input type="hidden" name=(name) value=(value); }
+                        }
+                        p.asking #asking role="status" {}
                     }
                     nav.menu aria-label="Main" {
                         (entry("sessions", "/", "Sessions"))
@@ -89,7 +104,7 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
                         button.icon #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" }
                     }
                 }
-                p.banner #offline role="status" hidden { "The connection to Retake is gone. This page tries again by itself." }
+                p.banner #offline role="status" hidden { "Retake is not running, or cannot be reached. This page comes back by itself." }
                 (main)
                 aside.tray #tray aria-label="Compare tray" hidden {}
                 p.toast #toast role="status" aria-live="polite" {}

@@ -4,6 +4,7 @@ mod audit;
 mod changes;
 mod compare;
 mod frame;
+mod projects;
 mod recipe;
 mod search;
 mod session;
@@ -29,10 +30,13 @@ pub(super) fn routes() -> Router<Gallery> {
         .route("/sessions/{id}/{index}", get_only(get(session::page)))
         .route("/sessions/{id}/{index}/part", get_only(get(session::part)))
         .route("/sessions/{id}/{index}/recipe", get_only(get(session::whole)))
+        .route("/sessions/{id}/{index}/a1111", get_only(get(session::a1111)))
         .route("/sessions/{id}/{index}/raw", get_only(get(session::raw)))
         .route("/search", get_only(get(search::page)))
         .route("/search/part", get_only(get(search::part)))
         .route("/compare", get_only(get(compare::page)))
         .route("/compare/part", get_only(get(compare::part)))
+        .route("/compare/seen", get_only(get(compare::seen)))
+        .route("/projects", get_only(get(projects::page)))
         .route("/workspace", get_only(get(audit::workspace)))
 }

@@ -1,5 +1,6 @@
-//! `/search?q=…`: iterations of all sessions that match, with what the matches have in common beside them. The same wall as
-//! that of the sessions, in parts that follow each other by cursor.
+//! `/search?q=…`: what matches, as iterations or as the sessions they are in, with what the matches have in common beside
+//! it. The same wall as that of all sessions, in parts. Scripts ask for this page again while someone types, with
+//! `typing`: the last word counts as a beginning then, and what is not a query yet says so without a fuss.
 
 use axum::extract::{Query, State};
 use axum::http::HeaderName;
@@ -7,18 +8,20 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::frame::{Broken, Page, framed};
-use crate::model::{Hash, OutcomeStatus, Reference};
+use super::frame::{Broken, Page, SearchBox, framed};
+use super::sessions::{pictured, status_choice, status_of};
+use crate::model::query::while_typing;
+use crate::model::{Hash, Reference};
 use crate::tracker::{
-    Error, ErrorKind, ExcerptField, FacetCount, FacetsView, FoundIteration, SearchRequest, SearchSort, SearchView,
-    StatusFilter, Tracker,
+    Error, ErrorKind, ExcerptField, FacetCount, FacetsView, FoundIteration, FoundPart, FoundSession, SearchRequest,
+    SearchSort, StatusFilter, Tracker,
 };
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
 
 /// Cards in a part, as on the wall of sessions.
-const PART: usize = 60;
+const PART: u32 = 60;
 /// Values of a facet that are shown.
 const MOST_VALUES: usize = 8;
 
@@ -27,98 +30,150 @@ const MOST_VALUES: usize = 8;
 pub(super) struct Asked {
     #[serde(default)]
     q: String,
+    /// `session`: the sessions it is in.
+    #[serde(default)]
+    by: Option<String>,
     #[serde(default)]
     sort: Option<String>,
-    /// Also in archived sessions.
     #[serde(default)]
-    archived: Option<String>,
+    status: Option<String>,
+    #[serde(default)]
+    project: Option<String>,
     /// An iteration, or the hash of a picture, whose looks are wanted.
     #[serde(default)]
     like: Option<String>,
+    /// Someone is still writing it.
+    #[serde(default)]
+    typing: Option<String>,
+    /// The cursor to begin behind.
     #[serde(default)]
     at: Option<String>,
+    /// How many to pass over from there.
+    #[serde(default)]
+    skip: Option<usize>,
 }
 
 /// `GET /search`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
-    let request = asked.request()?;
-    let found = gallery.ask(move |tracker, _| Part::read(tracker, request, true)).await;
-    let page = Page { title: &format!("{} · Search", asked.q), name: "search", query: &asked.q };
+    let question = asked.clone();
+    let found = gallery.ask(move |tracker, _| Part::read(tracker, &question, true)).await;
     let body = match found {
         Ok(part) => shown(&asked, &part),
         // What is wrong with a query is part of writing it.
         Err(error) if error.kind == ErrorKind::Invalid => wrong(&error),
         Err(error) => return Err(error.into()),
     };
-    Ok(framed(&page, &body))
+    let title = if asked.q.trim().is_empty() { "Search".to_owned() } else { format!("{} · Search", asked.q.trim()) };
+    let carried: Vec<(&str, &str)> = asked.choices().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
+    let emptied = if asked.by_session() { asked.without_search() } else { asked.with_query("") };
+    let typed = SearchBox { query: &asked.q, carried: &carried, emptied: &emptied };
+    Ok(framed(&Page { title: &title, name: "search", typed }, &body))
 }
 
 /// `GET /search/part`: more of what was found, and in `x-next` the cursor behind it.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
-    let request = asked.request()?;
-    let part = gallery.ask(move |tracker, _| Part::read(tracker, request, false)).await?;
+    let part = gallery.ask(move |tracker, _| Part::read(tracker, &asked, false)).await?;
     let headers = [
         (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
         (HeaderName::from_static("x-total"), part.total.to_string()),
     ];
-    Ok((headers, reply::html(html! { @for found in &part.found { (card(found)) } })).into_response())
+    Ok((headers, reply::html(part.cards())).into_response())
 }
 
 impl Asked {
     fn request(&self) -> Result<SearchRequest, Error> {
-        let like = self.like.clone().filter(|like| !like.is_empty());
+        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let like = some(&self.like);
         // A path would be a file of this machine.
         let named = |like: &String| like.parse::<Hash>().is_ok() || like.parse::<Reference>().is_ok();
         if !like.iter().all(named) {
             let hint = "give a reference such as session-2025-12-11-001#3, or the hash of a picture";
             return Err(Error::new(ErrorKind::Invalid, "there is no such picture to look like", hint));
         }
+        let status = status_of(self.status.as_deref())?;
         Ok(SearchRequest {
-            query: Some(self.q.clone()).filter(|query| !query.trim().is_empty()),
+            query: Some(self.meant()).filter(|query| !query.trim().is_empty()),
             similar_to: like,
             sort: Some(if self.sort.as_deref() == Some("best") { SearchSort::Best } else { SearchSort::Newest }),
-            status: (self.archived.is_none() && !self.q.contains("status:")).then_some(StatusFilter::Active),
-            cursor: self.at.clone().filter(|at| !at.is_empty()),
+            project: some(&self.project),
+            status: Some(if self.q.contains("status:") { StatusFilter::All } else { status }),
+            cursor: some(&self.at),
+            limit: Some(PART),
             ..SearchRequest::default()
         })
     }
 
+    /// The query, with a word that is still being written as a beginning.
+    fn meant(&self) -> String {
+        if self.typing.is_some() { while_typing(&self.q).into_owned() } else { self.q.clone() }
+    }
+
+    fn by_session(&self) -> bool {
+        self.by.as_deref() == Some("session")
+    }
+
+    /// What was chosen beside the query.
+    fn choices(&self) -> [(&'static str, Option<&str>); 5] {
+        [
+            ("by", self.by.as_deref()),
+            ("sort", self.sort.as_deref()),
+            ("status", self.status.as_deref()),
+            ("project", self.project.as_deref()),
+            ("like", self.like.as_deref()),
+        ]
+    }
+
     /// The address of this search with another query.
     fn with_query(&self, query: &str) -> String {
-        let mut address = format!("/search?q={}", words::escaped(query.trim()));
-        for (name, value) in [("sort", &self.sort), ("archived", &self.archived), ("like", &self.like)] {
-            if let Some(value) = value {
-                address.push_str(&format!("&{name}={}", words::escaped(value)));
-            }
-        }
-        address
+        let typing = self.typing.as_deref().filter(|_| query == self.q);
+        let parts = [("q", Some(query.trim()))].into_iter().chain(self.choices()).chain([("typing", typing)]);
+        words::address("/search", parts)
+    }
+
+    /// The address of this search with another choice.
+    fn with(&self, change: impl FnOnce(&mut Asked)) -> String {
+        let mut asked = self.clone();
+        change(&mut asked);
+        asked.with_query(&asked.q)
+    }
+
+    /// The wall of sessions that is left when nothing is searched for.
+    fn without_search(&self) -> String {
+        words::address("/", [("status", self.status.as_deref()), ("project", self.project.as_deref())])
     }
 }
 
 /// Some of what was found.
 struct Part {
-    found: Vec<FoundIteration>,
+    cards: Cards,
     total: u64,
     next: Option<String>,
     facets: Option<FacetsView>,
 }
 
+enum Cards {
+    Iterations(Vec<FoundIteration>),
+    Sessions(Vec<FoundSession>),
+}
+
 impl Part {
-    fn read(tracker: &Tracker, mut request: SearchRequest, facets: bool) -> Result<Part, Error> {
-        request.facets = facets;
-        let mut part = Part { found: Vec::new(), total: 0, next: None, facets: None };
-        // A page of the answer ends by bytes too, and a part must not.
-        loop {
-            request.limit = u32::try_from(PART - part.found.len()).ok();
-            let SearchView { iterations, total_matches, next_cursor, facets } = tracker.search(&request)?;
-            part.found.extend(iterations);
-            part.total = total_matches;
-            part.facets = part.facets.take().or(facets);
-            part.next = next_cursor;
-            request.facets = false;
-            match &part.next {
-                Some(next) if part.found.len() < PART => request.cursor = Some(next.clone()),
-                _ => return Ok(part),
+    fn read(tracker: &Tracker, asked: &Asked, facets: bool) -> Result<Part, Error> {
+        let request = SearchRequest { facets, ..asked.request()? };
+        let skip = asked.skip.unwrap_or(0);
+        if asked.by_session() {
+            let FoundPart { found, total, next_cursor: next, facets } = tracker.find_sessions(&request, skip)?;
+            Ok(Part { cards: Cards::Sessions(found), total, next, facets })
+        } else {
+            let FoundPart { found, total, next_cursor: next, facets } = tracker.find_iterations(&request, skip)?;
+            Ok(Part { cards: Cards::Iterations(found), total, next, facets })
+        }
+    }
+
+    fn cards(&self) -> Markup {
+        html! {
+            @match &self.cards {
+                Cards::Iterations(found) => @for found in found { (iteration(found)) },
+                Cards::Sessions(found) => @for found in found { (session(found)) },
             }
         }
     }
@@ -126,31 +181,50 @@ impl Part {
 
 fn shown(asked: &Asked, part: &Part) -> Markup {
     let best = asked.sort.as_deref() == Some("best");
-    let sorted = |sort: Option<&str>| Asked { sort: sort.map(str::to_owned), ..asked.clone() }.with_query(&asked.q);
-    let archived = Asked { archived: asked.archived.is_none().then(|| "1".to_owned()), ..asked.clone() };
+    let choice = |now: bool, address: String, text: &str| {
+        html! { a href=(address) aria-current=[now.then_some("true")] { (text) } }
+    };
+    let by_session = asked.by_session();
     html! {
         main #main tabindex="-1" {
             div.bar {
-                h1 { (words::count(part.total, "iteration")) }
-                @if let Some(like) = &asked.like { a.chip href=(Asked { like: None, ..asked.clone() }.with_query(&asked.q)) { "like " (like) " ×" } }
+                h1 #found { (words::count(part.total, if by_session { "session" } else { "iteration" })) }
+                @if let Some(project) = &asked.project { a.chip href=(asked.with(|asked| asked.project = None)) { "in " (project) span aria-hidden="true" { " ×" } } }
+                @if let Some(like) = &asked.like { a.chip href=(asked.with(|asked| asked.like = None)) { "like " (like) span aria-hidden="true" { " ×" } } }
                 div.spring {}
+                nav.choice aria-label="What to show" {
+                    (choice(by_session, asked.with(|asked| asked.by = Some("session".to_owned())), "Sessions"))
+                    (choice(!by_session, asked.with(|asked| asked.by = None), "Iterations"))
+                }
                 nav.choice aria-label="Order" {
-                    a href=(sorted(None)) aria-current=[(!best).then_some("true")] { "Newest" }
-                    a href=(sorted(Some("best"))) aria-current=[best.then_some("true")] { "Best rated" }
+                    (choice(!best, asked.with(|asked| asked.sort = None), "Newest"))
+                    (choice(best, asked.with(|asked| asked.sort = Some("best".to_owned())), "Best rated"))
                 }
-                nav.choice aria-label="Which sessions" {
-                    a href=(archived.with_query(&asked.q)) aria-current=[asked.archived.is_some().then_some("true")] { "With archived" }
-                }
+                (status_choice(asked.status.as_deref(), |status| asked.with(|asked| asked.status = status.map(str::to_owned))))
             }
-            @if part.found.is_empty() {
-                div.empty { h2 { "Nothing matches" } p.hint { (how()) } }
+            @if part.total == 0 {
+                (nothing(asked))
             } @else {
                 div.found {
                     aside.facets aria-label="Narrow down" { @if let Some(facets) = &part.facets { (facet_lists(asked, facets)) } }
                     div.wall #wall data-source="/search" data-total=(part.total) data-next=[part.next.as_deref()] {
-                        div.part data-part="0" { @for found in &part.found { (card(found)) } }
+                        div.part data-part="0" { (part.cards()) }
                     }
                 }
+            }
+        }
+    }
+}
+
+fn nothing(asked: &Asked) -> Markup {
+    let elsewhere = asked.status.as_deref().is_none_or(|status| status == "active") && !asked.q.contains("status:");
+    html! {
+        div.empty {
+            h2 { "Nothing matches" @if !asked.q.trim().is_empty() { " “" (asked.q.trim()) "”" } }
+            p.hint { (how()) }
+            p.row {
+                @if elsewhere { a.button href=(asked.with(|asked| asked.status = Some("all".to_owned()))) { "Look in archived sessions too" } }
+                a.button href=(asked.without_search()) { "All sessions" }
             }
         }
     }
@@ -166,6 +240,8 @@ fn facet_lists(asked: &Asked, facets: &FacetsView) -> Markup {
         ("sampler", "Sampler", &facets.sampler),
         ("outcome", "Outcome", &facets.outcome),
     ];
+    // What is chosen now is chosen of what is shown now: a word that is still being written stays a beginning.
+    let query = asked.meant();
     html! {
         @for (name, heading, counts) in lists {
             @if !counts.is_empty() {
@@ -173,8 +249,8 @@ fn facet_lists(asked: &Asked, facets: &FacetsView) -> Markup {
                     h2 { (heading) }
                     @for FacetCount { value, count } in counts.iter().take(MOST_VALUES) {
                         @let term = format!("{name}:\"{}\"", value.replace('"', ""));
-                        @let on = asked.q.contains(&term);
-                        a href=(asked.with_query(&if on { asked.q.replace(&term, "") } else { format!("{} {term}", asked.q) })) aria-current=[on.then_some("true")] {
+                        @let on = query.contains(&term);
+                        a href=(asked.with_query(&if on { query.replace(&term, "") } else { format!("{query} {term}") })) aria-current=[on.then_some("true")] {
                             span { (value) } span { (words::grouped(*count)) }
                         }
                     }
@@ -184,38 +260,58 @@ fn facet_lists(asked: &Asked, facets: &FacetsView) -> Markup {
     }
 }
 
-fn card(found: &FoundIteration) -> Markup {
-    let FoundIteration { reference, image, .. } = found;
-    let shown = image.as_ref().filter(|image| !image.missing);
+fn iteration(found: &FoundIteration) -> Markup {
+    let reference = found.reference;
+    card(
+        found,
+        None,
+        html! {
+            @if let Some(rating) = found.rating { (rating) " ★ · " }
+            (found.title.as_deref().unwrap_or("Untitled")) " #" (reference.index) " · " (words::time(found.timestamp))
+        },
+    )
+}
+
+fn session(found: &FoundSession) -> Markup {
+    let FoundSession { session, matching, first } = found;
+    let all = u64::from(session.iteration_count());
+    card(
+        first,
+        session.title(),
+        html! {
+            @if *matching == all { (words::count(all, "iteration")) } @else { (words::grouped(*matching)) " of " (words::count(all, "iteration")) }
+            " · " (words::time(session.last_modified_at()))
+            @if let Some(project) = session.project() { " · " (project) }
+        },
+    )
+}
+
+/// A card of what was found, named by its session's title or by the words that matched.
+fn card(found: &FoundIteration, title: Option<&str>, meta: Markup) -> Markup {
+    let FoundIteration { reference, .. } = found;
+    let image = found.image.as_ref().filter(|image| !image.missing).map(|image| image.hash);
     let marked = found.matches.iter().find(|excerpt| excerpt.field == ExcerptField::Prompt);
     html! {
         a.card href={ "/sessions/" (reference.session) "/" (reference.index) } data-reference=(reference) {
             span.cover {
-                @match (shown, found.outcome) {
-                    (Some(image), _) => { img src={ "/thumbs/" (image.hash) } alt="" loading="lazy" decoding="async"; }
-                    (None, Some(OutcomeStatus::Failed)) => { span.blank { "failed" } }
-                    (None, Some(OutcomeStatus::Refused)) => { span.blank { "refused" } }
-                    (None, _) => { span.blank { "no picture" } }
-                }
+                (pictured(image, found.outcome.unwrap_or_default()))
                 @if found.archived { span.flag { "archived" } }
             }
             span.name title=(found.prompt) {
-                @match marked {
-                    Some(excerpt) => { @for part in &excerpt.parts { @if part.is_match { mark { (part.text) } } @else { (part.text) } } }
-                    None => (found.prompt),
+                @match (title, marked) {
+                    (Some(title), _) => (title),
+                    (None, Some(excerpt)) => { @for part in &excerpt.parts { @if part.is_match { mark { (part.text) } } @else { (part.text) } } }
+                    (None, None) => (found.prompt),
                 }
             }
-            span.meta {
-                @if let Some(rating) = found.rating { (rating) " ★ · " }
-                (found.title.as_deref().unwrap_or("Untitled")) " #" (reference.index) " · " (words::time(found.timestamp))
-            }
+            span.meta { (meta) }
         }
     }
 }
 
 fn wrong(error: &Error) -> Markup {
     html! {
-        main.plain #main tabindex="-1" {
+        main.plain #main tabindex="-1" data-unfinished=(error.message) data-hint=(error.hint) {
             h1 { "This search is not understood" }
             pre { (error.message) }
             p.muted { (error.hint) }

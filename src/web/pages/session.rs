@@ -9,11 +9,11 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::changes;
-use super::frame::{Broken, Page, framed};
+use super::frame::{Broken, Page, SearchBox, framed};
 use super::recipe;
 use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, IterationId, OutcomeStatus};
-use crate::tracker::{Error, ErrorKind, GetRequest, IterationView, Step, StripView, Tracker};
+use crate::tracker::{Error, ErrorKind, GetRequest, IterationView, Step, StripView, Tracker, a1111_text};
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
@@ -61,7 +61,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>) -> Result<Respo
     };
     let row = &strip.session;
     let name = row.title().map_or_else(|| row.id().to_string(), str::to_owned);
-    let page = Page { title: &title(&name, index), name: "session", query: "" };
+    let page = Page { title: &title(&name, index), name: "session", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" data-session=(row.id()) data-count=(row.iteration_count()) data-index=(index) data-archived[row.archived()] {
             header.head {
@@ -142,6 +142,15 @@ pub(super) async fn whole(
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
+/// `GET /sessions/{id}/{index}/a1111`: the recipe whole as A1111, Forge and the like take it from a paste.
+pub(super) async fn a1111(
+    State(gallery): State<Gallery>,
+    Path((id, index)): Path<(String, u32)>,
+) -> Result<Response, Broken> {
+    let (_, state) = gallery.ask(move |tracker, _| tracker.whole(&format!("{id}#{index}"))).await?;
+    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], a1111_text(&state.iteration.recipe)).into_response())
+}
+
 /// `GET /sessions/{id}/{index}/raw`: every text of the picture's file.
 pub(super) async fn raw(
     State(gallery): State<Gallery>,
@@ -208,6 +217,7 @@ fn stage(view: &IterationView) -> Markup {
                     Some(image) if !image.missing && image.mime_type.starts_with("image/") => {
                         a href={ "/images/" (image.hash) } title="Open the original" {
                             img.picture src={ "/images/" (image.hash) } alt=(alt(view)) width=[image.width] height=[image.height];
+                            span.gone.unseen { strong { "The picture cannot be shown" } span { "Its file is gone, or holds something else. Its recipe is here. Record the original again, and it takes its old place." } }
                         }
                     }
                     Some(image) if !image.missing => {
@@ -307,7 +317,7 @@ fn facts(chosen: &Chosen) -> Markup {
             section {
                 h2 { "Copy" }
                 div.row {
-                    button type="button" data-do="copy" data-what="A1111 text" data-text=(recipe::a1111(&view.recipe.recipe)) { "A1111 text" }
+                    button type="button" data-do="copy" data-what="A1111 text" data-path={ "/sessions/" (view.session_id) "/" (view.index) "/a1111" } { "A1111 text" }
                     button type="button" data-do="copy" data-what="JSON" data-path={ "/sessions/" (view.session_id) "/" (view.index) "/recipe" } { "JSON" }
                     button type="button" data-do="copy" data-what="Reference" data-text=(view.reference) { "Reference" }
                 }

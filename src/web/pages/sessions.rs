@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::frame::{Broken, Page, framed, notice};
-use crate::model::OutcomeStatus;
+use super::frame::{Broken, Page, SearchBox, framed, notice};
+use crate::model::{Hash, OutcomeStatus};
 use crate::tracker::{Cover, Error, ErrorKind, ListRequest, RecoveryNotice, SessionRow, Sort, StatusFilter, Tracker};
 use crate::web::reply;
 use crate::web::state::Gallery;
@@ -29,8 +29,6 @@ pub(super) struct Wall {
     sort: Option<String>,
     #[serde(default)]
     project: Option<String>,
-    #[serde(default)]
-    q: Option<String>,
     /// The cursor to begin behind.
     #[serde(default)]
     at: Option<String>,
@@ -43,8 +41,11 @@ pub(super) struct Wall {
 pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let asked = wall.clone();
     let part = gallery.ask(move |tracker, _| Part::read(tracker, &asked)).await?;
-    let page = Page { title: "Sessions", name: "sessions", query: "" };
-    Ok(framed(&page, &shown(&wall, &part)))
+    // Who searches from here looks for sessions, among those that are shown.
+    let choices = [("by", Some("session")), ("status", wall.status.as_deref()), ("project", wall.project.as_deref())];
+    let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
+    let typed = SearchBox { query: "", carried: &carried, emptied: &wall.address() };
+    Ok(framed(&Page { title: "Sessions", name: "sessions", typed }, &shown(&wall, &part)))
 }
 
 /// `GET /sessions/part`: more cards, and in `x-next` the cursor behind them.
@@ -65,15 +66,8 @@ pub(super) async fn marks(State(gallery): State<Gallery>, Query(wall): Query<Wal
 
 impl Wall {
     fn request(&self) -> Result<ListRequest, Error> {
-        let unknown =
-            |what: &str| Error::new(ErrorKind::Invalid, format!("there is no such {what}"), "begin with all sessions");
         let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let status = match some(&self.status).as_deref() {
-            None | Some("active") => StatusFilter::Active,
-            Some("archived") => StatusFilter::Archived,
-            Some("all") => StatusFilter::All,
-            Some(_) => return Err(unknown("status")),
-        };
+        let status = status_of(self.status.as_deref())?;
         let sort = match some(&self.sort).as_deref() {
             None | Some("recent") => Sort::Recent,
             Some("oldest") => Sort::Oldest,
@@ -83,28 +77,63 @@ impl Wall {
             status: Some(status),
             sort: Some(sort),
             project: some(&self.project),
-            query: some(&self.q),
+            query: None,
             cursor: some(&self.at),
             limit: None,
         })
     }
 
-    /// The address of this wall with one choice changed.
-    fn with(&self, name: &str, value: &str) -> String {
-        let mut query = Vec::new();
-        for (known, now, usual) in [
-            ("status", self.status.as_deref(), "active"),
-            ("sort", self.sort.as_deref(), "recent"),
-            ("project", self.project.as_deref(), ""),
-            ("q", self.q.as_deref(), ""),
-        ] {
-            let value = if known == name { value } else { now.unwrap_or(usual) };
-            if value != usual && !value.is_empty() {
-                query.push(format!("{known}={}", words::escaped(value)));
+    /// The address of this wall.
+    fn address(&self) -> String {
+        let Wall { status, sort, project, .. } = self;
+        let parts = [("status", status), ("sort", sort), ("project", project)];
+        words::address("/", parts.map(|(name, value)| (name, value.as_deref())))
+    }
+
+    /// The address of this wall with another choice.
+    fn with(&self, change: impl FnOnce(&mut Wall)) -> String {
+        let mut wall = self.clone();
+        change(&mut wall);
+        wall.address()
+    }
+}
+
+/// Which sessions a word in an address means.
+pub(super) fn status_of(text: Option<&str>) -> Result<StatusFilter, Error> {
+    match text.filter(|text| !text.is_empty()) {
+        None | Some("active") => Ok(StatusFilter::Active),
+        Some("archived") => Ok(StatusFilter::Archived),
+        Some("all") => Ok(StatusFilter::All),
+        Some(_) => Err(unknown("status")),
+    }
+}
+
+/// The choice between active and archived sessions; `address` is that of the page with another one.
+pub(super) fn status_choice(now: Option<&str>, address: impl Fn(Option<&str>) -> String) -> Markup {
+    let now = now.filter(|now| *now != "active" && !now.is_empty());
+    html! {
+        nav.choice aria-label="Which sessions" {
+            @for (value, text) in [(None, "Active"), (Some("archived"), "Archived"), (Some("all"), "All")] {
+                a href=(address(value)) aria-current=[(now == value).then_some("true")] { (text) }
             }
         }
-        if query.is_empty() { "/".to_owned() } else { format!("/?{}", query.join("&")) }
     }
+}
+
+/// What is seen of an iteration on its card.
+pub(super) fn pictured(image: Option<Hash>, outcome: OutcomeStatus) -> Markup {
+    html! {
+        @match (image, outcome) {
+            (Some(hash), _) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }
+            (None, OutcomeStatus::Refused) => span.blank { "refused" },
+            (None, OutcomeStatus::Failed) => span.blank { "failed" },
+            (None, OutcomeStatus::Succeeded) => span.blank { "no picture" },
+        }
+    }
+}
+
+fn unknown(what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, format!("there is no such {what}"), "begin with all sessions")
 }
 
 /// Some cards of the wall.
@@ -147,26 +176,27 @@ fn shown(wall: &Wall, part: &Part) -> Markup {
     let status = wall.status.as_deref().unwrap_or("active");
     let sort = wall.sort.as_deref().unwrap_or("recent");
     let project = wall.project.as_deref().filter(|it| !it.is_empty());
-    let choice = |name: &str, value: &str, now: &str, text: &str| {
-        html! { a href=(wall.with(name, value)) aria-current=[(now == value).then_some("true")] { (text) } }
+    let order = |value: Option<&str>, text: &str| {
+        let now = if sort == "recent" { None } else { Some(sort) };
+        html! { a href=(wall.with(|wall| wall.sort = value.map(str::to_owned))) aria-current=[(now == value).then_some("true")] { (text) } }
     };
+    let projects = words::address("/projects", [("status", wall.status.as_deref()), ("project", project)]);
     html! {
         main #main tabindex="-1" {
             (notice(part.recovery.as_ref()))
             div.bar {
                 h1 { @if let Some(project) = project { (project) } @else { "Sessions" } }
                 span.muted #total aria-live="polite" { (words::grouped(part.total)) }
-                @if project.is_some() { a.chip href=(wall.with("project", "")) { "All projects" span aria-hidden="true" { " ×" } } }
+                @if part.total > 0 || project.is_some() {
+                    details.drop data-load=(projects) data-take=".projects" {
+                        summary { "Projects" }
+                        div { p { a href=(projects) { "Show all projects" } } }
+                    }
+                }
+                @if project.is_some() { a.chip href=(wall.with(|wall| wall.project = None)) { "All projects" span aria-hidden="true" { " ×" } } }
                 div.spring {}
-                nav.choice aria-label="Order" {
-                    (choice("sort", "recent", sort, "Newest"))
-                    (choice("sort", "oldest", sort, "Oldest"))
-                }
-                nav.choice aria-label="Which sessions" {
-                    (choice("status", "active", status, "Active"))
-                    (choice("status", "archived", status, "Archived"))
-                    (choice("status", "all", status, "All"))
-                }
+                nav.choice aria-label="Order" { (order(None, "Newest")) (order(Some("oldest"), "Oldest")) }
+                (status_choice(wall.status.as_deref(), |status| wall.with(|wall| wall.status = status.map(str::to_owned))))
             }
             @if part.cards.is_empty() {
                 (empty(status, project))
@@ -190,12 +220,7 @@ fn card(row: &SessionRow, cover: Option<&Cover>) -> Markup {
     html! {
         a.card href={ "/sessions/" (row.id()) } data-session=(row.id()) data-reference=[cover.map(|cover| cover.reference)] {
             span.cover data-many[count > 1] {
-                @match cover {
-                    Some(Cover { image: Some(hash), .. }) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }
-                    Some(Cover { outcome: OutcomeStatus::Refused, .. }) => { span.blank { "refused" } }
-                    Some(Cover { outcome: OutcomeStatus::Failed, .. }) => { span.blank { "failed" } }
-                    _ => { span.blank { "no picture" } }
-                }
+                (pictured(cover.and_then(|cover| cover.image), cover.map(|cover| cover.outcome).unwrap_or_default()))
                 @if row.archived() { span.flag { "archived" } }
             }
             span.name { (name) }
@@ -212,7 +237,7 @@ fn empty(status: &str, project: Option<&str>) -> Markup {
                 h2 { "Nothing is archived" }
                 p { "Archive a session with " kbd { "a" } " when it is done. It stays, and can be restored." }
             } @else if project.is_some() {
-                h2 { "No session of this project" }
+                h2 { "No active session of this project" }
                 p { a href="/" { "All sessions" } }
             } @else {
                 h2 { "No sessions yet" }

@@ -1,0 +1,119 @@
+//! The facets of the language: their names, and how what is written behind the colon is read.
+
+use crate::model::words::fold_name;
+
+use super::{By, Condition, Facet, Field, when};
+
+/// What is written behind a facet's colon.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text(Field),
+    Name(Facet),
+    Seed,
+    Size,
+    Rating,
+    Outcome,
+    Status,
+    Session,
+    Has,
+    Time(Side),
+}
+
+/// Which side of a time is meant.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    Since,
+    After,
+    Before,
+    Until,
+    On,
+}
+
+/// The facets by their names, of which the first is the one to show.
+pub(super) const FACETS: &[(&[&str], Kind)] = &[
+    (&["model"], Kind::Name(Facet::Model)),
+    (&["lora"], Kind::Name(Facet::Lora)),
+    (&["sampler"], Kind::Name(Facet::Sampler)),
+    (&["generator", "provider", "tool"], Kind::Name(Facet::Generator)),
+    (&["tag"], Kind::Name(Facet::Tag)),
+    (&["project"], Kind::Name(Facet::Project)),
+    (&["seed"], Kind::Seed),
+    (&["size"], Kind::Size),
+    (&["rating"], Kind::Rating),
+    (&["outcome"], Kind::Outcome),
+    (&["status"], Kind::Status),
+    (&["session"], Kind::Session),
+    (&["has"], Kind::Has),
+    (&["since"], Kind::Time(Side::Since)),
+    (&["after"], Kind::Time(Side::After)),
+    (&["before"], Kind::Time(Side::Before)),
+    (&["until"], Kind::Time(Side::Until)),
+    (&["on", "date"], Kind::Time(Side::On)),
+    (&["prompt"], Kind::Text(Field::Prompt)),
+    (&["negative"], Kind::Text(Field::Negative)),
+    (&["note"], Kind::Text(Field::Note)),
+    (&["title"], Kind::Text(Field::Title)),
+];
+
+/// What to write instead.
+pub(super) fn example(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text(_) => "write a word, or a phrase in quotes",
+        Kind::Name(_) => "write a name, in quotes when it has blanks: model:\"SD XL\"",
+        Kind::Seed => "write a whole number from 0 to 18446744073709551615",
+        Kind::Size => "write width and height in pixels: size:1024x768",
+        Kind::Rating => "write rating:5, rating:>=4, rating:2..4 or rating:none",
+        Kind::Outcome => "write succeeded, failed or refused",
+        Kind::Status => "write active, archived or all",
+        Kind::Session => "write the session's id: session:session-2026-03-14-001",
+        Kind::Has => "write has:image, has:note, has:tag, has:rating, has:lora or has:negative",
+        Kind::Time(_) => when::EXAMPLES,
+    }
+}
+
+/// The condition that a name is as written: in quotes exactly that, with `*` a beginning. Otherwise a part of it for
+/// names that mostly come with versions and file endings, and all of it for those that people made up themselves.
+pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
+    let (by, value) = match (whole, value.strip_suffix('*')) {
+        (true, _) => (By::Whole, value),
+        (false, Some(start)) => (By::Start, start),
+        (false, None) if matches!(facet, Facet::Tag | Facet::Project) => (By::Whole, value),
+        (false, None) => (By::Part, value),
+    };
+    Condition::Name { facet, by, value: fold_name(value) }
+}
+
+impl Condition {
+    /// The condition that a name is as `facet:value` would ask for.
+    pub fn named(facet: Facet, value: &str) -> Condition {
+        name_condition(facet, value, false)
+    }
+}
+
+/// `5`, `>=4`, `2..4` or `none`.
+pub(super) fn rating(value: &str) -> Option<Condition> {
+    if value.eq_ignore_ascii_case("none") {
+        return Some(Condition::Rating(0, 0));
+    }
+    let stars = |text: &str| digits(text).and_then(|stars| u8::try_from(stars).ok()).filter(|stars| *stars <= 5);
+    let (low, high) = if let Some(text) = value.strip_prefix(">=") {
+        (stars(text)?, 5)
+    } else if let Some(text) = value.strip_prefix('>') {
+        (stars(text)? + 1, 5)
+    } else if let Some(text) = value.strip_prefix("<=") {
+        (1, stars(text)?)
+    } else if let Some(text) = value.strip_prefix('<') {
+        (1, stars(text)?.checked_sub(1)?)
+    } else if let Some((low, high)) = value.split_once("..") {
+        (stars(low)?, stars(high)?)
+    } else {
+        let stars = stars(value.strip_prefix('=').unwrap_or(value))?;
+        (stars, stars)
+    };
+    Some(Condition::Rating(low, high))
+}
+
+/// A whole number, without a sign.
+pub(super) fn digits(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}

@@ -1,0 +1,83 @@
+// Search as one types: the page that the server renders for what stands in the box so far takes the place of the one that
+// is shown, and its address that of the old one, so that back leads to where one came from and a reload shows the same.
+
+import { all, calmly, one, page, sayWhy, tellTimes } from "./kit.js";
+import { tray } from "./tray.js";
+
+/** Long enough for quick typists to finish a word now and then, short enough to feel at once. */
+const PAUSE = 120;
+
+/** Makes the search box of the page answer while one types; `shown` is told when another page is shown. Gives a function
+ *  that asks again for what is shown. */
+export function typing(shown) {
+  const box = one("#search");
+  const said = one("#asking");
+  let asked;
+
+  /** Where what stands in the box is found. */
+  const address = (finished) => {
+    if (box.value.trim() === "") return one("#carried").dataset.emptied;
+    const query = new URLSearchParams(new FormData(box.form));
+    if (!finished) query.set("typing", "1");
+    return `/search?${query}`;
+  };
+
+  const whisper = (text, unfinished) => {
+    said.textContent = text;
+    said.classList.toggle("unfinished", unfinished);
+    box.setAttribute("aria-invalid", unfinished);
+  };
+
+  /** Shows what is found there. An answer that comes after a newer question is dropped. */
+  async function show(path, quiet = false) {
+    asked?.abort();
+    const mine = new AbortController();
+    asked = mine;
+    if (!quiet) document.body.setAttribute("data-asking", "");
+    try {
+      const found = await page(path, mine.signal);
+      if (asked !== mine) return false;
+      const main = one("main", found);
+      const { unfinished, hint } = main.dataset;
+      if (unfinished) { whisper(`${unfinished}: ${hint}`, true); return false; }
+      keepPictures(main);
+      tellTimes(main);
+      one("main").replaceWith(main);
+      one("#carried").replaceWith(one("#carried", found));
+      document.title = found.title;
+      document.body.dataset.page = found.body.dataset.page;
+      history.replaceState(history.state, "", path);
+      if (!quiet) { scrollTo(0, 0); whisper(one("#found")?.textContent ?? "", false); }
+      shown();
+      tray.show();
+      return true;
+    } catch (error) {
+      if (error.name !== "AbortError") sayWhy(error);
+      return false;
+    } finally {
+      if (asked === mine) { asked = null; document.body.removeAttribute("data-asking"); }
+    }
+  }
+
+  const ask = calmly(PAUSE, () => show(address(false)));
+  box.addEventListener("input", (event) => { if (!event.isComposing) ask(); });
+  box.addEventListener("compositionend", ask);
+  box.addEventListener("blur", () => { if (!said.classList.contains("unfinished")) whisper("", false); });
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") { event.preventDefault(); one("#wall .card")?.focus(); }
+  });
+  box.form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (await show(address(true))) one("#wall .card")?.focus();
+  });
+  return async () => { if (!asked) await show(location.pathname + location.search, true); };
+}
+
+/** Cards that stay the same stay the same elements, so that their pictures do not flicker. */
+function keepPictures(main) {
+  const old = new Map(all("#wall .cover > img").map((image) => [image.getAttribute("src"), image]));
+  for (const image of all("#wall .cover > img", main)) {
+    const same = old.get(image.getAttribute("src"));
+    if (same) { old.delete(image.getAttribute("src")); image.replaceWith(same); }
+  }
+}

@@ -1,0 +1,78 @@
+//! The colours of an hour, chosen by the words of a prompt.
+
+pub(super) type Colour = [f32; 3];
+
+/// The colours of an hour.
+pub(super) struct Light {
+    pub(super) top: Colour,
+    pub(super) low: Colour,
+    pub(super) glow: Colour,
+    pub(super) far: Colour,
+    pub(super) near: Colour,
+    /// Where the sun or the moon stands, and how large it is.
+    pub(super) sun: Option<(f32, f32, f32)>,
+    pub(super) stars: f32,
+}
+
+/// An hour: the words for it, its colours from the sky down to the nearest ground, how high the sun stands and how large
+/// it is, the words without which there is none, and how bright the stars are.
+type Hour = (&'static [&'static str], [Colour; 5], Option<(f32, f32)>, &'static [&'static str], f32);
+
+/// The first one that a prompt names; a clear day for any other.
+const HOURS: [Hour; 5] = [
+    (
+        &["night", "moon", "aurora", "northern lights", "midnight"],
+        [[0.03, 0.05, 0.12], [0.14, 0.22, 0.36], [0.72, 0.78, 0.90], [0.13, 0.19, 0.30], [0.02, 0.03, 0.07]],
+        Some((0.20, 0.045)),
+        &["moon"],
+        1.0,
+    ),
+    (
+        &["dawn", "sunrise", "morning"],
+        [[0.50, 0.66, 0.82], [0.98, 0.84, 0.74], [1.0, 0.92, 0.78], [0.62, 0.64, 0.74], [0.16, 0.22, 0.26]],
+        Some((0.40, 0.030)),
+        &[],
+        0.0,
+    ),
+    (
+        &["dusk", "sunset", "golden", "evening"],
+        [[0.20, 0.20, 0.40], [0.98, 0.62, 0.38], [1.0, 0.80, 0.48], [0.56, 0.38, 0.44], [0.10, 0.07, 0.13]],
+        Some((0.44, 0.040)),
+        &[],
+        0.0,
+    ),
+    (
+        &["storm", "rain", "overcast"],
+        [[0.28, 0.33, 0.38], [0.66, 0.70, 0.72], [0.86, 0.88, 0.86], [0.46, 0.52, 0.56], [0.10, 0.14, 0.16]],
+        None,
+        &[],
+        0.0,
+    ),
+    (
+        &["desert", "dunes"],
+        [[0.26, 0.52, 0.72], [0.96, 0.86, 0.70], [1.0, 0.94, 0.78], [0.86, 0.66, 0.46], [0.56, 0.30, 0.16]],
+        Some((0.22, 0.034)),
+        &[],
+        0.0,
+    ),
+];
+
+const DAY: Hour = (
+    &[],
+    [[0.30, 0.54, 0.80], [0.82, 0.90, 0.94], [1.0, 0.98, 0.90], [0.52, 0.66, 0.76], [0.12, 0.26, 0.20]],
+    Some((0.18, 0.030)),
+    &[],
+    0.0,
+);
+
+impl Light {
+    /// The light of a prompt, of which `says` tells whether it has one of some words; `place` from 0 to 1 is where the
+    /// sun stands.
+    pub(super) fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Light {
+        let hour = HOURS.iter().find(|(words, ..)| says(words)).unwrap_or(&DAY);
+        let (_, [top, low, glow, far, near], sun, only_with, stars) = *hour;
+        let shines = only_with.is_empty() || says(only_with);
+        let sun = sun.filter(|_| shines).map(|(height, size)| (0.22 + 0.56 * place, height, size));
+        Light { top, low, glow, far, near, sun, stars }
+    }
+}

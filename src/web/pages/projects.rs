@@ -1,0 +1,61 @@
+//! `/projects`: which projects there are, and how many sessions each has. Scripts show the same list on the wall.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::frame::{Broken, Page, SearchBox, framed};
+use super::sessions::status_of;
+use crate::tracker::{ProjectList, ProjectRow, StatusFilter};
+use crate::web::state::Gallery;
+use crate::web::words;
+
+/// Of which sessions, and which project is looked at now.
+#[derive(Deserialize)]
+pub(super) struct Chosen {
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    project: Option<String>,
+}
+
+/// `GET /projects`.
+pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+    let status = status_of(chosen.status.as_deref())?;
+    let list = gallery.ask(|tracker, _| tracker.projects()).await?;
+    let page = Page { title: "Projects", name: "projects", typed: SearchBox::default() };
+    let body = html! {
+        main #main tabindex="-1" { div.page { h1 { "Projects" } (projects(&list, status, &chosen)) } }
+    };
+    Ok(framed(&page, &body))
+}
+
+fn projects(list: &ProjectList, status: StatusFilter, chosen: &Chosen) -> Markup {
+    let sessions = |row: &ProjectRow| match status {
+        StatusFilter::All => row.sessions,
+        StatusFilter::Active => row.sessions.saturating_sub(row.archived),
+        StatusFilter::Archived => row.archived,
+    };
+    let address =
+        |project: Option<&str>| words::address("/", [("status", chosen.status.as_deref()), ("project", project)]);
+    let shown: Vec<(&ProjectRow, u64)> =
+        list.projects.iter().map(|row| (row, sessions(row))).filter(|(_, sessions)| *sessions > 0).collect();
+    let hidden = list.total_projects.saturating_sub(list.projects.len() as u64);
+    html! {
+        div.projects {
+            @if shown.is_empty() {
+                p.muted { "None yet. Record with " code { "--project NAME" } " to keep what belongs together." }
+            } @else {
+                a href=(address(None)) aria-current=[chosen.project.is_none().then_some("true")] { span { "All projects" } span {} }
+            }
+            @for (row, sessions) in shown {
+                a href=(address(Some(&row.project))) aria-current=[(chosen.project.as_deref() == Some(&row.project)).then_some("true")] {
+                    span { (row.project) }
+                    span title={ (words::count(sessions, "session")) ", " (words::count(row.iterations, "iteration")) " in all" } { (words::grouped(sessions)) span.sr { " sessions" } }
+                }
+            }
+            @if hidden > 0 { p.muted { "and " (words::grouped(hidden)) " more; search with " code { "project:NAME" } } }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A connection that ends when the other side takes nothing for a while. hyper bounds how long a request may take to come
+//! in, but waits for ever for someone to read the answer, who then keeps a place and the picture in memory.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A stream on which no write waits longer than that.
+pub(super) struct Patient<S> {
+    inner: S,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Patient<S> {
+    /// Waits so long for the other side to take something.
+    pub(super) fn new(inner: S, patience: Duration) -> Patient<S> {
+        Patient { inner, patience, waiting: None }
+    }
+
+    /// Passes on what a write came to, unless it has waited for too long.
+    fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let patience = self.patience;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        waiting.as_mut().poll(context).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.bounded(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.bounded(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(context);
+        self.bounded(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.bounded(context, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn who_takes_nothing_is_left_and_who_is_slow_is_not() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            // The other side is there, has room for four bytes, and reads none.
+            let (ours, _theirs) = duplex(4);
+            let error = Patient::new(ours, Duration::from_millis(10)).write_all(b"an answer").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+
+            // Every byte that is taken begins the wait anew: however long it lasts, all of it arrives.
+            let (ours, mut theirs) = duplex(1);
+            let mut patient = Patient::new(ours, Duration::from_secs(3600));
+            let write = async { patient.write_all(b"an answer").await };
+            let read = async {
+                let mut taken = [0; 9];
+                for byte in &mut taken {
+                    *byte = theirs.read_u8().await.unwrap();
+                }
+                taken
+            };
+            let (written, taken) = tokio::join!(write, read);
+            written.unwrap();
+            assert_eq!(&taken, b"an answer");
+            assert!(patient.waiting.is_none());
+        });
+    }
+}

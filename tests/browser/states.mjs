@@ -1,0 +1,109 @@
+// What is not the usual: nothing there yet, damage, a server that is gone for a while. Each is designed, and looked at.
+
+import { ask, axePath, done, go, open, same, shots, step, tell } from "./browser.mjs";
+
+const opened = [];
+/** The page in light and dark, narrow and wide: a screenshot each, and no serious finding. */
+async function look(name, path, ready = async () => {}) {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [360, 1440]) {
+      const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height: 800 } });
+      await page.addInitScript({ path: axePath });
+      await go(page, path);
+      await ready(page);
+      await page.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      same(wide <= 0, true, `it scrolls sideways by ${wide}`);
+      const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+      const serious = found.violations.filter((it) => ["serious", "critical"].includes(it.impact));
+      same(serious.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], "axe");
+      opened.push(page);
+    }
+  }
+}
+
+const page = await open();
+opened.push(page);
+
+await step("nothing yet", async () => {
+  await look("empty", "/");
+  await look("empty-archived", "/?status=archived");
+  await look("empty-search", "/search?q=nothing");
+  await look("empty-compare", "/compare");
+  await go(page, "/");
+  same(await page.locator(".empty h2").textContent(), "No sessions yet", "the heading");
+});
+
+await step("the first work appears by itself", async () => {
+  await page.waitForSelector("html[data-live]");
+  await ask("record-iteration", { prompt: "the first", title: "The first" });
+  await page.waitForSelector('.card:has-text("The first")');
+});
+
+// The test that runs this script damages the workspace while the server is stopped, and starts it again.
+const picture = await ask("record-iteration", { prompt: "a picture that will be gone", title: "Gone", images: [{ data: pixel(), mimeType: "image/png" }] });
+const garbled = await ask("record-iteration", { prompt: "half a picture", title: "Garbled", images: [{ data: Buffer.from(pixel(), "base64").subarray(0, 40).toString("base64"), mimeType: "image/png" }] });
+const sessionOf = (recorded) => `/sessions/${recorded.reference.replace("#", "/")}`;
+
+await step("a server that is gone is said, and it comes back by itself", async () => {
+  await go(page, sessionOf(picture));
+  await page.waitForSelector("html[data-live]");
+  await tell("stop");
+  await page.locator("#offline").waitFor({ state: "visible" });
+  await page.screenshot({ path: `${shots}/offline-light-1440.png` });
+  // What is asked for meanwhile says so, and leaves the page as it is.
+  await page.keyboard.press("4");
+  await page.waitForFunction(() => document.querySelector("#toast.on")?.textContent.includes("not there"));
+  same(await page.locator(".step h2").textContent(), "#0", "the page stays");
+  await tell("start");
+  await page.locator("#offline").waitFor({ state: "hidden" });
+  await page.waitForSelector("html[data-live]");
+  await page.keyboard.press("4");
+  await page.waitForFunction(() => document.querySelectorAll(".stars .on").length === 4);
+});
+
+await step("what happened meanwhile is there", async () => {
+  await go(page, "/");
+  await page.waitForSelector("html[data-live]");
+  await tell("stop");
+  await page.locator("#offline").waitFor({ state: "visible" });
+  await tell("start with more");
+  await page.waitForSelector('.card:has-text("recorded meanwhile")');
+  same(await page.locator("#offline").isVisible(), false, "the banner is gone");
+});
+
+await step("damage is said, and costs only what it touched", async () => {
+  await tell(`damage ${(await ask("get-iteration", { reference: picture.reference })).images[0].hash}`);
+  await look("damaged", "/", (page) => page.waitForSelector("img.failed", { state: "attached" }));
+  await go(page, "/");
+  same((await page.locator(".notice h2").textContent()).startsWith("The workspace was damaged"), true, "the notice");
+  await look("damaged-workspace", "/workspace");
+  await look("missing-picture", sessionOf(picture));
+  await go(page, sessionOf(picture));
+  same(await page.locator(".gone:visible strong").textContent(), "The picture's file is gone", "what is missing");
+  same(await page.locator("#prompt").textContent(), "a picture that will be gone", "the recipe stays");
+  await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".unseen").waitFor());
+  await go(page, sessionOf(garbled));
+  await page.locator(".unseen").waitFor();
+  same(await page.locator(".gone:visible strong").textContent(), "The picture cannot be shown", "what it is");
+  await look("damaged-audit", `/sessions/${picture.session.id}/audit`);
+  await go(page, `/sessions/${picture.session.id}/audit`);
+  same(await page.locator(".verdict.bad strong").textContent(), "Some pictures are not what was recorded", "the verdict");
+});
+
+await step("a page that is loading shows its places", async () => {
+  const slow = await open({ viewport: { width: 1440, height: 800 } });
+  await go(slow, "/");
+  await slow.route("**/thumbs/**", () => {});
+  await slow.reload({ waitUntil: "commit" });
+  await slow.waitForSelector(".card");
+  await slow.screenshot({ path: `${shots}/loading-light-1440.png` });
+  const sizes = await slow.locator(".cover").evaluateAll((covers) => covers.map((cover) => Math.round(cover.getBoundingClientRect().height)));
+  same(sizes.every((size) => size > 100 && size === sizes[0]), true, "places for what comes");
+});
+
+await done(...opened);
+
+function pixel() {
+  return "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
+}

@@ -1,0 +1,138 @@
+// Search as one types, by keyboard: on the wall of sessions and on what was found.
+
+import { ask, base, done, go, open, same, shots, step } from "./browser.mjs";
+
+const page = await open();
+const heading = (text) => page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, text);
+const names = () => page.locator(".card .name").allTextContents();
+
+await step("the wall becomes what matches, letter by letter, and the address says so", async () => {
+  await go(page, "/workspace");
+  await go(page, "/");
+  await page.keyboard.press("/");
+  await page.keyboard.type("lightho");
+  await heading("2 sessions");
+  same(new URL(page.url()).search, "?q=lightho&by=session&typing=1", "the address");
+  same(await page.title(), "lightho · Search · Retake", "the title");
+  same(await page.evaluate(() => document.activeElement.id), "search", "the focus stays");
+  same((await names()).includes("Harbour at dusk"), true, "the harbour is found");
+  same(await page.locator(".facets a").count() > 3, true, "what they have in common");
+  same(await page.locator("#asking").textContent(), "2 sessions", "what a screen reader hears");
+});
+
+await step("a reload shows the same, and back leads to where one came from", async () => {
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator("h1").textContent(), "2 sessions", "after a reload");
+  await page.goBack();
+  await page.waitForURL("**/workspace");
+  await page.goForward();
+  await heading("2 sessions");
+  await page.waitForSelector("html[data-ready]");
+});
+
+await step("more letters narrow down, fewer widen, none is the wall", async () => {
+  await page.locator("#search").focus();
+  await page.keyboard.press("End");
+  await page.keyboard.type("use dusk");
+  await heading("1 session");
+  for (let at = 0; at < "lighthouse dusk".length; at += 1) await page.keyboard.press("Backspace");
+  await heading("Sessions");
+  same(new URL(page.url()).pathname + new URL(page.url()).search, "/", "the address");
+  same(await page.locator(".card").count(), 6, "all of them");
+});
+
+await step("what is not finished says so, and leaves what was found", async () => {
+  await page.keyboard.type("lighthouse");
+  await heading("2 sessions");
+  const before = await names();
+  for (const [typed, said] of [[" model:", "`model:` has no value"], ["\"", "this quote is never closed"]]) {
+    await page.keyboard.type(typed);
+    await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
+    same(await page.locator("#asking").isVisible(), true, "it is seen");
+    await page.screenshot({ path: `${shots}/unfinished-light-1440.png` });
+    same(await page.locator("h1").textContent(), "2 sessions", "no page of errors");
+    same(await names(), before, "what was found stays");
+  }
+  await page.keyboard.type("landscape-xl-1.2\"");
+  await page.waitForFunction(() => !document.querySelector("#asking.unfinished"));
+  await heading("2 sessions");
+});
+
+await step("Enter goes to the results, and the arrows on", async () => {
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.classList.contains("card"));
+  same(new URL(page.url()).searchParams.get("typing"), null, "it is no longer being typed");
+  await page.keyboard.press("ArrowRight");
+  same(await page.evaluate(() => [...document.querySelectorAll(".card")].indexOf(document.activeElement)), 1, "the second card");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/sessions/**");
+  await page.goBack();
+  await heading("2 sessions");
+  await page.waitForSelector("html[data-ready]");
+});
+
+await step("iterations and sessions are one click apart, and typing keeps to what is shown", async () => {
+  await page.getByRole("link", { name: "Iterations", exact: true }).click();
+  await page.waitForFunction(() => document.querySelector("h1").textContent.endsWith("iterations"));
+  await page.waitForSelector("html[data-ready]");
+  await page.locator("#search").fill("lighthouse");
+  await heading("10 iterations");
+  same(new URL(page.url()).searchParams.get("by"), null, "still iterations");
+  await page.locator('.facets a:has-text("hero")').click();
+  await heading("1 iteration");
+});
+
+await step("an answer that comes too late is dropped", async () => {
+  await go(page, "/");
+  let release;
+  const held = new Promise((done) => { release = done; });
+  await page.route("**/search?q=fores&**", async (route) => { await held; await route.continue().catch(() => {}); });
+  const slow = page.waitForRequest("**/search?q=fores&**");
+  await page.locator("#search").fill("fores");
+  await slow;
+  await page.locator("#search").fill("dune");
+  await page.waitForFunction(() => new URL(location.href).searchParams.get("q") === "dune");
+  const shown = await names();
+  release();
+  await page.unroute("**/search?q=fores&**");
+  // Whatever the late answer would have done, it would have done by the time a newer one is there.
+  await page.locator("#search").fill("dunes");
+  await page.waitForFunction(() => new URL(location.href).searchParams.get("q") === "dunes");
+  same(await names(), shown, "the newest question's answer");
+});
+
+await step("what others record is found while one looks", async () => {
+  await page.waitForSelector("html[data-live]");
+  const before = await page.locator(".card").count();
+  await ask("record-iteration", { prompt: "dunes, recorded elsewhere" });
+  await page.waitForFunction((count) => document.querySelectorAll(".card").length === count, before + 1);
+});
+
+await step("a project is chosen with its count", async () => {
+  await go(page, "/");
+  await page.locator(".drop summary").focus();
+  await page.keyboard.press("Enter");
+  const first = page.locator(".projects a").nth(1);
+  await first.waitFor();
+  const [name, count] = await first.locator("> span").allTextContents();
+  await first.click();
+  await page.waitForURL("**/?project=*");
+  same(await page.locator("h1").textContent(), name, "the project");
+  same(`${await page.locator(".card").count()} sessions`, count, "as many as were said");
+});
+
+await step("it works without scripts", async () => {
+  const plain = await open({ javaScriptEnabled: false });
+  await plain.goto(`${base}/`);
+  await plain.locator("#search").fill("lighthouse");
+  await plain.keyboard.press("Enter");
+  await plain.waitForURL("**/search?q=lighthouse&by=session");
+  same(await plain.locator("h1").textContent(), "2 sessions", "found");
+  await plain.getByRole("link", { name: "Iterations", exact: true }).click();
+  same(await plain.locator("h1").textContent(), "10 iterations", "found");
+  await plain.goto(`${base}/projects`);
+  same(await plain.locator(".projects a").count() > 1, true, "projects");
+});
+
+await done(page);
