@@ -201,10 +201,17 @@ pub(super) fn read_places<T: Copy>(
 ) -> Result<(), Damage> {
     let mut rest = bytes;
     for at in 0..count as usize {
-        // Most words are in most texts once, and near the beginning.
-        if let [1, place @ 0..0x80, behind @ ..] = rest {
+        // Nearly always a byte each: a text has a word a few times, and its places are less than 128 apart.
+        if let [count @ 0..0x80, behind @ ..] = rest
+            && let Some((steps, behind)) = behind.split_at_checked(usize::from(*count))
+            && steps.iter().all(|step| *step < 0x80)
+        {
             if let Some(wanted) = wanted(at) {
-                each(wanted, u32::from(*place));
+                let mut place = 0;
+                for step in steps {
+                    place += u32::from(*step);
+                    each(wanted, place);
+                }
             }
             rest = behind;
             continue;
@@ -259,8 +266,16 @@ mod tests {
             assert_eq!(read_set(&bytes, count, 1000).unwrap().len(), u64::from(count));
         }
         let mut seen = Vec::new();
-        read_places(&put_places(&[2, 0, 1], &[3, 900, 0]), 3, Some, |doc, place| seen.push((doc, place))).unwrap();
-        assert_eq!(seen, [(0, 3), (0, 900), (2, 0)]);
+        let places = put_places(&[2, 0, 1, 3], &[3, 900, 0, 5, 6, 130]);
+        read_places(&places, 4, Some, |doc, place| seen.push((doc, place))).unwrap();
+        assert_eq!(seen, [(0, 3), (0, 900), (2, 0), (3, 5), (3, 6), (3, 130)]);
+        seen.clear();
+        let wanted = |doc| (doc != 0).then_some(doc);
+        read_places(&places, 4, wanted, |doc, place| seen.push((doc, place))).unwrap();
+        assert_eq!(seen, [(2, 0), (3, 5), (3, 6), (3, 130)]);
+        for cut in 0..places.len() {
+            assert!(read_places(&places[..cut], 4, Some, |_, _| {}).is_err(), "{cut}");
+        }
     }
 
     #[test]

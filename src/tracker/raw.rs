@@ -140,6 +140,10 @@ fn view(file: String, bytes: u64, other: &'static str, reading: Reading) -> RawV
     if recipe.prompt.is_empty() {
         found.shift_remove("prompt");
     }
+    // No recipe can have it, and it is what the file says.
+    if recipe.seed.is_none() && sources.iter().any(|source| source.field == "seed") {
+        found.insert("seed".to_owned(), metadata::ANY_SEED.into());
+    }
     let mime_type = format.map_or(other, metadata::Format::mime_type).to_owned();
     RawView {
         file,

@@ -1,6 +1,7 @@
 //! Damaged and malicious pictures: whatever the bytes are, a reading comes back, soon and small, and what is in it can be
 //! recorded.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use retake::images::metadata::{Reading, embed, read};
+use retake::images::metadata::{Generator, Reading, embed, read};
 use retake::model::{Iteration, Outcome, Timestamp};
 use serde_json::json;
 
@@ -26,6 +27,9 @@ fn pictures() -> Vec<Vec<u8>> {
     let graph = crate::graphs::simple().to_string();
     let workflow = json!({"nodes": [{"id": 3, "type": "KSampler", "mode": 0, "inputs": [{"name": "model", "link": 1}], "widgets_values": [7, "fixed", 20, 8, "euler", "normal", 1]}, {"id": 1, "type": "s", "inputs": [], "outputs": []}], "links": [[1, 1, 0, 3, 0, "MODEL"]], "definitions": {"subgraphs": [{"id": "s", "nodes": [{"id": 2, "type": "s", "inputs": []}], "links": []}]}}).to_string();
     let novelai = json!({"prompt": "a", "uc": "b", "steps": 2, "seed": 7, "scale": 5, "v4_prompt": {"caption": {"base_caption": "c"}}});
+    let mut civitai = crate::graphs::simple();
+    civitai["extraMetadata"] =
+        json!({"prompt": "a", "seed": 7, "resources": [{"type": "lora", "modelName": "x"}]}).to_string().into();
     let claim = crate::build::cbor(
         &json!({"claim_generator_info": {"name": "OpenAI"}, "actions": [{"softwareAgent": "x", "digitalSourceType": "/trainedAlgorithmicMedia"}]}),
     );
@@ -53,10 +57,24 @@ fn pictures() -> Vec<Vec<u8>> {
             "parameters",
             "{\"software\": \"RuinedFooocus\", \"Prompt\": \"a\", \"loras\": [[1, \"0.5 - x\"]]}",
         )]),
+        png(&[text("parameters-json", "{\"PositivePrompt\": \"a\", \"Seed\": 7}"), text("prompt", &graph)]),
         png(&[
-            text("parameters-json", "{\"PositivePrompt\": \"a\", \"Seed\": 7}"),
-            text("generation_data", "{\"prompt\": \"a\"}"),
+            text(
+                "generation_data",
+                "{\"prompt\": \"a\", \"seed\": \"-1\", \"models\": [{\"type\": \"LORA\", \"label\": \"x\"}]}\0",
+            ),
+            text("prompt", &graph),
         ]),
+        jpeg(&[exif_segment(&comment(&civitai.to_string()))]),
+        png(&[text(
+            "parameters",
+            "{\"prompt\": \"a\", \"num_inference_steps\": 24, \"resolution\": \"64 x 32\", \"seed\": 7}",
+        )]),
+        jpeg(&[exif_segment(&exif(
+            Order::Big,
+            &[(0x010e, 2, b"a\nSteps: 20, Sampler: x, Seed: 7".to_vec()), (0x0131, 2, b"Draw Things\0".to_vec())],
+            &[(0x9286, 7, b"ASCII\0\0\0{\"c\": \"a?\", \"seed\": 7, \"lora\": [{\"model\": \"x\"}]}".to_vec())],
+        ))]),
         png(&[itxt("XML:com.adobe.xmp", xmp, false)]),
         png(&[text("use_stable_diffusion_model", "m"), text("prompt", "a"), text("seed", "7")]),
         png(&[text("Description", "a --v 4 Job ID: 01234567-89ab-cdef-0123-456789abcdef")]),
@@ -94,6 +112,69 @@ fn recordable(reading: &Reading) {
 
 fn empty() -> Iteration {
     serde_json::from_value(json!({"created_at": "2025-12-11T00:00:00Z", "recipe": {}, "outcome": {"status": "succeeded", "message": null, "generation_time_ms": null, "cost": null}, "images": [], "parent": null})).unwrap()
+}
+
+#[test]
+fn every_reader_takes_part() {
+    let known: BTreeSet<_> =
+        pictures().iter().filter_map(|picture| read(picture).generator).map(Generator::name).collect();
+    let readers = [
+        "A1111",
+        "Civitai",
+        "ComfyUI",
+        "Draw Things",
+        "Easy Diffusion",
+        "Fooocus",
+        "Hugging Face Space",
+        "InvokeAI",
+        "Midjourney",
+        "NovelAI",
+        "OpenAI",
+        "RuinedFooocus",
+        "StabilityMatrix",
+        "SwarmUI",
+        "TensorArt",
+    ];
+    assert_eq!(known, readers.into());
+}
+
+/// How much memory this process has ever asked for, in bytes.
+#[cfg(target_os = "linux")]
+fn asked_for() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:")?.trim().strip_suffix(" kB")).unwrap();
+    peak.trim().parse::<u64>().unwrap() * 1024
+}
+
+/// Other systems do not tell; the same code runs there.
+#[cfg(not(target_os = "linux"))]
+fn asked_for() -> u64 {
+    0
+}
+
+/// Does something that must not ask for much memory, as it would if it believed a length.
+fn in_little_memory(work: impl FnOnce()) {
+    const TOO_MUCH: u64 = 1 << 30;
+    let before = asked_for();
+    work();
+    let asked = asked_for() - before;
+    assert!(asked < TOO_MUCH, "{asked} bytes were asked for");
+}
+
+#[test]
+fn lengths_are_not_believed() {
+    in_little_memory(|| {
+        for whole in pictures() {
+            // Every place where a length could be, as large as it goes, in either order of bytes.
+            for at in 0..whole.len().min(600) {
+                for claim in [0x7fff_ffff_u32.to_be_bytes(), 0x7fff_ffff_u32.to_le_bytes()] {
+                    let mut lying = whole.clone();
+                    lying.iter_mut().skip(at).zip(claim).for_each(|(byte, claimed)| *byte = claimed);
+                    recordable(&read(&lying));
+                }
+            }
+        }
+    });
 }
 
 #[test]
@@ -177,9 +258,11 @@ fn bombs_are_left_out() {
     assert_eq!(hidden.raw.len(), 1);
     // Two gigabytes, says the chunk.
     let lying = png(&[[&0x7fff_ffffu32.to_be_bytes(), b"tEXt".as_slice(), b"parameters\0a cat"].concat()]);
-    let reading = read(&lying);
-    assert_eq!(reading.raw.len(), 0);
-    assert!(!reading.notes.is_empty());
+    in_little_memory(|| {
+        let reading = read(&lying);
+        assert_eq!(reading.raw.len(), 0);
+        assert!(!reading.notes.is_empty());
+    });
     // Many small ones.
     let many = read(&png(&vec![text("k", "v"); 5000]));
     assert_eq!(many.raw.len(), 1000);

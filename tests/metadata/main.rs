@@ -7,6 +7,7 @@
     reason = "a test says what is wrong by failing"
 )]
 
+mod beside;
 mod build;
 mod damage;
 mod graphs;

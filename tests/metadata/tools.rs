@@ -417,3 +417,20 @@ fn what_nobody_knows_stays_raw() {
     check(b"no picture", "none");
     check(b"", "none");
 }
+
+#[test]
+fn a_seed_of_any_is_told_and_is_no_seed() {
+    let a1111 = "a cat\nSteps: 20, Sampler: Euler, Seed: -1, Size: 64x32";
+    let space = json!({"prompt": "a cat", "num_inference_steps": 20, "seed": -1});
+    for (record, key, kept) in [(a1111.to_owned(), "Seed", json!(-1)), (space.to_string(), "seed", json!("-1"))] {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), png(&[text("parameters", record)])).unwrap();
+        let reading = retake::images::metadata::read_file(file.path()).unwrap();
+        assert_eq!((reading.recipe.seed, &reading.recipe.parameters[key]), (None, &kept));
+        // What is asked of the file is what it says.
+        let view = retake::tracker::raw_file(file.path()).unwrap();
+        assert_eq!(view.recipe["seed"], "-1");
+        let source = view.sources.iter().find(|source| source.field == "seed").unwrap();
+        assert!(source.rule.ends_with("it stands for any seed"), "{source:?}");
+    }
+}

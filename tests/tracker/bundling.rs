@@ -107,6 +107,76 @@ fn what_was_altered_is_named() {
     assert!(text[0].starts_with("text ") && text[0].ends_with(" is altered"), "{text:?}");
 }
 
+/// Where the lines of the first session begin and end.
+fn first_lines(bundle: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let begins = |at: &usize| {
+        bundle[*at..].starts_with(b"{\"type\":\"event\"") && (*at == 0 || b"\n\0".contains(&bundle[at - 1]))
+    };
+    let lines = (0..bundle.len()).filter(begins).map(|at| {
+        let length = bundle[at..].iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        at..at + length
+    });
+    let lines: Vec<_> = lines.collect();
+    let joined = lines.windows(2).take_while(|pair| pair[0].end == pair[1].start).count();
+    lines[..=joined].to_vec()
+}
+
+#[test]
+fn events_that_changed_places_are_found() {
+    let ws = full();
+    let (bundle, _) = bundled(&ws, &ExportRequest::default());
+    let lines = first_lines(&bundle);
+    assert_eq!(lines.len(), 4);
+    // The first, the last and their number stay the same.
+    let (second, third) = (&bundle[lines[1].clone()], &bundle[lines[2].clone()]);
+    let swapped = [&bundle[..lines[1].start], third, second, &bundle[lines[2].end..]].concat();
+    let problems = verified(&swapped).problems;
+    assert!(problems.iter().any(|problem| problem.ends_with("does not follow the one before it")), "{problems:?}");
+}
+
+#[test]
+fn a_record_that_was_altered_does_not_prove_itself() {
+    let ws = full();
+    let (bundle, _) = bundled(&ws, &ExportRequest::default());
+    let line = first_lines(&bundle)[1].clone();
+    let record = line.start + bundle[line].windows(10).position(|part| part == br#""record":""#).unwrap() + 10;
+    let mut altered = bundle;
+    altered[record + 40] = if altered[record + 40] == b'A' { b'B' } else { b'A' };
+    let problems = verified(&altered).problems;
+    assert!(problems[0].ends_with("line 2 is altered: its record does not prove itself"), "{problems:?}");
+}
+
+#[test]
+fn what_does_not_belong_to_a_bundle_and_what_it_does_not_name_is_found() {
+    let ws = full();
+    let (bundle, _) = bundled(&ws, &ExportRequest::default());
+    // The header of an empty file, as tar has it, before the zeros at the end.
+    let mut header = [0; 512];
+    header[..9].copy_from_slice(b"added.txt");
+    header[100..107].copy_from_slice(b"0000644");
+    header[124..135].copy_from_slice(b"00000000000");
+    header[148..156].fill(b' ');
+    header[156] = b'0';
+    header[257..263].copy_from_slice(b"ustar\0");
+    header[263..265].copy_from_slice(b"00");
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    let end = bundle.len() - 1024;
+    let added = [&bundle[..end], &header, &bundle[end..]].concat();
+    assert_eq!(verified(&added).problems, ["\"added.txt\" does not belong to the bundle"]);
+
+    // The manifest names another picture than the session does.
+    let manifest = bundle.windows(10).rposition(|part| part == br#""images":["#).unwrap();
+    let hash = manifest + bundle[manifest..].windows(8).position(|part| part == br#""hash":""#).unwrap() + 8;
+    let mut other = bundle;
+    other[hash] = if other[hash] == b'0' { b'1' } else { b'0' };
+    let problems = verified(&other).problems;
+    let unnamed = |problem: &&String| {
+        problem.starts_with("session-2025-12-11-001#") && problem.ends_with("is not named by the manifest")
+    };
+    assert_eq!(problems.iter().filter(unnamed).count(), 2, "{problems:?}");
+}
+
 #[test]
 fn dropping_the_last_event_is_found() {
     let ws = full();

@@ -405,6 +405,40 @@ fn a_file_that_vanishes_half_way_is_named_and_the_rest_comes_in() {
     assert!(ws.tracker.verify().unwrap().whole);
 }
 
+/// Says stop as soon as the first picture is being kept.
+struct Stops(Arc<AtomicBool>);
+
+impl Observer for Stops {
+    fn before(&self, op: Op<'_>) -> std::io::Result<()> {
+        if matches!(op, Op::Create(path) if path.components().any(|part| part.as_os_str() == "images")) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn told_to_stop_it_ends_with_a_beginning_and_the_next_import_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..150 {
+        write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let ws = Workspace::on(Disk::observed(Arc::new(Stops(stop.clone()))));
+    let report = ws.tracker.import_files(&actor(), &request(dir.path()), &stop).unwrap();
+    assert!(report.interrupted);
+    assert!((1..150).contains(&report.iterations), "{}", report.iterations);
+    let last = get(&ws, "session-2024-05-01-001");
+    assert_eq!(last.images[0].name.clone().unwrap(), format!("{:05}.png", report.iterations - 1), "it is a beginning");
+    // Told before it began, it does nothing at all.
+    let before = ws.written();
+    let nothing = ws.tracker.import_files(&actor(), &request(dir.path()), &stop).unwrap();
+    assert_eq!((nothing.interrupted, nothing.iterations, ws.written()), (true, 0, before));
+    let rest = import(&ws, &request(dir.path()));
+    assert_eq!((rest.interrupted, rest.iterations + report.iterations), (false, 150));
+    assert!(ws.tracker.verify().unwrap().whole);
+}
+
 #[test]
 fn an_archived_session_is_left_alone() {
     let ws = Workspace::new();

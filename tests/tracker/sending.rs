@@ -98,3 +98,26 @@ fn several_sessions_lie_in_a_folder_each_and_nothing_is_overwritten() {
     let report = ws.tracker.export_folder(&ExportRequest::default(), &ws.dir.path().join("less")).unwrap();
     assert_eq!((report.sessions, report.images, report.problems.len()), (2, 0, 3), "{:?}", report.problems);
 }
+
+#[test]
+fn long_recipes_are_sent_whole_and_many_pictures_on_several_sheets() {
+    let ws = Workspace::new();
+    let mut parameters = serde_json::Map::new();
+    for number in 0..12 {
+        parameters.insert(format!("Note {number}"), "n".repeat(1500).into());
+    }
+    let images = vec![path(&ws.file("1.png", &png(1, &[])))];
+    let first = RecordRequest { images, parameters, seed: Some(retake::model::Seed(7)), ..prompt("a fox") };
+    let id = ws.record(&first).session.id().to_string();
+    for number in 2..=13 {
+        ws.wait(1000);
+        let images = vec![path(&ws.file(&format!("{number}.png"), &png(number, &[])))];
+        ws.record(&RecordRequest { session_id: Some(id.clone()), images, ..prompt("a fox") });
+    }
+    let (dir, report) = sent(&ws, &[&id]);
+    assert_eq!(report.images, 13);
+    assert!(dir.join("contact-sheet.png").is_file() && dir.join("contact-sheet-2.png").is_file());
+    assert!(fs::read_to_string(dir.join("session.md")).unwrap().contains("contact-sheet-2.png"));
+    let recipe = metadata::read_file(&dir.join("000.png")).unwrap().recipe;
+    assert_eq!((recipe.parameters.len(), &recipe.parameters["Note 11"]), (12, &"n".repeat(1500).into()));
+}

@@ -1,11 +1,19 @@
-//! Easy Diffusion, where the user had it embed: every setting as a keyword of its own, or all as JSON in UserComment. Its
-//! `prompt` is plain text, which ComfyUI's never is.
+//! Easy Diffusion. As it comes it writes a file beside the picture, `.txt` with its settings by their labels or `.json`;
+//! where the user had it embed, every setting is a keyword of its own, or all are JSON in UserComment. Its `prompt` is plain
+//! text, which ComfyUI's never is.
 
 use serde_json::{Map, Value};
 
-use super::Generator;
 use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at, string};
+use super::{Generator, json};
+
+/// The endings of what it writes beside a picture.
+pub(super) const JSON: &str = "json";
+pub(super) const TEXT: &str = "txt";
+
+/// What only Easy Diffusion calls a model.
+const MODEL: &str = "use_stable_diffusion_model";
 
 const KNOWN: &[&str] = &[
     "prompt",
@@ -21,22 +29,56 @@ const KNOWN: &[&str] = &[
     "scheduler_name",
 ];
 
+/// The labels of the text, and the settings they stand for.
+const LABELS: &[(&str, &str)] = &[
+    ("Prompt", "prompt"),
+    ("Negative Prompt", "negative_prompt"),
+    ("Seed", "seed"),
+    ("Stable Diffusion model", MODEL),
+    ("Clip Skip", "clip_skip"),
+    ("ControlNet model", "use_controlnet_model"),
+    ("ControlNet Filter", "control_filter_to_apply"),
+    ("VAE model", "use_vae_model"),
+    ("Sampler", "sampler_name"),
+    ("Width", "width"),
+    ("Height", "height"),
+    ("Steps", "num_inference_steps"),
+    ("Guidance Scale", "guidance_scale"),
+    ("Prompt Strength", "prompt_strength"),
+    ("LoRA model", "use_lora_model"),
+    ("LoRA Strength", "lora_alpha"),
+    ("Hypernetwork model", "use_hypernetwork_model"),
+    ("Hypernetwork Strength", "hypernetwork_strength"),
+    ("Embedding models", "use_embedding_models"),
+    ("Seamless Tiling", "tiling"),
+    ("Use Face Correction", "use_face_correction"),
+    ("Use Upscaling", "use_upscale"),
+    ("Upscale By", "upscale_amount"),
+    ("Latent Upscaler Steps", "latent_upscaler_steps"),
+];
+
+/// Whether a file of that ending beside a picture is one of these.
+pub(super) fn is_own(content: &str, ending: &str) -> bool {
+    match ending {
+        JSON => json::parse(content).is_some_and(|record| record.get(MODEL).is_some()),
+        _ => labelled(content).is_some(),
+    }
+}
+
 /// Reads what Easy Diffusion wrote.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
-    let json = texts.exif("UserComment").and_then(|index| Some((index, texts.json(index)?.as_object()?.clone())));
-    let own = |record: &Map<String, Value>| record.contains_key("use_stable_diffusion_model");
-    let (index, record) = match json {
-        Some((index, record)) if own(&record) => (index, record),
-        _ => {
-            let index = texts.png("use_stable_diffusion_model")?;
-            let keywords = texts.raw.iter().filter(|raw| matches!(raw.slot, Slot::PngChunk(_)));
-            let record = keywords.map(|raw| (raw.key.clone(), fields::verbatim(&raw.text))).collect();
-            (index, record)
-        }
+    let own = |index: usize| Some((index, texts.json(index)?.as_object().filter(|it| it.contains_key(MODEL))?.clone()));
+    let embedded = || {
+        let index = texts.png(MODEL)?;
+        let keywords = texts.raw.iter().filter(|raw| matches!(raw.slot, Slot::PngChunk(_)));
+        Some((index, keywords.map(|raw| (raw.key.clone(), fields::verbatim(&raw.text))).collect()))
     };
+    let as_text = || texts.beside(TEXT).and_then(|index| Some((index, labelled(texts.text(index))?)));
+    let as_json = texts.exif("UserComment").and_then(own).or_else(|| texts.beside(JSON).and_then(own));
+    let (index, record): (usize, Map<String, Value>) = as_json.or_else(embedded).or_else(as_text)?;
     let text = |key: &str| string(&record, key).unwrap_or_default();
     let value = |key: &str| record.get(key).unwrap_or(&Value::Null);
-    let mut fields = Fields::of(Generator::EasyDiffusion, at(index, "`use_stable_diffusion_model`"));
+    let mut fields = Fields::of(Generator::EasyDiffusion, at(index, format!("`{MODEL}`")));
     // As typed, where styles and modifiers were added to it.
     fields.prompt(at(index, "`original_prompt`"), &text("original_prompt"));
     if !fields.recipe.prompt.is_empty() {
@@ -52,9 +94,9 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     fields.scheduler(at(index, "`scheduler_name`"), &text("scheduler_name"));
     fields.denoise(at(index, "`prompt_strength`"), value("prompt_strength"));
     // A path of the machine it ran on.
-    let path = text("use_stable_diffusion_model");
+    let path = text(MODEL);
     let name = path.rsplit(['/', '\\']).next().unwrap_or(&path);
-    fields.model(at(index, "`use_stable_diffusion_model`"), name, None);
+    fields.model(at(index, format!("`{MODEL}`")), name, None);
     let list = |key: &str| match value(key) {
         Value::Array(items) => items.clone(),
         Value::Null => Vec::new(),
@@ -67,4 +109,25 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     }
     fields.parameters_but(&record, KNOWN);
     Some(fields)
+}
+
+/// The settings of a text of labels; a line without one goes on with the value before. None when it is another's text.
+fn labelled(content: &str) -> Option<Map<String, Value>> {
+    let mut settings: Vec<(&str, String)> = Vec::new();
+    for line in content.lines() {
+        let labelled =
+            LABELS.iter().find_map(|(label, key)| Some((*key, line.strip_prefix(label)?.strip_prefix(':')?)));
+        match (labelled, settings.last_mut()) {
+            (Some((key, value)), _) => settings.push((key, value.trim().to_owned())),
+            (None, Some((_, value))) => {
+                value.push('\n');
+                value.push_str(line);
+            }
+            (None, None) => return None,
+        }
+    }
+    let has = |wanted: &str| settings.iter().any(|(key, _)| *key == wanted);
+    let known = has(MODEL) && has("seed");
+    let verbatim = |(key, value): (&str, String)| (key.to_owned(), fields::verbatim(value.trim_end()));
+    known.then(|| settings.into_iter().map(verbatim).collect())
 }

@@ -13,6 +13,9 @@ use crate::model::{Hash, Lora, Recipe, Seed, Timestamp};
 const MODEL_EXTENSIONS: [&str; 9] =
     [".safetensors", ".ckpt", ".gguf", ".sft", ".pth", ".pt", ".bin", ".onnx", ".diffusers"];
 
+/// A seed that stands for any.
+pub const ANY_SEED: &str = "-1";
+
 /// What a reader found.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
@@ -25,6 +28,8 @@ pub(super) struct Fields {
     pub(super) workflow_fingerprint: Option<Hash>,
     pub(super) evidence: Evidence,
     pub(super) notes: Vec<String>,
+    /// Where a seed stands that is none: -1, for any.
+    any_seed: Option<At>,
 }
 
 /// Where a value was found: in which text, by which rule.
@@ -148,7 +153,12 @@ impl Fields {
 
     /// The seed; -1 stands for any, so it is none.
     pub(super) fn seed(&mut self, at: At, value: &Value) -> bool {
-        let Some(seed) = seed(value) else { return false };
+        let Some(seed) = seed(value) else {
+            if self.any_seed.is_none() && json::plain(value).is_some_and(|text| text.trim() == ANY_SEED) {
+                self.any_seed = Some(at);
+            }
+            return false;
+        };
         if self.recipe.seed.is_none() {
             self.recipe.seed = Some(Seed(seed));
             self.source("seed", at);
@@ -228,7 +238,19 @@ impl Fields {
 
     /// Takes from another reading of the same file what this one lacks.
     pub(super) fn fill_from(&mut self, other: Fields) {
-        let Fields { recipe, sources, passes, created_at, run_key, workflow_fingerprint, evidence, notes, .. } = other;
+        let Fields {
+            recipe,
+            sources,
+            passes,
+            created_at,
+            run_key,
+            workflow_fingerprint,
+            evidence,
+            notes,
+            any_seed,
+            ..
+        } = other;
+        self.any_seed = self.any_seed.take().or(any_seed);
         let mine = &mut self.recipe;
         let mut taken = Vec::new();
         let mut take = |field: &'static str, lacking: bool| {
@@ -302,6 +324,13 @@ impl Fields {
     pub(super) fn settle(&mut self, texts: &Texts) {
         if self.generator.is_none() {
             return;
+        }
+        if let (None, Some(At { raw, rule })) = (self.recipe.seed, self.any_seed.take()) {
+            // No recipe has it, so it is kept beside, under the tool's own name where that was done already.
+            if !self.recipe.parameters.keys().any(|key| key.eq_ignore_ascii_case("seed")) {
+                self.parameter("seed", ANY_SEED.into());
+            }
+            self.source("seed", At { raw, rule: format!("{rule}: it stands for any seed") });
         }
         let bytes = |recipe: &Recipe| serde_json::to_string(&recipe.parameters).map_or(usize::MAX, |text| text.len());
         // Escapes make JSON of a text at most six times as long.

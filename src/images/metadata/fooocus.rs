@@ -1,11 +1,15 @@
 //! Fooocus: `parameters` with `fooocus_scheme`, or UserComment with the scheme in MakerNote. The scheme `a1111` is A1111's
-//! text. Files hold it only where the user turned it on.
+//! text. Files hold it only where the user turned it on; otherwise it is in the folder's `log.html`, behind the button that
+//! copies a picture's settings.
 
 use serde_json::{Map, Value};
 
 use super::container::Texts;
 use super::fields::{self, Fields, at, string};
-use super::{Generator, a1111};
+use super::{Generator, a1111, json};
+
+/// What Fooocus writes beside the pictures of a folder.
+pub(super) const LOG: &str = "log.html";
 
 const KNOWN: &[&str] = &[
     "prompt",
@@ -21,8 +25,30 @@ const KNOWN: &[&str] = &[
     "resolution",
 ];
 
+/// The settings that a log has of the picture of that name, and where they begin in it.
+pub(super) fn logged(log: &str, name: &str) -> Option<(u64, String)> {
+    const BUTTON: &str = "to_clipboard('";
+    let item = format!("<div id=\"{}\" class=\"image-container\">", name.replace('.', "_"));
+    let from = log.find(&item)?;
+    let inside = log.get(from + item.len()..)?;
+    // The next picture's settings are not this one's.
+    let inside = inside.get(..inside.find("<div id=\"").unwrap_or(inside.len()))?;
+    let button = inside.find(BUTTON)? + BUTTON.len();
+    let text = unquoted(inside.get(button..)?.split('\'').next()?)?;
+    let offset = u64::try_from(from + item.len() + button).ok()?;
+    json::parse(&text).is_some_and(|record| record.is_object()).then_some((offset, text))
+}
+
 /// Reads Fooocus's record.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
+    if let Some(index) = texts.beside(LOG) {
+        let mut fields = Fields::of(Generator::Fooocus, at(index, "its log beside the picture"));
+        // Older logs have the labels that people read for names.
+        let plain = |key: &String| key.to_lowercase().replace(' ', "_");
+        let record = texts.json(index)?.as_object()?;
+        fill(&record.iter().map(|(key, value)| (plain(key), value.clone())).collect(), index, &mut fields);
+        return Some(fields);
+    }
     let software = |text: &str| text.starts_with("Fooocus");
     let marked =
         texts.png("fooocus_scheme").or_else(|| texts.exif("Software").filter(|tag| software(texts.text(*tag))));
@@ -66,7 +92,32 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
             fields.lora(at(index, "`loras`"), name, fields::number(weight).unwrap_or(1.0));
         }
     }
+    // `name.safetensors : 0.5`
+    for combined in record.iter().filter(|(key, _)| key.starts_with("lora_combined_")).filter_map(|(_, it)| it.as_str())
+    {
+        if let Some((name, weight)) = combined.rsplit_once(" : ") {
+            fields.lora(at(index, "`lora_combined`"), name, weight.trim().parse().unwrap_or(1.0));
+        }
+    }
     fields.parameters_but(record, KNOWN);
+}
+
+/// `%7B%22` and the like as the text it stands for.
+fn unquoted(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        match (first, behind) {
+            (b'%', [high, low, behind @ ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                bytes.push(digit(high)? << 4 | digit(low)?);
+                rest = behind;
+            }
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// `(768, 1280)`, a text of Python's.

@@ -14,6 +14,7 @@
 //! Never known here: sessions, grouping, where pictures are kept, what people call an error.
 
 mod a1111;
+mod beside;
 mod civitai;
 mod comfyui;
 mod container;
@@ -42,6 +43,7 @@ use std::path::Path;
 
 pub use container::{Format, RawText, Slot};
 pub use embed::{NotEmbedded, embed};
+pub use fields::ANY_SEED;
 pub use write::a1111_text;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, decode};
@@ -61,7 +63,8 @@ pub struct Reading {
     pub generator: Option<Generator>,
     /// What was found of the recipe; the prompt is empty when there was none.
     pub recipe: Recipe,
-    /// For every field of the recipe that was found: from which text, by which rule.
+    /// For every field of the recipe that was found: from which text, by which rule. A seed with a source that the recipe
+    /// does not have is [`ANY_SEED`].
     pub sources: Vec<Source>,
     /// Every sampling pass, the first one first, where the file tells them apart.
     pub passes: Vec<Pass>,
@@ -239,11 +242,10 @@ impl Generator {
     }
 }
 
-/// Reads a picture's file. Only a file that cannot be opened or read is an error: one that is damaged, or no picture, is
-/// a reading with less in it.
+/// Reads a picture's file; where it says nothing, also what its tool wrote beside it. Only a file that cannot be opened or
+/// read is an error: one that is damaged, or no picture, is a reading with less in it.
 pub fn read_file(path: &Path) -> io::Result<Reading> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    read_from(File::open(path)?, name)
+    read_from(File::open(path)?, Some(path))
 }
 
 /// Reads a picture from its bytes.
@@ -252,9 +254,9 @@ pub fn read(bytes: &[u8]) -> Reading {
     read_from(Cursor::new(bytes), None).unwrap_or_default()
 }
 
-fn read_from(mut input: impl Read + Seek, name: Option<String>) -> io::Result<Reading> {
+fn read_from(mut input: impl Read + Seek, path: Option<&Path>) -> io::Result<Reading> {
     let mut texts = container::walk(&mut input)?;
-    texts.name = name;
+    texts.name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let mut found = read_texts(&texts);
     if found.is_none() && texts.alpha {
         input.seek(SeekFrom::Start(0))?;
@@ -264,6 +266,10 @@ fn read_from(mut input: impl Read + Seek, name: Option<String>) -> io::Result<Re
             stealth::look(&picture, &mut texts);
             found = read_texts(&texts);
         }
+    }
+    if let (None, Some(_), Some(path)) = (&found, texts.format, path) {
+        beside::look(path, &mut texts);
+        found = read_texts(&texts);
     }
     let mut fields = found.unwrap_or_default();
     fields.settle(&texts);

@@ -95,6 +95,8 @@ pub enum Slot {
     C2pa,
     /// The lowest bits of the pixels.
     Pixels(&'static str),
+    /// A file beside the picture, by its ending or name; the offset is one in that file.
+    Beside(&'static str),
 }
 
 impl fmt::Display for Slot {
@@ -108,6 +110,7 @@ impl fmt::Display for Slot {
             Slot::GifComment => f.write_str("GIF comment"),
             Slot::C2pa => f.write_str("C2PA"),
             Slot::Pixels(channels) => write!(f, "{channels} of the pixels"),
+            Slot::Beside(file) => write!(f, "{file} beside the picture"),
         }
     }
 }
@@ -206,6 +209,11 @@ impl Texts {
     /// The first text of a tag of EXIF, in whichever directory it lies.
     pub(super) fn exif(&self, tag: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Exif(_)) && raw.key == tag)
+    }
+
+    /// The text of such a file beside the picture.
+    pub(super) fn beside(&self, file: &str) -> Option<usize> {
+        self.raw.iter().position(|raw| matches!(raw.slot, Slot::Beside(name) if name == file))
     }
 
     /// The text at this index.
