@@ -357,7 +357,7 @@ const ORDER: [u8; 64] = {
     let mut order = [0; 64];
     let (mut number, mut diagonal) = (0, 0_u8);
     while diagonal < 15 {
-        let least = if diagonal > 7 { diagonal - 7 } else { 0 };
+        let least = diagonal.saturating_sub(7);
         let mut at = least;
         while at <= diagonal - least {
             let (row, column) = if diagonal % 2 == 0 { (diagonal - at, at) } else { (at, diagonal - at) };
