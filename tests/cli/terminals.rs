@@ -106,9 +106,9 @@ fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
         match read.recv_timeout(Duration::from_secs(60)) {
             Ok(part) => seen.extend(part),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
-            Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err(error) => {
                 child.kill().unwrap();
-                panic!("the command waits for ever; it wrote {:?}", String::from_utf8_lossy(&seen));
+                assert_eq!(error, mpsc::RecvTimeoutError::Disconnected, "it waits for ever, after {seen:?}");
             }
         }
         let next = |from: usize| {
@@ -128,9 +128,12 @@ fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
+/// What stands between two marks.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
-    let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("no {start:?} in {text:?}"));
-    rest.split_once(end).unwrap_or_else(|| panic!("no {end:?} after {start:?}")).0
+    assert!(text.contains(start), "no {start:?} in {text:?}");
+    let (_, rest) = text.split_once(start).unwrap();
+    assert!(rest.contains(end), "no {end:?} after {start:?}");
+    rest.split_once(end).unwrap().0
 }
 
 /// The number behind a name in what kitty is told.

@@ -153,7 +153,7 @@ fn check(name: &str, images: &Images, how: Render, panels: &[Panel]) {
     shown.save(&left.1).unwrap();
     let differing = differences.pixels().filter(|pixel| pixel.0 == [255, 0, 90]).count();
     let [golden, actual, differences] = [&golden, &left.0, &left.1].map(|path| path.display());
-    panic!("{name} differs from {golden} in {differing} pixels: see {differences}, and {actual} alone");
+    assert!(same, "{name} differs from {golden} in {differing} pixels: see {differences}, and {actual} alone");
 }
 
 /// Where the actual picture and the differences are left.
