@@ -117,7 +117,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
     for format in [ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif] {
         let mut bytes = Cursor::new(Vec::new());
         let noise =
-            RgbImage::from_fn(90, 90, |x, y| Rgb([x * 97 ^ y, y * 89 ^ x, x * y].map(|it| it.to_le_bytes()[0])));
+            RgbImage::from_fn(90, 90, |x, y| Rgb([(x * 97) ^ y, (y * 89) ^ x, x * y].map(|it| it.to_le_bytes()[0])));
         noise.write_to(&mut bytes, format).unwrap();
         let bytes = bytes.into_inner();
         for end in [bytes.len() / 50, bytes.len() / 2] {
