@@ -94,10 +94,11 @@ await step("c collects, C compares, and every way of comparing shows", async () 
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.querySelector(".pane.b .label").textContent.endsWith("#8"));
   await page.waitForFunction(() => document.querySelector("#facts").textContent.includes("soft-light"));
-  for (const [key, mode] of [["l", "slider"], ["b", "blink"], ["d", "difference"], ["s", "side"]]) {
+  for (const [key, mode] of [["l", "slider"], ["b", "blink"], ["d", "difference"], ["h", "heat"], ["s", "side"]]) {
     await page.keyboard.press(key);
     await page.waitForSelector(`#desk[data-mode="${mode}"]`);
     same(new URL(page.url()).searchParams.get("mode"), mode, "the mode in the address");
+    if (mode === "heat") await page.waitForFunction(() => document.querySelector("img.heat").naturalWidth > 100 && !document.querySelector("[data-waiting]"));
   }
   await page.keyboard.press("+");
   const moved = await page.locator(".pane img").evaluateAll((images) => images.map((image) => image.style.transform));
@@ -109,6 +110,24 @@ await step("c collects, C compares, and every way of comparing shows", async () 
   await page.reload();
   await page.waitForSelector('#desk[data-mode="slider"]');
   same(await page.locator(".pane.b .label").textContent().then((text) => text.endsWith("#8")), true, "a link shows the same");
+});
+
+await step("how much two pictures differ is said in numbers, and outlined", async () => {
+  await go(page, `/compare?refs=${[3, 8].map((index) => encodeURIComponent(`${harbour}#${index}`)).join(",")}`);
+  await page.locator("#seen").waitFor();
+  const told = await ask("compare-iterations", { references: [`${harbour}#3`, `${harbour}#8`], render: "none" });
+  const { perceptualDistance, ssim, changedArea, changedBox } = told.differences[0].visual;
+  const shown = await page.locator("#seen").textContent();
+  for (const said of [`${perceptualDistance} of 128`, String(ssim), `${(changedArea * 100).toFixed(1)} %`]) {
+    same(shown.includes(said), true, `${said} in ${shown}`);
+  }
+  same(await page.locator(".outline:visible").count(), 0, "no outline yet");
+  await page.keyboard.press("o");
+  same(await page.locator(".outline:visible").count(), 2, "an outline on both");
+  // It lies where the box is in the picture: 768 pixels wide there, and as wide as the pane here.
+  const [frame, pane] = await Promise.all([".pane.a .outline", ".pane.a .clip"].map((it) => page.locator(it).boundingBox()));
+  same(Math.round(frame.width / pane.width * 768), changedBox.width, "its width");
+  same(Math.round((frame.x - pane.x) / pane.width * 768), changedBox.x, "its place");
 });
 
 await step("a archives with a reason, and restores", async () => {
