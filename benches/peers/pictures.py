@@ -23,7 +23,8 @@ def pillow_thumbnail(path):
 def vips_thumbnail(path):
     import pyvips
 
-    picture = pyvips.Image.thumbnail(path, 512)
+    # Kept in memory: it is a stream otherwise, which can be read once.
+    picture = pyvips.Image.thumbnail(path, 512).copy_memory()
     picture.jpegsave_buffer(Q=80)
     picture.thumbnail_image(256).jpegsave_buffer(Q=80)
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{ImageFormat, Rgb, RgbImage};
 use retake::disk::Disk;
-use retake::images::{Images, ThumbSide, decode};
+use retake::images::{Images, ThumbSide, decode, on_all_cores};
 
 use crate::Settings;
 use crate::report::{Report, Table, median, millis, ratio, times};
@@ -51,8 +50,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         peer(&mut comparisons, "scikit-compare", &names[..2]);
 
         let images = Images::new(Disk::default(), &settings.scratch("ingest"));
-        ingests.add("retake", on_all_cores(&pictures, |path| drop(images.put_file(path).unwrap())));
-        ingests.add("decoding alone", on_all_cores(&pictures, |path| drop(decode(&fs::read(path).unwrap()).unwrap())));
+        ingests.add("retake", all(&pictures, |path| drop(images.put_file(path).unwrap())));
+        ingests.add("decoding alone", all(&pictures, |path| drop(decode(&fs::read(path).unwrap()).unwrap())));
+        let images = Images::new(Disk::default(), &settings.scratch("ingest"));
+        ingests.add("keeping alone", all(&pictures, |path| images.put_known(&fs::read(path).unwrap()).unwrap()));
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thumbnails.show(report, "Thumbnails of 512 and 256 px from a PNG file of 1024² pixels");
@@ -90,19 +91,10 @@ fn each<T>(items: &[T], work: impl Fn(&T)) -> f64 {
     millis(begun.elapsed()) / items.len() as f64
 }
 
-/// The milliseconds that each takes when all cores work on them.
-fn on_all_cores(paths: &[PathBuf], work: impl Fn(&Path) + Sync) -> f64 {
-    let next = AtomicUsize::new(0);
+/// The milliseconds that each takes when all cores work on them, as an import does it.
+fn all(paths: &[PathBuf], work: impl Fn(&Path) + Sync) -> f64 {
     let begun = Instant::now();
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    work(path);
-                }
-            });
-        }
-    });
+    on_all_cores(paths, |path| work(path), |_| true);
     millis(begun.elapsed()) / paths.len() as f64
 }
 
@@ -117,7 +109,9 @@ fn image_thumbnail(path: &Path) {
 
 fn python(what: &str, files: &[&str]) -> Option<f64> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/pictures.py");
-    let output = Command::new("python3").arg(script).arg(what).args(files).output().ok()?;
+    // One thread, as ours.
+    let output =
+        Command::new("python3").env("VIPS_CONCURRENCY", "1").arg(script).arg(what).args(files).output().ok()?;
     serde_json::from_slice(&output.stdout).ok()?
 }
 

@@ -20,7 +20,7 @@ use super::resume::ResumeArgs;
 use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
-use super::verify::VerifyArgs;
+use super::verify::{RepairArgs, VerifyArgs};
 use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
@@ -77,12 +77,7 @@ pub(super) enum Verb {
     Import(ImportArgs),
     Watch(WatchArgs),
     Verify(VerifyArgs),
-    /// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
-    ///
-    /// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one
-    /// is named by `retake verify`, and comes back when an export that holds it is imported. What is damaged is set aside
-    /// under quarantine/ in the workspace, never deleted.
-    Repair(Json),
+    Repair(RepairArgs),
     /// Show which workspace is used, why, and how it is doing
     Doctor(Json),
     Mcp(McpArgs),
@@ -111,7 +106,7 @@ impl Verb {
             | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
-            | Verb::Repair(json)
+            | Verb::Repair(RepairArgs { json, .. })
             | Verb::Doctor(json) => json.json,
             Verb::Record(record) => record.json.is_some(),
             Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),

@@ -1,13 +1,13 @@
-//! Pictures in the terminal: in pixels where it can show them (kitty, iTerm2 and those that speak as they do), in coloured
-//! half-blocks where it cannot, and not at all where nobody would see them.
+//! Pictures in the terminal: in pixels where it can show them (kitty, iTerm2, sixels, and those that speak as they do), in
+//! coloured half-blocks where it cannot, and not at all where nobody would see them.
 
 use std::env;
-use std::io::{self, IsTerminal};
 
 use image::{DynamicImage, RgbImage};
 use terminal_size::terminal_size_of;
 
 use super::output::Output;
+use super::terminal::Listening;
 
 /// The most columns a picture takes: beyond that it is no easier to see, and half-blocks become a wall.
 const MOST_COLUMNS: u32 = 100;
@@ -22,14 +22,75 @@ pub(super) fn is_shown(output: &Output) -> bool {
 pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     let Some(columns) = columns(output, picture, share) else { return };
     output.flush();
+    // Kept until it is drawn: who draws asks as well.
+    let mut listening = None;
+    let way = Way::of_this_terminal(&mut listening);
     let config = viuer::Config {
         absolute_offset: false,
-        width: Some(columns),
-        use_kitty: speaks_kitty(),
+        width: Some(way.width(columns)),
+        use_kitty: way == Way::Kitty,
+        use_iterm: way == Way::Iterm,
+        use_sixel: matches!(way, Way::Sixel { .. }),
         ..viuer::Config::default()
     };
     if let Err(error) = viuer::print(&DynamicImage::ImageRgb8(picture.clone()), &config) {
         tracing::debug!(%error, "the terminal does not show the picture");
+    }
+    if matches!(way, Way::Sixel { .. }) {
+        // After sixels the cursor stands in their last line; after the others, below them.
+        output.gap();
+    }
+}
+
+/// How a terminal has its pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Kitty,
+    Iterm,
+    /// With how many pixels wide a character is.
+    Sixel {
+        cell_width: u32,
+    },
+    HalfBlocks,
+}
+
+/// How wide the sixels for a character are made.
+const SIXEL_CELL: u32 = 6;
+/// The most sixels that are drawn side by side.
+const MOST_SIXELS: u32 = 1000;
+
+impl Way {
+    /// The best that this terminal has: told by its name where that says enough, asked otherwise.
+    fn of_this_terminal(listening: &mut Option<Listening>) -> Way {
+        let says = |name: &str, words: &[&str]| {
+            env::var(name).is_ok_and(|value| words.iter().any(|word| value.to_lowercase().contains(word)))
+        };
+        // What runs inside of another inherits its name, and lets through little of what it is sent.
+        let nested = env::var_os("TMUX").is_some() || says("TERM", &["screen", "tmux"]);
+        let may_know_kitty = !nested
+            && (env::var_os("KITTY_WINDOW_ID").is_some()
+                || says("TERM", &["kitty", "ghostty"])
+                || says("TERM_PROGRAM", &["kitty", "ghostty", "wezterm"]));
+        let iterm = !nested && viuer::is_iterm_supported();
+        if iterm && !may_know_kitty {
+            return Way::Iterm;
+        }
+        *listening = Listening::begin();
+        let can = listening.as_mut().map(|terminal| terminal.ask(may_know_kitty)).unwrap_or_default();
+        match can.cell {
+            _ if can.kitty => Way::Kitty,
+            _ if iterm => Way::Iterm,
+            cell if can.sixel => Way::Sixel { cell_width: cell.map_or(SIXEL_CELL, |(width, _)| width) },
+            _ => Way::HalfBlocks,
+        }
+    }
+
+    /// The width to ask for, so that the picture takes that many columns.
+    fn width(self, columns: u32) -> u32 {
+        match self {
+            Way::Sixel { cell_width } => (columns * cell_width).min(MOST_SIXELS) / SIXEL_CELL,
+            Way::Kitty | Way::Iterm | Way::HalfBlocks => columns,
+        }
     }
 }
 
@@ -38,7 +99,7 @@ fn columns(output: &Output, picture: &RgbImage, share: f64) -> Option<u32> {
     if !is_shown(output) {
         return None;
     }
-    let (width, height) = terminal_size_of(io::stdout())?;
+    let (width, height) = terminal_size_of(std::io::stdout())?;
     let rows = (f64::from(height.0) * share).max(4.0);
     // A character is about twice as high as it is wide.
     let by_height = rows * 2.0 * f64::from(picture.width()) / f64::from(picture.height().max(1));
@@ -46,16 +107,4 @@ fn columns(output: &Output, picture: &RgbImage, share: f64) -> Option<u32> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and a few hundred")]
     let columns = by_height.min(most).max(1.0) as u32;
     Some(columns)
-}
-
-/// Whether the terminal says by its name that it knows kitty's way. Asking it instead means to wait for an answer that
-/// many never give, and to read what was typed meanwhile.
-fn speaks_kitty() -> bool {
-    let says = |name: &str, words: &[&str]| {
-        env::var(name).is_ok_and(|value| words.iter().any(|word| value.to_lowercase().contains(word)))
-    };
-    io::stdin().is_terminal()
-        && (env::var_os("KITTY_WINDOW_ID").is_some()
-            || says("TERM", &["kitty", "ghostty"])
-            || says("TERM_PROGRAM", &["kitty", "ghostty", "wezterm"]))
 }

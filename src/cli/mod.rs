@@ -36,6 +36,7 @@ mod session;
 mod show;
 mod signals;
 mod table;
+mod terminal;
 mod tree;
 mod verify;
 mod watch;
@@ -93,7 +94,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Import(args) => args.run(context),
         Verb::Watch(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
-        Verb::Repair(_) => verify::repair(context),
+        Verb::Repair(args) => args.run(context),
         Verb::Doctor(_) => doctor::doctor(context),
         Verb::Mcp(args) => args.run(context),
         Verb::Serve(args) => args.run(context),

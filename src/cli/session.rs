@@ -1,9 +1,10 @@
 //! How a session lies on the screen: as a story. A head, then the tree of its iterations, each with what changed from the
-//! one it came from, how it was rated, and what was said of it.
+//! one it came from, how it was rated, and what was said of it. Rerolls that nobody said anything of share a line: most of a
+//! long session is those.
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::model::{OutcomeStatus, SessionId, StepLabel};
+use crate::model::{IterationId, OutcomeStatus, SessionId, StepLabel, Timestamp};
 use crate::tracker::{IterationList, IterationRow, SessionRow, StoryStep};
 
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, TAKEN, TURNED, WARNING, paint};
@@ -27,7 +28,9 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     output.line(paint(FAINT, about.join(" · ")));
     if let Some(cursor) = &list.next_cursor {
         output.gap();
-        output.line(paint(FAINT, format_args!("older ones: retake show {} --cursor {cursor}", row.id())));
+        let oldest = list.iterations.first().map_or(0, |row| row.index);
+        let older = words::count(u64::from(oldest), "older one");
+        output.line(paint(FAINT, format_args!("{older}: retake show {} --cursor {cursor}", row.id())));
     }
 
     output.gap();
@@ -39,19 +42,115 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     };
     let indexes = list.lost.iter().chain(rows.keys());
     let parents: BTreeMap<u32, Option<u32>> = indexes.map(|index| (*index, parent(index))).collect();
+    let rerolls = Rerolls::of(&parents, &steps);
+    let mut clock = Clock { day: String::new() };
+    let parents = rerolls.folded(&parents);
     for (number, placed) in tree::place(&parents).iter().enumerate() {
+        let is_root =
+            parents.get(&placed.index).is_some_and(|parent| parent.is_none_or(|it| !parents.contains_key(&it)));
         // What begins by itself stands apart.
-        if number > 0
-            && parents.get(&placed.index).is_some_and(|parent| parent.is_none_or(|it| !parents.contains_key(&it)))
-        {
+        if number > 0 && is_root {
             output.gap();
         }
-        match (rows.get(&placed.index), steps.get(&placed.index)) {
-            (Some(iteration), Some(step)) => block(placed, iteration, step, row.id(), output),
+        let head = paint(FAINT, &placed.head);
+        match (rows.get(&placed.index), steps.get(&placed.index), rerolls.runs.get(&placed.index)) {
+            (.., Some(run)) if run.len() > 1 => {
+                let times: Vec<_> = run.iter().filter_map(|index| Some(rows.get(index)?.timestamp)).collect();
+                let from = times.iter().min().map(|at| clock.tell(*at)).unwrap_or_default();
+                let to = times.iter().max().map(|at| clock.tell(*at)).unwrap_or_default();
+                let (name, count) = (paint(NAME, several(run)), words::count(run.len() as u64, "reroll"));
+                let times = paint(FAINT, format_args!("{from} – {to}"));
+                output.line(format_args!("{head}{name}  {}  {times}", paint(HEADING, count)));
+            }
+            (Some(iteration), Some(step), _) => {
+                let from = step.parent.filter(|parent| parent.session != row.id() || is_root);
+                block(placed, iteration, step, (from, clock.tell(iteration.timestamp)), output);
+            }
             _ => {
                 let name = paint(NAME, format_args!("#{}", placed.index));
-                output.line(format_args!("{}{name}  {}", placed.head, paint(BAD, "lost to damage")));
+                output.line(format_args!("{head}{name}  {}", paint(BAD, "lost to damage")));
             }
+        }
+    }
+}
+
+/// Rerolls that went well and of which nobody said anything, in runs: one after the other, or side by side and leading
+/// nowhere.
+struct Rerolls {
+    /// All of a run, by its first.
+    runs: BTreeMap<u32, Vec<u32>>,
+    /// The first of the run that an iteration belongs to.
+    first: HashMap<u32, u32>,
+}
+
+impl Rerolls {
+    fn of(parents: &BTreeMap<u32, Option<u32>>, steps: &HashMap<u32, &StoryStep>) -> Rerolls {
+        let mut children: HashMap<u32, usize> = HashMap::new();
+        for parent in parents.values().flatten() {
+            *children.entry(*parent).or_default() += 1;
+        }
+        // Where the session is now is never only one of several.
+        let last = parents.keys().next_back();
+        let is_mere = |index: &u32| {
+            let step = steps.get(index).filter(|_| Some(index) != last);
+            step.is_some_and(|step| {
+                step.label == Some(StepLabel::Reroll)
+                    && step.outcome.is_none()
+                    && step.rating.is_none()
+                    && step.tags.is_empty()
+                    && step.note.is_none()
+            })
+        };
+        let mut rerolls = Rerolls { runs: BTreeMap::new(), first: HashMap::new() };
+        // The run of those that lead nowhere, by what they came from.
+        let mut side_by_side: HashMap<u32, u32> = HashMap::new();
+        for (index, parent) in parents.iter().filter(|(index, _)| is_mere(index)) {
+            let only_child = parent.filter(|parent| children.get(parent) == Some(&1));
+            let before = only_child.and_then(|parent| rerolls.first.get(&parent).copied());
+            let beside = || {
+                let leads_nowhere = !children.contains_key(index);
+                parent.filter(|_| leads_nowhere).map(|parent| *side_by_side.entry(parent).or_insert(*index))
+            };
+            let first = before.or_else(beside).unwrap_or(*index);
+            rerolls.first.insert(*index, first);
+            rerolls.runs.entry(first).or_default().push(*index);
+        }
+        rerolls
+    }
+
+    /// The tree with a run in the place of its first.
+    fn folded(&self, parents: &BTreeMap<u32, Option<u32>>) -> BTreeMap<u32, Option<u32>> {
+        let place = |index: u32| self.first.get(&index).copied().unwrap_or(index);
+        let own = parents.iter().filter(|(index, _)| place(**index) == **index);
+        own.map(|(index, parent)| (*index, parent.map(place))).collect()
+    }
+}
+
+/// What several iterations are called.
+fn several(indexes: &[u32]) -> String {
+    match indexes {
+        [first, .., last] if indexes.len() > 2 && (last - first) as usize == indexes.len() - 1 => {
+            format!("#{first}–#{last}")
+        }
+        _ => format!("#{}", words::numbers(indexes).replace(", ", ", #")),
+    }
+}
+
+/// Tells times, and the day only where it is another than before.
+struct Clock {
+    day: String,
+}
+
+impl Clock {
+    fn tell(&mut self, at: Timestamp) -> String {
+        let time = words::time(at);
+        match time.split_once(' ') {
+            Some((day, rest)) if day == self.day => rest.trim_end_matches(" UTC").to_owned(),
+            Some((day, _)) => {
+                day.clone_into(&mut self.day);
+                time
+            }
+            None => time,
         }
     }
 }
@@ -95,14 +194,25 @@ pub(super) fn said(note: Option<&str>, tags: &[String]) -> Option<String> {
 /// What stands before the lines of a block below its head, after the tree.
 const INDENT: &str = "   ";
 
-fn block(placed: &Placed, row: &IterationRow, step: &StoryStep, session: SessionId, output: &mut Output) {
+fn block(
+    placed: &Placed,
+    row: &IterationRow,
+    step: &StoryStep,
+    (from, time): (Option<IterationId>, String),
+    output: &mut Output,
+) {
+    let session = step.reference.session;
     let mut head = format!("{}{}", paint(FAINT, &placed.head), step_head(step, session));
-    head += &format!("  {}", paint(FAINT, words::time(row.timestamp)));
-    let elsewhere = step.parent.filter(|parent| parent.session != session);
-    if let Some(parent) = elsewhere {
-        head += &format!("  {}", paint(FAINT, format_args!("from {parent}")));
+    let reroll = step.label == Some(StepLabel::Reroll);
+    if let Some(seed) = row.metadata.seed.filter(|_| reroll) {
+        head += &format!("  seed {seed}");
+    }
+    head += &format!("  {}", paint(FAINT, time));
+    if let Some(parent) = from {
+        head += &format!("  {}", paint(FAINT, format_args!("from {}", show::shortened(parent, session))));
     }
     output.line(head);
+    let elsewhere = from.filter(|parent| parent.session != session);
     let used = placed.body.chars().count() + INDENT.len();
     let before = format!("{}{INDENT}", paint(FAINT, &placed.body));
     let begins = step.label.is_none() || step.label == Some(StepLabel::NewIdea) || elsewhere.is_some();
@@ -113,7 +223,7 @@ fn block(placed: &Placed, row: &IterationRow, step: &StoryStep, session: Session
             output.line(format_args!("{before}{}", paint(FAINT, output.fit(&known.join(" · "), used))));
         }
     }
-    if step.label.is_some() && step.label != Some(StepLabel::NewIdea) {
+    if step.label.is_some() && step.label != Some(StepLabel::NewIdea) && !reroll {
         output.line(format_args!("{before}{}", changes(&output.fit(&words::parts(&step.summary), used))));
     }
     if let Some(said) = said(step.note.as_deref(), &step.tags) {

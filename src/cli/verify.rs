@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{BundleView, Recovery, RepairView, Stay, VerifyView, verify_bundle};
+use crate::tracker::{BundleView, Onlooker, Recovery, RepairView, Stay, Thumbnails, VerifyView, verify_bundle};
 
 use super::args::Json;
 use super::context::Context;
@@ -46,18 +46,57 @@ fn workspace(context: &mut Context) -> Result<Exit, Failure> {
         if view.whole {
             return Ok(Exit::Done);
         }
-        if !output.is_json() {
-            output.hint(
-                "`retake repair` rebuilds events and texts, and says what is lost; an image comes back when an export \
-                 that holds it is imported",
-            );
+        if let Some(hint) = view.hint.as_ref().filter(|_| !output.is_json()) {
+            output.hint(hint);
         }
         Ok(Exit::Damaged)
     })
 }
 
+/// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
+///
+/// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one is
+/// named by `retake verify`, and comes back when it is recorded again or an export that holds it is imported. What is
+/// damaged is set aside under quarantine/ in the workspace, never deleted.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  retake repair\n  retake repair --thumbnails")]
+pub(super) struct RepairArgs {
+    /// Only make all thumbnails anew, from the originals; the rest is left as it is
+    #[arg(long)]
+    thumbnails: bool,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl RepairArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        if self.thumbnails { thumbnails(context) } else { repair(context) }
+    }
+}
+
+/// Makes all thumbnails anew.
+fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
+    context.read(|tracker, output| {
+        let onlooker = Onlooker::patient().told(output.bar().mover());
+        let view = tracker.make_thumbnails(Thumbnails::All, &onlooker)?;
+        output.answer(&view, |output, view| {
+            output.line(paint(GOOD, format_args!("made the thumbnails of {}", words::count(view.made, "image"))));
+            for image in &view.unseen {
+                output.warn(format_args!("{}: {}", image.reference, words::one_line(&image.message)));
+            }
+            if view.more_unseen {
+                output.warn("and there are more");
+            }
+            if !view.unseen.is_empty() {
+                output.hint("the thumbnails that were there are kept; `retake verify` says how an original comes back");
+            }
+        });
+        Ok(Exit::Done)
+    })
+}
+
 /// Rebuilds what is damaged, and shows the reports nobody has read yet.
-pub(super) fn repair(context: &mut Context) -> Result<Exit, Failure> {
+fn repair(context: &mut Context) -> Result<Exit, Failure> {
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
     let tracker = context.open(Stay::Short)?;
     let output = &mut context.output;

@@ -6,35 +6,24 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::decode::{self, MAX_DECODED_FILE_BYTES, Picture, Undecodable};
+use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
 use super::phash;
-use super::pool::Gate;
-use super::thumbs::{self, Reduced, ThumbSide, Thumbs};
+use super::pool::FILES_IN_MEMORY;
+use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
 use crate::model::{Hash, ImageRef, Looks};
 
 /// The largest picture that is taken in: well beyond any that is made, and small enough to go through an export's lines.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
-/// What files that are being decoded may take in memory, all together.
-const FILES_IN_MEMORY: u64 = 256 * 1024 * 1024;
-/// What decoded pictures may take in memory, all together: a few of the usual, or one of the largest.
-const PIXELS_IN_MEMORY: u64 = 512 * 1024 * 1024;
 
 /// The image store of a workspace, with the thumbnails.
 #[derive(Clone)]
 pub struct Images {
     files: ContentDir,
     thumbs: Thumbs,
-    shared: Arc<Shared>,
-}
-
-/// What all copies of the image store of a workspace share.
-struct Shared {
     /// Where originals are that were not copied: of those that were spoken of since the workspace was opened.
-    linked: Mutex<HashMap<Hash, PathBuf>>,
-    files: Gate,
-    pixels: Gate,
+    linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
 }
 
 /// A picture could not be read or kept.
@@ -84,12 +73,10 @@ pub struct Seen {
 impl Images {
     /// The image store of the workspace in `dir`.
     pub fn new(disk: Disk, dir: &Path) -> Images {
-        let shared =
-            Shared { linked: Mutex::default(), files: Gate::new(FILES_IN_MEMORY), pixels: Gate::new(PIXELS_IN_MEMORY) };
         Images {
             files: ContentDir::new(disk, dir.join("images")),
             thumbs: Thumbs::new(dir.join("cache").join("thumbs")),
-            shared: Arc::new(shared),
+            linked: Arc::default(),
         }
     }
 
@@ -132,7 +119,7 @@ impl Images {
     /// From now on an image that was not copied is found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
-            let mut linked = self.shared.linked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
             linked.insert(image.hash, path.into());
         }
     }
@@ -143,7 +130,7 @@ impl Images {
         if kept.is_file() {
             return kept;
         }
-        let linked = self.shared.linked.lock().unwrap_or_else(PoisonError::into_inner);
+        let linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
         linked.get(&hash).cloned().unwrap_or(kept)
     }
 
@@ -170,11 +157,19 @@ impl Images {
         if let Some(file) = self.thumbs.get(hash, side) {
             return Ok(file);
         }
-        self.with_picture(hash, |picture| {
-            let reduced = Reduced::of(picture);
-            self.keep_thumbs(hash, &reduced);
-            thumbs::encoded(reduced.get(side))
+        let reduced = self.with_picture(hash, Reduced::of)?;
+        let [small, large] = self.thumbs.keep(hash, &reduced);
+        Ok(match side {
+            ThumbSide::Small => small,
+            ThumbSide::Large => large,
         })
+    }
+
+    /// Makes both thumbnails of the image of that hash, whether there are any or not.
+    pub fn make_thumbnails(&self, hash: Hash) -> Result<(), Unseen> {
+        let reduced = self.with_picture(hash, Reduced::of)?;
+        self.thumbs.keep(hash, &reduced);
+        Ok(())
     }
 
     /// Whether both thumbnails are there. Cheap: what is in them is not looked at.
@@ -184,33 +179,21 @@ impl Images {
 
     /// What the pixels of any image file say, in the store or not.
     pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
-        let _room = self.shared.files.take(readable_length(path)?);
-        self.with_decoded(&fs::read(path)?, |picture| see(picture, &Reduced::of(picture))).map_err(Unseen::from)
+        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let picture = decode(&fs::read(path)?)?;
+        Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
-        let _room = self.shared.files.take(readable_length(path)?);
-        Ok(self.with_decoded(&fs::read(path)?, use_it)?)
+        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        Ok(use_it(&decode(&fs::read(path)?)?))
     }
 
     /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.
     pub(super) fn with_picture<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
-        let _room = self.shared.files.take(readable_length(&self.path(hash))?);
-        Ok(self.with_decoded(&self.get(hash)?, use_it)?)
-    }
-
-    fn with_decoded<T>(&self, bytes: &[u8], use_it: impl FnOnce(&Picture) -> T) -> Result<T, Undecodable> {
-        let (width, height) = decode::measure(bytes)?;
-        // As decoded, and as much again while it is turned or brought to 8 bits.
-        let _room = self.shared.pixels.take(u64::from(width) * u64::from(height) * 8);
-        Ok(use_it(&decode::decode(bytes)?))
-    }
-
-    fn keep_thumbs(&self, hash: Hash, reduced: &Reduced) {
-        for side in ThumbSide::ALL {
-            self.thumbs.put(hash, side, &thumbs::encoded(reduced.get(side)));
-        }
+        let _room = FILES_IN_MEMORY.take(readable_length(&self.path(hash))?);
+        Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
     /// What a file in the store or elsewhere is. The bytes are kept by now: that they cannot be read is found by whoever
@@ -220,18 +203,21 @@ impl Images {
             let header = File::open(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
         }
-        let _room = self.shared.files.take(stored.bytes);
+        let _room = FILES_IN_MEMORY.take(stored.bytes);
         self.described(stored, &fs::read(path).unwrap_or_default(), name)
     }
 
     fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>) -> ImageRef {
         let hash = Hash(stored.hash);
-        let seen = self.with_decoded(bytes, |picture| {
-            let reduced = Reduced::of(picture);
+        let seen = decode(bytes).map(|picture| {
+            let reduced = Reduced::of(&picture);
+            let seen = see(&picture, &reduced);
+            // What is left to do needs no more than the thumbnails themselves.
+            drop(picture);
             if !self.thumbs.contains(hash) {
-                self.keep_thumbs(hash, &reduced);
+                self.thumbs.keep(hash, &reduced);
             }
-            see(picture, &reduced)
+            seen
         });
         if let Err(reason) = &seen {
             tracing::debug!(%hash, %reason, "an image is kept without being seen");

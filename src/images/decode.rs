@@ -16,6 +16,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use super::header::{self, UNKNOWN_TYPE};
+use super::pool::{PIXELS_IN_MEMORY, Taken};
 use super::scale;
 use crate::model::Hash;
 
@@ -33,9 +34,13 @@ const MAX_PROGRESSIVE_WORK: u64 = 10 * MAX_PROGRESSIVE_PIXELS;
 const MAX_PROGRESSIVE_PIXELS: u64 = MAX_PIXELS / 2;
 
 /// A decoded picture: upright, 8 bits a channel, RGB or, where anything shows through, RGBA.
+///
+/// It holds a part of the memory that all pictures may take together. Who holds one does not ask for another: that one may
+/// have to wait for the first to go.
 pub struct Picture {
     /// Either `ImageRgb8` or `ImageRgba8`.
     pixels: DynamicImage,
+    _room: Option<Taken<'static>>,
 }
 
 /// Why a file has no pixels for us. It is kept all the same.
@@ -69,17 +74,10 @@ pub enum Undecodable {
     Broken(String),
 }
 
-/// Decodes the picture in these bytes.
+/// Decodes the picture in these bytes, once there is room for it.
 pub fn decode(bytes: &[u8]) -> Result<Picture, Undecodable> {
     // A decoder that panics on a crooked file must not take anything else with it.
     catch_unwind(AssertUnwindSafe(|| decode_trusting(bytes)))
-        .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder failed on it".to_owned())))
-}
-
-/// The width and height of the picture in these bytes as it lies there, not turned upright, if it may be decoded.
-/// Cheap: no pixel is looked at.
-pub(super) fn measure(bytes: &[u8]) -> Result<(u32, u32), Undecodable> {
-    catch_unwind(AssertUnwindSafe(|| Ok(open(bytes)?.dimensions())))
         .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder failed on it".to_owned())))
 }
 
@@ -121,19 +119,22 @@ impl Picture {
 
 impl From<RgbImage> for Picture {
     fn from(pixels: RgbImage) -> Picture {
-        Picture { pixels: pixels.into() }
+        Picture { pixels: pixels.into(), _room: None }
     }
 }
 
 fn decode_trusting(bytes: &[u8]) -> Result<Picture, Undecodable> {
     let mut decoder = open(bytes)?;
+    let (width, height) = decoder.dimensions();
+    // As decoded, and as much again while it is turned or brought to 8 bits.
+    let room = PIXELS_IN_MEMORY.take(u64::from(width) * u64::from(height) * 8);
     // A picture whose EXIF is crooked is shown as it lies.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let decoded = DynamicImage::from_decoder(decoder).map_err(|error| broken(&error))?;
     let mut pixels =
         if decoded.color().has_alpha() { see_through(decoded) } else { DynamicImage::ImageRgb8(decoded.into_rgb8()) };
     pixels.apply_orientation(orientation);
-    Ok(Picture { pixels })
+    Ok(Picture { pixels, _room: Some(room) })
 }
 
 /// A decoder that has seen the header and may go on.

@@ -13,7 +13,7 @@ use super::blobs::Images;
 use super::compare::{Area, Comparison, Incomparable, Overlay};
 use super::decode::decode;
 use super::scale::{averaged, filling, fitting, paste, scaled, scaled_rgb};
-use super::text::{cut, draw, line_height, mixed, width};
+use super::text::{broken, cut, draw, line_height, mixed, width};
 use super::thumbs::ThumbSide;
 use crate::model::Hash;
 
@@ -59,7 +59,7 @@ impl Images {
                 .collect(),
             _ => panels.iter().map(cell).collect(),
         };
-        Rendering { pixels: arranged(&drawn, columns, within) }
+        Rendering { pixels: arranged(drawn, columns, within) }
     }
 
     /// Where the second picture differs from the first, without words: as large as the larger of the two, at most `side`.
@@ -149,7 +149,9 @@ const MAX_IN_DETAIL: usize = 4;
 /// The most pictures in one rendering.
 const MAX_PANELS: usize = 12;
 /// The most lines of words under a picture.
-const MAX_LINES: usize = 6;
+const MAX_LINES: usize = 7;
+/// The most lines that one thing to say takes.
+const MAX_LINES_EACH: usize = 4;
 /// The narrowest place for a picture, so that there is room for words.
 const LEAST_SIDE: u32 = 300;
 
@@ -177,6 +179,26 @@ struct Cell {
     lines: Vec<(String, Rgb<u8>)>,
 }
 
+impl Cell {
+    /// The words broken to lines of that width, and a word on those that find no room.
+    fn broken_to(mut self, side: f32) -> Cell {
+        let mut lines: Vec<(String, Rgb<u8>)> = Vec::new();
+        let total = self.lines.len();
+        for (number, (line, colour)) in self.lines.into_iter().enumerate() {
+            // The last line is for what follows, unless nothing does.
+            let room = MAX_LINES - lines.len() - usize::from(number + 1 < total);
+            if room == 0 {
+                lines.push((format!("and {} more", total - number), FAINT));
+                break;
+            }
+            let parts = broken(&line, LINE_SIZE, side, room.min(MAX_LINES_EACH));
+            lines.extend(parts.into_iter().map(|part| (part, colour)));
+        }
+        self.lines = lines;
+        self
+    }
+}
+
 /// How many columns for so many pictures, and how wide one may be: the whole stays below 2000 pixels.
 fn grid(how: Render, pictures: usize) -> (u32, u32) {
     match (how, pictures) {
@@ -201,7 +223,7 @@ fn colour_of(line: &str) -> Rgb<u8> {
     }
 }
 
-fn arranged(cells: &[Cell], columns: u32, within: (u32, u32)) -> RgbImage {
+fn arranged(cells: Vec<Cell>, columns: u32, within: (u32, u32)) -> RgbImage {
     // All places are as wide as the widest picture, and smaller pictures fill theirs: a pair of which one was upscaled
     // is seen in one size.
     let shown = |of: fn(&RgbImage) -> u32| cells.iter().filter_map(|cell| cell.picture.as_ref().ok()).map(of).max();
@@ -216,6 +238,7 @@ fn arranged(cells: &[Cell], columns: u32, within: (u32, u32)) -> RgbImage {
         .collect();
     let used = u32::try_from(cells.len()).unwrap_or(columns).clamp(1, columns);
     let per_row = usize::try_from(used).unwrap_or(1);
+    let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.broken_to(float(side))).collect();
     let rows = || cells.chunks(per_row).zip(sizes.chunks(per_row));
     let heights: Vec<(u32, u32)> = rows().map(|(cells, sizes)| (picture_height(sizes), words_height(cells))).collect();
 
@@ -240,7 +263,7 @@ fn picture_height(sizes: &[(u32, u32)]) -> u32 {
 }
 
 fn words_height(cells: &[Cell]) -> u32 {
-    let lines = cells.iter().map(|cell| cell.lines.len().min(MAX_LINES)).max().unwrap_or(0);
+    let lines = cells.iter().map(|cell| cell.lines.len()).max().unwrap_or(0);
     GAP + line_height(TITLE_SIZE) + u32::try_from(lines).unwrap_or(0) * line_height(LINE_SIZE)
 }
 
@@ -264,8 +287,8 @@ fn place_picture(sheet: &mut RgbImage, cell: &Cell, size: (u32, u32), (x, y): (u
 fn place_words(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side: u32) {
     draw(sheet, (x, y), &cut(&cell.title, TITLE_SIZE, float(side)), TITLE_SIZE, BRIGHT);
     y += line_height(TITLE_SIZE);
-    for (line, colour) in cell.lines.iter().take(MAX_LINES) {
-        draw(sheet, (x, y), &cut(line, LINE_SIZE, float(side)), LINE_SIZE, *colour);
+    for (line, colour) in &cell.lines {
+        draw(sheet, (x, y), line, LINE_SIZE, *colour);
         y += line_height(LINE_SIZE);
     }
 }

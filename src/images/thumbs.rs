@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use image::RgbImage;
-use image::codecs::jpeg::JpegEncoder;
 
 use super::decode::Picture;
+use super::jpeg;
 use super::scale::{fitting, scaled, scaled_rgb};
 use crate::model::Hash;
 
@@ -25,7 +25,7 @@ pub enum ThumbSide {
 }
 
 impl ThumbSide {
-    /// Both.
+    /// Both, the smaller one first.
     pub const ALL: [ThumbSide; 2] = [ThumbSide::Small, ThumbSide::Large];
 
     /// The longest its sides may be.
@@ -46,7 +46,7 @@ const QUALITIES: [u8; 5] = [80, 65, 50, 30, 10];
 /// A picture in both sizes.
 pub(super) struct Reduced {
     pub(super) small: RgbImage,
-    pub(super) large: RgbImage,
+    large: RgbImage,
 }
 
 impl Reduced {
@@ -59,7 +59,7 @@ impl Reduced {
         Reduced { small, large }
     }
 
-    pub(super) fn get(&self, side: ThumbSide) -> &RgbImage {
+    fn get(&self, side: ThumbSide) -> &RgbImage {
         match side {
             ThumbSide::Small => &self.small,
             ThumbSide::Large => &self.large,
@@ -68,14 +68,10 @@ impl Reduced {
 }
 
 /// The thumbnail as a JPEG file.
-pub(super) fn encoded(pixels: &RgbImage) -> Vec<u8> {
+fn encoded(pixels: &RgbImage) -> Vec<u8> {
     let mut file = Vec::new();
     for quality in QUALITIES {
-        file.clear();
-        if let Err(error) = JpegEncoder::new_with_quality(&mut file, quality).encode_image(pixels) {
-            // Writing to memory does not fail, and the sides are small.
-            tracing::error!(%error, "a thumbnail could not be encoded");
-        }
+        file = jpeg::encoded(pixels, quality);
         if file.len() <= MAX_THUMB_BYTES {
             break;
         }
@@ -104,8 +100,16 @@ impl Thumbs {
         ThumbSide::ALL.iter().all(|side| self.path(hash, *side).is_file())
     }
 
-    /// Keeps a thumbnail, if that can be done.
-    pub(super) fn put(&self, hash: Hash, side: ThumbSide, file: &[u8]) {
+    /// Makes both, smaller first, and keeps them, if that can be done.
+    pub(super) fn keep(&self, hash: Hash, reduced: &Reduced) -> [Vec<u8>; 2] {
+        ThumbSide::ALL.map(|side| {
+            let file = encoded(reduced.get(side));
+            self.put(hash, side, &file);
+            file
+        })
+    }
+
+    fn put(&self, hash: Hash, side: ThumbSide, file: &[u8]) {
         if let Err(error) = self.try_put(hash, side, file) {
             tracing::debug!(%error, "a thumbnail is not kept");
         }

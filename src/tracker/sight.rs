@@ -1,19 +1,15 @@
 //! What pictures show: thumbnails by hash, originals by hash, and the looks of any image file.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use image::RgbImage;
 
 use crate::images::{self, Header, ThumbSide, Undecodable, Unseen};
-use crate::model::{EventBody, Hash, Looks};
-use crate::store::Detail;
+use crate::model::{Hash, Looks};
 
 use super::error::disk_error;
-use super::{Error, ErrorKind, Onlooker, Tracker, incoming};
+use super::{Error, ErrorKind, Tracker, incoming};
 
 /// An original by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,42 +31,6 @@ impl Tracker {
         let file = self.thumbnail(hash, ThumbSide::Large)?;
         let picture = images::decode(&file).map_err(|reason| undecodable(&hash.to_string(), &reason))?;
         Ok(picture.into_rgb())
-    }
-
-    /// Makes the thumbnails that are missing, on all cores, and says how many. What cannot be seen is passed over.
-    pub fn make_thumbnails(&self, onlooker: &Onlooker) -> Result<u64, Error> {
-        let mut missing = BTreeSet::new();
-        self.each_session(|id| {
-            for event in self.log.events(id, Detail::Brief)? {
-                let EventBody::Recorded { iteration, .. } = event.body else { continue };
-                for image in iteration.images.iter().filter(|image| image.looks.is_some()) {
-                    self.images.remember(image);
-                    if !self.images.has_thumbnails(image.hash) {
-                        missing.insert(image.hash);
-                    }
-                }
-            }
-            onlooker.step("looking for thumbnails", 0, 0)
-        })?;
-        let missing: Vec<Hash> = missing.into_iter().collect();
-        let (made, total) = (AtomicU64::new(0), missing.len() as u64);
-        let ended = Mutex::new(Ok(()));
-        images::on_all_cores(
-            &missing,
-            |hash| {
-                let done = self.images.thumbnail(*hash, ThumbSide::Large);
-                made.fetch_add(u64::from(done.is_ok()), Ordering::Relaxed);
-            },
-            |done| match onlooker.step("making thumbnails", done, total) {
-                Ok(()) => true,
-                Err(error) => {
-                    *ended.lock().unwrap_or_else(PoisonError::into_inner) = Err(error);
-                    false
-                }
-            },
-        );
-        ended.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        Ok(made.into_inner())
     }
 
     /// The original of that hash, byte for byte.

@@ -1,6 +1,6 @@
 //! `verify` and `repair`: every byte of the workspace checked, and each copy rebuilt from the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ pub struct VerifyView {
     pub images: u64,
     /// What is wrong, each in one line that names what it concerns.
     pub problems: Vec<String>,
+    /// What to do about it; absent when nothing is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// What a repair did.
@@ -52,8 +55,13 @@ impl Tracker {
             problems: found.problems,
             ..VerifyView::default()
         };
-        self.verify_images(&mut view)?;
+        let mut hints = Vec::new();
+        if !view.problems.is_empty() {
+            hints.push("`retake repair` rebuilds events and texts, and says what is lost");
+        }
+        hints.extend(self.verify_images(&mut view)?);
         view.whole = view.problems.is_empty();
+        view.hint = Some(hints.join("; ")).filter(|hint| !hint.is_empty());
         Ok(view)
     }
 
@@ -63,8 +71,10 @@ impl Tracker {
         Ok(RepairView { repaired: recovery.is_some(), recovery })
     }
 
-    fn verify_images(&self, view: &mut VerifyView) -> Result<(), Error> {
+    /// Names every image that is missing or altered, once for each iteration it belongs to, and says what to do.
+    fn verify_images(&self, view: &mut VerifyView) -> Result<Vec<&'static str>, Error> {
         let total = self.log.totals()?.sessions;
+        let mut hints = BTreeSet::new();
         // An image that several iterations share is read once, and named for each of them.
         let mut seen = HashMap::new();
         let mut done = 0;
@@ -74,16 +84,21 @@ impl Tracker {
                 for image in iteration.images {
                     self.images.remember(&image);
                     let state = seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
-                    let what = match state {
-                        ImageState::Whole => continue,
-                        ImageState::Missing => "is missing",
-                        ImageState::Damaged => "is damaged",
+                    let path = self.images.path(image.hash);
+                    let linked = image.linked.as_ref().is_some_and(|linked| *linked == *path);
+                    let what = match (state, linked) {
+                        (ImageState::Whole, _) => continue,
+                        (ImageState::Missing, false) => "is missing",
+                        (ImageState::Damaged, false) => "is damaged",
+                        (ImageState::Missing, true) => "is not where it was linked any more",
+                        (ImageState::Damaged, true) => "was changed where it is linked",
                     };
+                    hints.insert(if linked { LINKED_HINT } else { KEPT_HINT });
                     view.problems.push(format!(
                         "{}: image {} {what}: {}",
                         id.iteration(index),
                         image.hash,
-                        self.images.path(image.hash).display()
+                        path.display()
                     ));
                 }
             }
@@ -92,7 +107,7 @@ impl Tracker {
             Ok(())
         })?;
         view.images = seen.len() as u64;
-        Ok(())
+        Ok(hints.into_iter().collect())
     }
 
     /// Shows `each` every session, by day and number, a few ids in memory at a time.
@@ -111,5 +126,10 @@ impl Tracker {
     }
 }
 
+/// How an image of the store comes back.
+const KEPT_HINT: &str = "an image comes back when it is recorded again, or when an export that holds it is imported";
+/// How an image comes back that was left where it is.
+const LINKED_HINT: &str = "a linked original that was moved or changed comes back when the file is put where it was, or \
+                           when it is recorded again, which keeps a copy";
 /// Ids read at once.
 const ID_CHUNK: usize = 512;

@@ -17,4 +17,6 @@ mod searching;
 mod story;
 mod streaming;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminals;
 mod watching;

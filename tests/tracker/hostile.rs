@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{Cursor, Write};
+use std::process::Command;
+use std::thread;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -69,6 +71,8 @@ fn strange_pictures_are_shown() {
         [chunk(b"acTL", &[0, 0, 0, 2, 0, 0, 0, 0]), chunk(b"fcTL", &[control, vec![0, 1, 0, 10, 0, 0]].concat())];
     animated.splice(33..33, animation.concat());
 
+    let webp = animated_webp(&[encoded(&seen, ImageFormat::WebP), encoded(&seen.fliph(), ImageFormat::WebP)]);
+
     let rows = [[0_u8, 0b0000_1111].as_slice(); 8].concat();
     let palette = png_file((8, 8), (1, 3), &[chunk(b"PLTE", &[255, 0, 0, 0, 0, 255])], &deflated(&rows));
 
@@ -77,6 +81,7 @@ fn strange_pictures_are_shown() {
         ("no-extension", plain.clone(), [250, 20, 20]),
         ("animated.gif", gif, [200, 200, 200]),
         ("animated.png", animated, [250, 20, 20]),
+        ("animated.webp", webp, [250, 20, 20]),
         ("cmyk.jpg", STANDARD.decode(CMYK).unwrap(), [255, 0, 0]),
         ("sixteen-bit.png", encoded(&DynamicImage::ImageRgb16(seen.to_rgb16()), ImageFormat::Png), [250, 20, 20]),
         ("grey.png", png(60, 40, 77), [77, 77, 77]),
@@ -108,6 +113,19 @@ fn broken_and_hostile_files_are_kept_and_refused() {
     let passes = [segment(0xda, b"\x01\x01\0\0\0\0"), vec![0; 8]].concat().repeat(5000);
     let frame = [8, 0x0f, 0xa0, 0x27, 0x10, 1, 1, 0x11, 0];
     let slow = [b"\xff\xd8".to_vec(), segment(0xc2, &frame), passes].concat();
+    // Of a JPEG file that is cut the upper part may be shown, as browsers do.
+    for format in [ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif] {
+        let mut bytes = Cursor::new(Vec::new());
+        let noise =
+            RgbImage::from_fn(90, 90, |x, y| Rgb([(x * 97) ^ y, (y * 89) ^ x, x * y].map(|it| it.to_le_bytes()[0])));
+        noise.write_to(&mut bytes, format).unwrap();
+        let bytes = bytes.into_inner();
+        for end in [bytes.len() / 50, bytes.len() / 2] {
+            let (_, why) = recorded(&ws, "cut", &bytes[..end]);
+            let shown_in_part = format == ImageFormat::Jpeg && end == bytes.len() / 2;
+            assert!(why.is_some() || shown_in_part, "{format:?} cut at {end} of {}", bytes.len());
+        }
+    }
     for (name, bytes, reason) in [
         ("cut.png", whole[..whole.len() / 2].to_vec(), "its file is broken"),
         ("lying.png", lying, "its file is broken"),
@@ -149,6 +167,63 @@ fn what_swells_is_stopped() {
     // The largest that is decoded at all: 80 million pixels out of a small file.
     let (image, why) = recorded(&ws, "large.png", &png_file((16_000, 5000), (8, 0), &[], &zeros(77)));
     assert_eq!((image.width, why), (Some(16_000), None));
+}
+
+/// Set where this test runs itself again, to have a process whose memory is its own.
+const ALONE: &str = "RETAKE_TEST_ALONE";
+
+/// However many are looked at together, they share what one process takes for pictures.
+#[test]
+fn many_at_once_share_one_budget() {
+    if std::env::var_os(ALONE).is_some() {
+        return look_at_many();
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "hostile::many_at_once_share_one_budget", "--nocapture"]).env(ALONE, "1");
+    let output = again.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn look_at_many() {
+    let ws = Workspace::new();
+    let row = deflated(&[0; 10]);
+    let claims: Vec<String> = (30_000..30_060)
+        .map(|side| ws.file(&format!("{side}.png"), &png_file((side, side), (8, 2), &[], &row)))
+        .collect();
+    let rows = deflated(&vec![0; 4000 * 18_001]);
+    let large = ws.file("large.png", &png_file((6000, 4000), (8, 2), &[], &rows));
+    drop(rows);
+    let before = most_memory();
+    thread::scope(|scope| {
+        let (ws, large) = (&ws, &large);
+        for claims in claims.chunks(10) {
+            scope.spawn(move || {
+                for claim in claims {
+                    fails(ws.tracker.looks_of_file(claim), ErrorKind::Invalid, "pixels, and at most");
+                }
+                // Together these have 144 million pixels, which take 430 MB.
+                ws.tracker.looks_of_file(large).unwrap();
+            });
+        }
+    });
+    let taken = most_memory().saturating_sub(before);
+    assert!(taken < 300 * 1024 * 1024, "they took {taken} bytes of memory");
+}
+
+/// These still pictures of 60 × 40 pixels, one after the other.
+fn animated_webp(stills: &[Vec<u8>]) -> Vec<u8> {
+    let chunk = |name: &[u8; 4], data: &[u8]| {
+        let padding: &[u8] = if data.len() % 2 == 1 { &[0] } else { &[] };
+        [name.as_slice(), &u32::try_from(data.len()).unwrap().to_le_bytes(), data, padding].concat()
+    };
+    let size = [59, 0, 0, 39, 0, 0];
+    let mut chunks = chunk(b"VP8X", &[&[2, 0, 0, 0][..], &size].concat());
+    chunks.extend(chunk(b"ANIM", &[0; 6]));
+    for still in stills {
+        // Its own chunk comes behind the header of the file.
+        chunks.extend(chunk(b"ANMF", &[&[0; 6][..], &size, &[100, 0, 0, 0], &still[12..]].concat()));
+    }
+    chunk(b"RIFF", &[b"WEBP", chunks.as_slice()].concat())
 }
 
 /// A PNG file of that size, bit depth and colour type, with these chunks before its compressed rows.

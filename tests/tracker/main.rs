@@ -12,6 +12,7 @@ mod hostile;
 mod importing;
 mod likeness;
 mod listing;
+mod lost_originals;
 #[path = "../support/made.rs"]
 mod made;
 mod moving;

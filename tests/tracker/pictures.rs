@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::sync::{Arc, Mutex};
 
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 use retake::model::{Hash, ImageRef, Looks};
 use retake::tracker::{
-    BoxView, CompareRequest, ErrorKind, MAX_THUMB_BYTES, Onlooker, RecordRequest, Render, ThumbSide,
+    BoxView, CompareRequest, ErrorKind, MAX_THUMB_BYTES, Onlooker, RecordRequest, Render, ThumbSide, Thumbnails,
+    ThumbnailsView,
 };
 
 use crate::support::*;
@@ -122,18 +124,44 @@ fn a_comparison_says_what_the_eye_sees() {
 }
 
 #[test]
-fn missing_thumbnails_are_made_on_all_cores() {
+fn thumbnails_are_made_anew_at_will() {
     let ws = Workspace::new();
-    for number in 0..5 {
-        recorded(&ws, "cat.png", &png(300, 300, number));
-    }
+    let mut images: Vec<ImageRef> = (0..5).map(|number| recorded(&ws, "cat.png", &png(300, 300, number))).collect();
     recorded(&ws, "notes.txt", b"no picture");
     let cache = ws.root().join("cache");
     let files = files_below(&cache);
-    assert_eq!(ws.tracker.make_thumbnails(&Onlooker::patient()).unwrap(), 0);
+    let made = |which| ws.tracker.make_thumbnails(which, &Onlooker::patient()).unwrap();
+    assert_eq!(made(Thumbnails::Missing), ThumbnailsView::default());
     fs::remove_dir_all(&cache).unwrap();
     let impatient = Onlooker::patient().until(|| true);
-    assert!(ws.tracker.make_thumbnails(&impatient).is_err());
-    assert_eq!(ws.tracker.make_thumbnails(&Onlooker::patient()).unwrap(), 5);
+    assert!(ws.tracker.make_thumbnails(Thumbnails::Missing, &impatient).is_err());
+    assert_eq!(made(Thumbnails::Missing).made, 5);
     assert_eq!(files_below(&cache), files);
+
+    // All: also those that are there, and whatever became of them.
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&steps);
+    let told = Onlooker::patient().told(Arc::new(move |_: &str, done, of| heard.lock().unwrap().push((done, of))));
+    for path in files.keys() {
+        fs::write(path, b"\xff\xd8\xff something else \xff\xd9").unwrap();
+    }
+    assert_eq!(made(Thumbnails::Missing).made, 0, "they are there");
+    assert_eq!(
+        ws.tracker.make_thumbnails(Thumbnails::All, &told).unwrap(),
+        ThumbnailsView { made: 5, ..ThumbnailsView::default() }
+    );
+    assert_eq!(files_below(&cache), files);
+    assert!(steps.lock().unwrap().contains(&(6, 6)), "{steps:?}");
+
+    let gone = images.pop().unwrap().hash;
+    let hex = gone.to_string();
+    fs::remove_file(ws.root().join("images").join(&hex[..2]).join(&hex[2..])).unwrap();
+    let view = checked(ws.tracker.make_thumbnails(Thumbnails::All, &Onlooker::patient())).unwrap();
+    assert_eq!((view.made, view.unseen.len()), (4, 1));
+    assert_eq!(
+        (view.unseen[0].reference.to_string(), view.unseen[0].hash),
+        ("session-2025-12-11-005#0".to_owned(), gone)
+    );
+    assert!(view.unseen[0].message.contains("is missing"), "{view:?}");
+    assert_eq!(files_below(&cache), files, "its thumbnails are all that is left of it");
 }

@@ -1,11 +1,12 @@
-//! Renderings against golden pictures in `golden/`. When one differs, `target/pictures/` has the actual picture and one of
-//! the differences; after looking at them, `UPDATE_GOLDEN=1` takes the actual ones as golden.
+//! Renderings against golden pictures in `golden/`. When one differs, `target/pictures/` has the actual picture, and
+//! `NAME.diff.png` shows both and where they differ, side by side; after looking at that, `UPDATE_GOLDEN=1` takes the actual
+//! ones as golden.
 
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use image::{ImageFormat, Rgb, RgbImage};
+use image::{ImageFormat, Rgb, RgbImage, imageops};
 use retake::disk::Disk;
 use retake::images::{Images, Panel, Render};
 use retake::model::Hash;
@@ -37,18 +38,31 @@ fn renderings_are_as_they_were_looked_at() {
     check("heatmap", &images, Render::Heatmap, &pair);
     check("heatmap-other-shape", &images, Render::Heatmap, &[panel(Some(day), 0, &[]), panel(Some(wide), 1, &[])]);
 
-    let long = "a very long prompt that goes on and on, with 猫 in it, and must be cut somewhere before the edge";
+    // U+10FFFD is in no font, whichever this machine has.
+    let long = "a very long prompt that goes on and on, with \u{10fffd} in it, over one line and the next, and must be cut \
+                somewhere before the edge: masterpiece, best quality, highly detailed, 8k, cinematic light, volumetric fog";
     let everything = [
-        panel(Some(day), 0, &["the first"]),
-        panel(Some(night), 1, &[long, "seed 41→42"]),
+        panel(Some(day), 0, &[long]),
+        panel(
+            Some(night),
+            1,
+            &["+night, a dark blue sky, no stars at all, and a moon that looks like the sun", "seed 41→42"],
+        ),
         panel(None, 2, &["refused by the provider"]),
         panel(Some(Hash::of(b"gone")), 3, &[]),
         panel(Some(tall), 4, &["+portrait"]),
         panel(Some(large), 5, &["~size 320x240→640x480"]),
-        panel(Some(wide), 12_345, &["1", "2", "3", "4", "5", "6", "7 is left out"]),
+        panel(Some(wide), 12_345, &["1", "2", "3", "4", "5", "6", "7", "8", "9"]),
     ];
     check("sheet", &images, Render::Sheet, &everything);
     assert_eq!(size(&images, Render::Sheet, &pair).0, 2 * 348 + 28, "two fill one row");
+
+    let strip = keep(landscape(1200, 60, Rgb([0x8e, 0xc5, 0xe8]), true));
+    let tower = keep(landscape(40, 1200, Rgb([0xe8, 0xb0, 0x8e]), true));
+    let speck = keep(landscape(6, 4, Rgb([0x8e, 0xc5, 0xe8]), false));
+    let shapes = [day, night, no_sun, large, wide, tall, strip, tower, speck, day, night, no_sun];
+    let twelve: Vec<Panel> = (0..).zip(shapes).map(|(index, image)| panel(Some(image), index, &["seed 1→2"])).collect();
+    check("sheet-of-twelve", &images, Render::Sheet, &twelve);
 }
 
 #[test]
@@ -124,15 +138,22 @@ fn check(name: &str, images: &Images, how: Render, panels: &[Panel]) {
     }
     let left = left_behind(name);
     fs::write(&left.0, rendering.png()).unwrap();
-    let differences = RgbImage::from_fn(actual.width(), actual.height(), |x, y| {
-        let actual = actual.get_pixel(x, y);
-        match known.get_pixel_checked(x, y) {
-            Some(known) if !differs(known, actual) => Rgb(actual.0.map(|channel| channel / 4)),
+    let (width, height) = (known.width().max(actual.width()), known.height().max(actual.height()));
+    let differences = RgbImage::from_fn(width, height, |x, y| {
+        match (known.get_pixel_checked(x, y), actual.get_pixel_checked(x, y)) {
+            (Some(known), Some(actual)) if !differs(known, actual) => Rgb(actual.0.map(|channel| channel / 4)),
+            (None, None) => Rgb([0; 3]),
             _ => Rgb([255, 0, 90]),
         }
     });
-    differences.save(&left.1).unwrap();
-    assert!(same, "{name} differs from {}: see {} and {}", golden.display(), left.0.display(), left.1.display());
+    let mut shown = RgbImage::from_pixel(3 * width + 40, height, Rgb([255; 3]));
+    for (number, picture) in (0..).zip([&known, actual, &differences]) {
+        imageops::replace(&mut shown, picture, number * (i64::from(width) + 20), 0);
+    }
+    shown.save(&left.1).unwrap();
+    let differing = differences.pixels().filter(|pixel| pixel.0 == [255, 0, 90]).count();
+    let [golden, actual, differences] = [&golden, &left.0, &left.1].map(|path| path.display());
+    assert!(same, "{name} differs from {golden} in {differing} pixels: see {differences}, and {actual} alone");
 }
 
 /// Where the actual picture and the differences are left.

@@ -1,0 +1,271 @@
+//! Pictures in terminals: each kind is played here at the other end of a real pseudo-terminal, with the answers that such a
+//! terminal gives, and is sent what it can draw. Where nobody would see a picture, none is drawn.
+//!
+//! `script` makes the pseudo-terminal; it is part of every Linux system.
+
+use std::fs;
+use std::io::{Cursor, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use image::{ImageFormat, Rgb, RgbImage};
+
+use crate::support::TestWorkspace;
+
+const RED: Rgb<u8> = Rgb([250, 20, 20]);
+const BLUE: Rgb<u8> = Rgb([20, 20, 250]);
+/// What ends every question, so that it is answered by all that answer at all.
+const WHAT_ARE_YOU: &str = "\x1b[c";
+
+/// How a terminal behaves: its name, and what it answers to what it is asked.
+struct Terminal {
+    env: &'static [(&'static str, &'static str)],
+    answers: &'static [(&'static str, &'static str)],
+}
+
+const XTERM: Terminal = Terminal {
+    env: &[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")],
+    answers: &[(WHAT_ARE_YOU, "\x1b[?62;22c")],
+};
+const SILENT: Terminal = Terminal { answers: &[], ..XTERM };
+const FOOT: Terminal = Terminal {
+    env: &[("TERM", "foot")],
+    answers: &[("\x1b[16t", "\x1b[6;20;10t"), (WHAT_ARE_YOU, "\x1b[?62;4;22;28c")],
+};
+const ITERM: Terminal = Terminal { env: &[("TERM", "xterm-256color"), ("TERM_PROGRAM", "iTerm.app")], answers: &[] };
+const KITTY: Terminal = Terminal {
+    env: &[("TERM", "xterm-kitty"), ("KITTY_WINDOW_ID", "1")],
+    answers: &[
+        ("i=31,s=1,v=1,a=q,t=d", "\x1b_Gi=31;OK\x1b\\"),
+        ("i=32,s=1,v=1,a=q,t=t", "\x1b_Gi=32;EBADF:no such file\x1b\\"),
+        ("i=31,s=1,v=1,a=q,t=t", "\x1b_Gi=31;OK\x1b\\"),
+        ("\x1b[5n", "\x1b[0n"),
+        (WHAT_ARE_YOU, "\x1b[?62;c"),
+    ],
+};
+/// Kitty at the other end of a connection, whose files are not ours.
+const FAR_KITTY: Terminal = Terminal {
+    answers: &[
+        ("i=31,s=1,v=1,a=q,t=d", "\x1b_Gi=31;OK\x1b\\"),
+        ("i=32,s=1,v=1,a=q,t=t", "\x1b_Gi=32;EBADF:no such file\x1b\\"),
+        ("i=31,s=1,v=1,a=q,t=t", "\x1b_Gi=31;EBADF:no such file\x1b\\"),
+        (WHAT_ARE_YOU, "\x1b[?62;c"),
+    ],
+    ..KITTY
+};
+
+/// A session of two iterations with pictures: red beside blue, and blue alone.
+fn workspace() -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    let both = RgbImage::from_fn(64, 64, |x, _| if x < 32 { RED } else { BLUE });
+    for (name, picture) in [("both.png", both), ("blue.png", RgbImage::from_pixel(64, 64, BLUE))] {
+        let mut bytes = Cursor::new(Vec::new());
+        picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
+        workspace.file(name, bytes.into_inner());
+    }
+    let first = workspace.record(0, &["a flag", "--image", "both.png"]);
+    let session = first.split('#').next().unwrap();
+    workspace.record(1, &["a blue flag", "--image", "blue.png", "--session", session]);
+    workspace
+}
+
+/// What the terminal was sent by a command.
+fn sent(workspace: &TestWorkspace, terminal: &Terminal, args: &str) -> String {
+    let line = format!("stty cols 100 rows 40; exec '{}' {args}", env!("CARGO_BIN_EXE_retake"));
+    let plain = workspace.command(&[] as &[&str]);
+    let mut command = Command::new("script");
+    command
+        .args(["-qefc", &line, "/dev/null"])
+        .current_dir(workspace.dir())
+        .env_clear()
+        .envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        // For `stty`.
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("SHELL", "/bin/sh")
+        .envs(terminal.env.iter().copied());
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    converse(child, terminal.answers)
+}
+
+/// Reads all that is written, and answers what is asked, in the order in which it is asked.
+fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (parts, read) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut part = vec![0; 65_536];
+        while let Ok(count @ 1..) = stdout.read(&mut part) {
+            parts.send(part[..count].to_vec()).unwrap();
+        }
+    });
+    let (mut seen, mut heard) = (Vec::new(), 0);
+    loop {
+        match read.recv_timeout(Duration::from_secs(60)) {
+            Ok(part) => seen.extend(part),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(error) => {
+                child.kill().unwrap();
+                assert_eq!(error, mpsc::RecvTimeoutError::Disconnected, "it waits for ever, after {seen:?}");
+            }
+        }
+        let next = |from: usize| {
+            let places = answers.iter().filter_map(|(question, answer)| {
+                let at = memchr::memmem::find(&seen[from..], question.as_bytes())?;
+                Some((from + at + question.len(), *answer))
+            });
+            places.min()
+        };
+        while let Some((end, answer)) = next(heard) {
+            heard = end;
+            stdin.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+    reader.join().unwrap();
+    assert!(child.wait().unwrap().success());
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+/// What stands between two marks.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    assert!(text.contains(start), "no {start:?} in {text:?}");
+    let (_, rest) = text.split_once(start).unwrap();
+    assert!(rest.contains(end), "no {end:?} after {start:?}");
+    rest.split_once(end).unwrap().0
+}
+
+/// The number behind a name in what kitty is told.
+fn told(control: &str, name: char) -> u32 {
+    let value = control.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap().parse().unwrap()
+}
+
+fn assert_flag(pixels: &RgbImage) {
+    let (width, height) = pixels.dimensions();
+    let near = |x: u32, colour: Rgb<u8>| {
+        let shown = pixels.get_pixel(x, height / 2);
+        assert!(shown.0.iter().zip(colour.0).all(|(one, other)| one.abs_diff(other) < 24), "{shown:?} at {x}");
+    };
+    near(width / 4, RED);
+    near(width * 3 / 4, BLUE);
+}
+
+#[test]
+fn kitty_is_given_a_file_or_is_sent_the_pixels() {
+    let workspace = workspace();
+    let near = sent(&workspace, &KITTY, "show '#0'");
+    let drawn = between(&near, "\x1b_Gf=32,", "\x1b\\");
+    let (control, file) = drawn.split_once(';').unwrap();
+    assert!(control.ends_with("a=T,t=t"), "{control}");
+    assert_eq!((told(control, 's'), told(control, 'v')), (64, 64));
+    let file = PathBuf::from(String::from_utf8(STANDARD.decode(file).unwrap()).unwrap());
+    assert!(file.to_str().unwrap().contains("tty-graphics-protocol") && !file.exists(), "{}", file.display());
+
+    let far = sent(&workspace, &FAR_KITTY, "show '#0'");
+    let control = between(&far, "\x1b_Gf=32,", ";");
+    let (mut rest, mut data) = (far.split_once("\x1b_Gf=32,").unwrap().1, String::new());
+    while let Some((chunk, others)) = rest.split_once("\x1b\\") {
+        data += chunk.split_once(';').unwrap().1;
+        rest = others.strip_prefix("\x1b_Gm").unwrap_or_default();
+    }
+    let raw = STANDARD.decode(data).unwrap();
+    let pixels = image::RgbaImage::from_raw(told(control, 's'), told(control, 'v'), raw).unwrap();
+    assert_flag(&image::DynamicImage::ImageRgba8(pixels).to_rgb8());
+    assert!(told(control, 'c') <= 100 && told(control, 'r') <= 20, "half of the height: {control}");
+}
+
+#[test]
+fn iterm_is_sent_a_file_without_being_asked() {
+    let workspace = workspace();
+    for (args, size) in [("show '#0'", None), ("compare '#0' '#1'", Some(100))] {
+        let sent = sent(&workspace, &ITERM, args);
+        assert!(!sent.contains(WHAT_ARE_YOU), "{sent:?}");
+        let drawn = between(&sent, "\x1b]1337;File=inline=1;", "\x07");
+        let picture = image::load_from_memory(&STANDARD.decode(drawn.split_once(':').unwrap().1).unwrap()).unwrap();
+        match size {
+            None => assert_flag(&picture.to_rgb8()),
+            Some(least) => assert!(picture.width() > 2 * least && picture.height() > least, "{}", picture.width()),
+        }
+    }
+}
+
+#[test]
+fn sixels_are_as_wide_as_their_columns() {
+    let workspace = workspace();
+    let sent = sent(&workspace, &FOOT, "show '#0'");
+    let drawn = between(&sent, "\x1bP", "\x1b\\");
+    let (size, _) = drawn.split_once('"').unwrap().1.split_once('#').unwrap();
+    // 64 columns of 10 pixels would be the whole; half of 40 rows of 20 pixels is what it may take.
+    let sides: Vec<u32> = size.split(';').skip(2).map(|side| side.parse().unwrap()).collect();
+    assert!((300..=400).contains(&sides[0]) && sides[0].abs_diff(sides[1]) < 13, "{sides:?}");
+    assert!(sent.ends_with("\x1b\\\r\n"), "what follows begins below the picture");
+    assert_eq!(sent.matches("\x1bP").count(), 1);
+    assert!(!sent.contains("^["), "an answer is shown: {sent:?}");
+}
+
+#[test]
+fn any_other_terminal_is_sent_half_blocks() {
+    let workspace = workspace();
+    for terminal in [&XTERM, &SILENT] {
+        let sent = sent(&workspace, terminal, "show '#0'");
+        let rows: Vec<Vec<&str>> = sent
+            .lines()
+            .filter(|line| line.contains('▄'))
+            .map(|line| line.split('▄').filter(|cell| cell.contains("38;2;")).collect())
+            .collect();
+        assert!((18..=20).contains(&rows.len()) && rows[0].len().abs_diff(2 * rows.len()) <= 2, "{} rows", rows.len());
+        let row = &rows[rows.len() / 2];
+        for (cell, colour) in [(row[3], RED), (row[row.len() - 3], BLUE)] {
+            let shown = between(cell, "[48;2;", "m").split(';').map(|light| light.parse::<u8>().unwrap());
+            assert!(shown.zip(colour.0).all(|(one, other)| one.abs_diff(other) < 24), "{cell:?}");
+        }
+        assert!(!sent.contains("^[") && !sent.contains("\x1bP") && !sent.contains("\x1b_G"), "{sent:?}");
+    }
+    let fewer = Terminal { env: &[("TERM", "xterm-256color")], ..XTERM };
+    let sent = sent(&workspace, &fewer, "show '#0'");
+    assert!(sent.contains("[48;5;") && !sent.contains("[48;2;"), "{sent:?}");
+}
+
+#[test]
+fn one_terminal_inside_of_another_is_not_taken_for_it() {
+    let workspace = workspace();
+    let tmux = Terminal {
+        env: &[("TERM", "tmux-256color"), ("TMUX", "/tmp/x"), ("LC_TERMINAL", "iTerm2"), ("KITTY_WINDOW_ID", "1")],
+        answers: &[(WHAT_ARE_YOU, "\x1b[?1;2c")],
+    };
+    let sent = sent(&workspace, &tmux, "show '#0'");
+    assert!(sent.contains('▄') && !sent.contains("\x1b]1337") && !sent.contains("\x1b_G"), "{sent:?}");
+}
+
+#[test]
+fn a_terminal_with_a_great_name_that_says_nothing_gets_half_blocks() {
+    let workspace = workspace();
+    for terminal in [&KITTY, &FOOT] {
+        let sent = sent(&workspace, &Terminal { answers: &[], env: terminal.env }, "compare '#0' '#1'");
+        assert!(sent.contains('▄') && !sent.contains("\x1bP") && !sent.contains("\x1b_Gf"), "{sent:?}");
+    }
+}
+
+#[test]
+fn nothing_is_drawn_where_nobody_would_see_it() {
+    let workspace = workspace();
+    let plain = Terminal { env: &[("TERM", "xterm-kitty"), ("NO_COLOR", "1")], answers: &[] };
+    let dumb = Terminal { env: &[("TERM", "dumb")], answers: &[] };
+    for verb in ["show '#0'", "compare '#0' '#1'"] {
+        for (terminal, args) in [
+            (&ITERM, format!("{verb} --json")),
+            (&KITTY, format!("{verb} --json")),
+            (&ITERM, format!("{verb} --color never")),
+            (&ITERM, format!("{verb} | cat")),
+            (&plain, verb.to_owned()),
+            (&dumb, verb.to_owned()),
+        ] {
+            let sent = sent(&workspace, terminal, &args);
+            assert!(sent.contains("flag") && !sent.contains('\x1b') && !sent.contains('▄'), "{args}: {sent:?}");
+        }
+    }
+    let kept = fs::read_dir(workspace.dir()).unwrap().count();
+    assert_eq!(kept, 3, "nothing is left beside the pictures and the workspace");
+}
