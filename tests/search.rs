@@ -175,7 +175,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Few enough that everything happens often: segments, merging, reading the journal again.
-const SIZES: Sizes = Sizes { full: 8, left: 3, made_at_once: 16 };
+const SIZES: Sizes = Sizes { full: 8, left: 3, made_at_once: 16, worth_threads: 20 };
 
 struct Subject {
     store: Option<Store>,

@@ -4,7 +4,7 @@
 import { browser, go, open } from "../../tests/browser/browser.mjs";
 
 const ROUNDS = 7;
-const TYPED = "bridge at night";
+const TYPED = process.argv[4];
 const figures = { painted: [], ready: [], end: [], typed: [] };
 
 for (let round = 0; round < ROUNDS; round += 1) {

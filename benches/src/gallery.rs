@@ -22,8 +22,8 @@ use crate::report::{Report, Table, median, percentile};
 const READS: usize = 40;
 /// Clients at once.
 const CLIENTS: usize = 200;
-/// What someone types, letter by letter.
-const TYPED: &str = "bridge at night";
+/// What someone types, letter by letter: a word that every prompt has, one more, and what tells a session from the others.
+const TYPED: &str = "lighthouse study 42";
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let (workspace, long) = data::retake(settings, report, settings.large());
@@ -65,7 +65,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     };
     row("sessions found, letter by letter", &typed("&by=session"));
     row("iterations found, letter by letter", &typed(""));
-    row("a jump into a million found", &["/search/part?q=&skip=999000".to_owned()]);
+    let deep = settings.sessions * 10 - 1000;
+    row("a jump to the end of all iterations", &[format!("/search/part?q=&skip={deep}")]);
     row("projects with their counts", &["/projects".to_owned()]);
     report.show("gallery", &table);
     report.say(&format!(
@@ -144,7 +145,11 @@ impl Gallery {
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gallery.mjs");
         let mut node = Command::new("node");
-        node.arg(script).arg(format!("http://{}", self.host)).env("CHROMIUM", chromium).env("MODULES", modules);
+        node.arg(script)
+            .arg(format!("http://{}", self.host))
+            .args(["", TYPED])
+            .env("CHROMIUM", chromium)
+            .env("MODULES", modules);
         let ran = node.stderr(Stdio::inherit()).output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
         let figures: BTreeMap<String, Vec<f64>> = serde_json::from_slice(&ran.stdout).unwrap();
@@ -170,7 +175,7 @@ impl Gallery {
             for client in 0..CLIENTS {
                 let (served, refused) = (&served, &refused);
                 scope.spawn(move || {
-                    let paths = ["/", "/sessions/part", "/api/list-sessions?limit=50", "/search?q=night"];
+                    let paths = ["/", "/sessions/part", "/api/list-sessions?limit=50", "/search?q=study%2042"];
                     for path in paths.iter().cycle().skip(client % paths.len()) {
                         if Instant::now() >= until {
                             return;

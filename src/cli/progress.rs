@@ -1,9 +1,10 @@
 //! How far long work has come: a bar on stderr that only shows when someone is there to see it and has begun to wait.
 
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::tracker::Progress;
 
@@ -77,11 +78,29 @@ impl Bar {
 
 fn style(known: bool) -> ProgressStyle {
     let template = if known {
-        "{msg} [{bar:30}] {percent}%  {human_pos}/{human_len}  {per_sec}  {eta} left"
+        "{msg} [{bar:30}] {percent}%  {human_pos}/{human_len}{rate}{left}"
     } else {
-        "{msg}: {human_pos}  {per_sec}"
+        "{msg}: {human_pos}{rate}"
     };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("=> ").with_key("rate", rate).with_key("left", left)
+}
+
+/// How much a second, once that can be told.
+fn rate(state: &ProgressState, out: &mut dyn Write) {
+    // A bar cannot fail.
+    let _ = match state.per_sec() {
+        none if none < 0.05 => Ok(()),
+        few if few < 10.0 => write!(out, "  {few:.1}/s"),
+        many => write!(out, "  {many:.0}/s"),
+    };
+}
+
+/// How long it will take, once that can be told.
+fn left(state: &ProgressState, out: &mut dyn Write) {
+    if state.per_sec() >= 0.05 {
+        let _ = write!(out, "  {} left", HumanDuration(state.eta()));
+    }
 }
 
 #[cfg(test)]

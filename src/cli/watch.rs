@@ -55,7 +55,8 @@ impl WatchArgs {
 fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
     match sighting {
         Sighting::Ready(report) => {
-            output.bar().clear();
+            // From here on it would flicker with every picture.
+            output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
             output.aside(paint(FAINT, format_args!("watching {folders}; Ctrl-C ends it")));
             if *problems_omitted > 0 {

@@ -4,7 +4,10 @@
 //! the texts have left. What belongs to sessions (title, project, archived) is settled first for the whole index, since a
 //! session's newest word on it may lie in another segment than its iterations.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use crate::model::query::{By, Condition, Facet, Field, Part, Query};
 use crate::model::words::fold_name;
@@ -72,8 +75,42 @@ pub(super) fn plan<'a>(query: &'a Query, parts: &[Live]) -> Result<Plan<'a>, Dam
     })
 }
 
+/// The most threads that look for one phrase.
+const MOST_THREADS: usize = 4;
+
+/// The documents of each segment that a plan is true of, dead ones among them. Looking for a phrase is the one thing that
+/// takes long, since all places of its words are read: segments are shared among threads then.
+pub(super) fn evaluate_all(plan: &Plan<'_>, parts: &[Live], worth_threads: u64) -> Result<Vec<Set>, Damage> {
+    let docs: u64 = parts.iter().map(|part| u64::from(part.segment.docs())).sum();
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS).min(parts.len());
+    if threads < 2 || docs < worth_threads || !plan.has_phrase() {
+        return parts.iter().map(|part| evaluate(plan, &part.segment)).collect();
+    }
+    // The largest first, so that none is left with it at the end.
+    let mut order: Vec<(usize, &Live)> = parts.iter().enumerate().collect();
+    order.sort_unstable_by_key(|(_, part)| Reverse(part.segment.docs()));
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mut found = Vec::new();
+        while let Some((at, part)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            found.push((*at, evaluate(plan, &part.segment)?));
+        }
+        Ok::<_, Damage>(found)
+    };
+    let mut sets = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+        let mut sets = some()?;
+        for other in others {
+            sets.extend(other.join().map_err(|_| Damage::new("a thread broke off"))??);
+        }
+        Ok::<_, Damage>(sets)
+    })?;
+    sets.sort_unstable_by_key(|(at, _)| *at);
+    Ok(sets.into_iter().map(|(_, set)| set).collect())
+}
+
 /// The documents of a segment that a plan is true of, dead ones among them.
-pub(super) fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
+fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
     let universe = segment.docs();
     match plan {
         Plan::All(plans) => {
@@ -115,6 +152,16 @@ pub(super) fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage
 }
 
 impl<'a> Plan<'a> {
+    /// Whether words in a row are looked for in iterations.
+    fn has_phrase(&self) -> bool {
+        match self {
+            Plan::All(plans) | Plan::Any(plans) => plans.iter().any(Plan::has_phrase),
+            Plan::Not(plan) => plan.has_phrase(),
+            Plan::Words(_, words, _) => words.len() > 1,
+            Plan::Test(_) | Plan::Sessions(_) => false,
+        }
+    }
+
     /// A test, and whether it is to fail.
     fn as_test(&self) -> Option<(&'a Condition, bool)> {
         match self {

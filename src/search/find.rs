@@ -6,21 +6,21 @@ use super::bytes::Damage;
 use super::columns::Section;
 use super::counts::Counts;
 use super::doc::{SessionKey, TAG, key_of, session_of};
-use super::evaluate::{Live, evaluate, plan};
+use super::evaluate::{Live, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
 use super::{Found, Hit, Place, Question, SIMILAR, Sort};
 
-/// Answers a question from these segments.
-pub(super) fn find(question: &Question, parts: &[Live]) -> Result<Found, Damage> {
+/// Answers a question from these segments, with several threads from `worth_threads` documents on.
+pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
     let mut best = Best::new(question);
     let mut firsts = Firsts::default();
     let mut counts = Counts::default();
     let mut found = Found::default();
-    for (at, part) in parts.iter().enumerate() {
+    for ((at, part), set) in parts.iter().enumerate().zip(evaluate_all(&plan, parts, worth_threads)?) {
         let segment = &part.segment;
-        let mut set = evaluate(&plan, segment)?.minus(&part.dead);
+        let mut set = set.minus(&part.dead);
         if let Some(id) = question.except
             && let Some(itself) = segment.find(key_of(id.session), id.index)?
         {

@@ -36,7 +36,7 @@ const TRIES: usize = 3;
 /// What progress is told while the index is made.
 pub(super) const MAKING: &str = "making the search index";
 
-/// How much is gathered before it is written.
+/// How much is gathered before it is written, and how much is worth several threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// How many documents in memory become a segment.
@@ -45,11 +45,13 @@ pub struct Sizes {
     pub left: usize,
     /// How many documents a segment has that is made from the whole log.
     pub made_at_once: usize,
+    /// From how many documents on a phrase is looked for by several threads.
+    pub worth_threads: u64,
 }
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024 }
+        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024, worth_threads: 100_000 }
     }
 }
 
@@ -114,7 +116,7 @@ impl Index {
                 let mut state = self.lock(progress);
                 self.current(&mut state, store, progress)?
             };
-            match find(question, &view) {
+            match find(question, &view, self.sizes.worth_threads) {
                 Ok(found) => return Ok(found),
                 Err(damage) => {
                     tracing::warn!(%damage, "it is made again");

@@ -69,6 +69,14 @@ impl Watching {
     }
 }
 
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // A test that failed leaves nobody behind; one that went well has ended it already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn lines(from: impl Read + Send + 'static, to: Sender<String>) {
     thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
 }

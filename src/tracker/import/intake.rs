@@ -185,7 +185,6 @@ impl<'a> Intake<'a> {
         let mut done = 0;
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
         for runs in order.chunks(AT_ONCE) {
-            // Between two handfuls, so that no picture is kept without being recorded.
             if stop.load(Ordering::Relaxed) {
                 self.report.interrupted = true;
                 break;
@@ -208,11 +207,17 @@ impl<'a> Intake<'a> {
                 |picture| self.keep(picture),
                 |now| {
                     self.tracker.report("importing", done + now, total.max(done + now));
-                    true
+                    !stop.load(Ordering::Relaxed)
                 },
             );
             let mut kept: HashMap<Hash, _> = new.iter().map(|picture| picture.hash).zip(kept).collect();
             for (number, run) in runs {
+                let mut pictures = run.pictures.iter().filter_map(|number| found.get(*number));
+                if !pictures.all(|picture| self.knows(picture.hash) || kept.contains_key(&picture.hash)) {
+                    // Told to stop: runs are recorded whole or not at all, and in the order of time.
+                    self.report.interrupted = true;
+                    break;
+                }
                 let (Some(group), Some(filling)) = (groups.get(*number), filling.get_mut(*number)) else { continue };
                 let ended = self.run(found, (*number, group, run), filling, &mut kept, &mut tell);
                 if let Err(error) = ended {
@@ -222,7 +227,7 @@ impl<'a> Intake<'a> {
             }
             done += runs.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>();
             self.tracker.report("importing", done, total.max(done));
-            if self.report.stopped.is_some() {
+            if self.report.stopped.is_some() || self.report.interrupted {
                 break;
             }
         }

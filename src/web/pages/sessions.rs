@@ -241,8 +241,8 @@ fn empty(status: &str, project: Option<&str>) -> Markup {
                 p { a href="/" { "All sessions" } }
             } @else {
                 h2 { "No sessions yet" }
-                p { "Every picture you make can be kept here, with its recipe and what it came from." }
-                pre { code { "retake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
+                p { "Every picture you make can be kept here, with its recipe and what it came from. Bring in those you have, or record the next one:" }
+                pre { code { "retake import ~/ComfyUI/output\nretake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
                 p.muted { "Or let your agent do it: " code { "retake mcp" } ". To see what it looks like with work in it: " code { "retake demo" } "." }
             }
         }
