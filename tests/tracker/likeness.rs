@@ -47,11 +47,11 @@ fn changes(picture: &RgbImage) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Turned by two degrees about its middle, without the corners that are not covered then.
+/// Turned by two degrees about its middle, nearly without the corners that are not covered then.
 fn turned(picture: &RgbImage) -> RgbImage {
     let (width, height) = picture.dimensions();
     let (sine, cosine) = 2_f64.to_radians().sin_cos();
-    let (left, top) = (width / 20, height / 20);
+    let (left, top) = (width / 50, height / 50);
     RgbImage::from_fn(width - 2 * left, height - 2 * top, |x, y| {
         let (x, y) = (f64::from(x + left) - f64::from(width) / 2.0, f64::from(y + top) - f64::from(height) / 2.0);
         let at = |place: f64, side: u32| {
