@@ -313,30 +313,41 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
     // have for a row.
     let candidates = candidates.into_bits(universe);
     let ranks = Ranks::new(&candidates);
-    let docs = candidates.docs();
-    let mut rows = vec![u64::MAX; docs.len()];
+    let count = usize::try_from(candidates.len()).unwrap_or(usize::MAX);
+    let mut rows = vec![u64::MAX; count];
+    let mut near = vec![0u64; count];
     let mut far: Option<Vec<u64>> = None;
     for (slot, terms) in (0u32..).zip(slots) {
-        let mut near = vec![0u64; docs.len()];
+        near.fill(0);
         let mut beyond = Vec::new();
         for term in terms {
-            let of_term = terms::read_docs(&segment.read(term.docs)?, term.count, universe)?;
-            let mut in_order = 0..docs.len();
-            let wanted = |at: usize| {
-                let doc = *of_term.get(at)?;
-                if terms.len() > 1 {
-                    return Some((doc, ranks.of(doc)?));
-                }
-                // The only term of its slot is in all candidates, so they come one after the other.
-                if candidates.contains(doc) { Some((doc, in_order.next()?)) } else { None }
+            let mut take = |(doc, rank): (u32, usize), place: u32| match (place.checked_sub(slot), near.get_mut(rank)) {
+                (Some(place @ 0..64), Some(near)) => *near |= 1 << place,
+                (Some(place), _) => beyond.push(u64::from(doc) << 32 | u64::from(place)),
+                (None, _) => {}
             };
-            terms::read_places(&segment.read(term.places)?, term.count, wanted, |(doc, rank), place| {
-                match (place.checked_sub(slot), near.get_mut(rank)) {
-                    (Some(place @ 0..64), Some(near)) => *near |= 1 << place,
-                    (Some(place), _) => beyond.push(u64::from(doc) << 32 | u64::from(place)),
-                    (None, _) => {}
+            let places = segment.read(term.places)?;
+            let of_term = terms::read_set(&segment.read(term.docs)?, term.count, universe)?;
+            if terms.len() > 1 {
+                let docs = of_term.into_bits(universe);
+                let mut docs = docs.ascending();
+                let wanted = || docs.next().map(|doc| ranks.of(doc).map(|rank| (doc, rank)));
+                terms::read_places(&places, term.count, wanted, &mut take)?;
+                continue;
+            }
+            // The only term of its slot is in all candidates, so they come one after the other.
+            let mut in_order = 0..count;
+            let mut known = |doc: u32| if candidates.contains(doc) { Some((doc, in_order.next()?)) } else { None };
+            match of_term {
+                Set::Few(docs) => {
+                    let mut docs = docs.into_iter();
+                    terms::read_places(&places, term.count, || docs.next().map(&mut known), &mut take)?;
                 }
-            })?;
+                Set::Many(docs) => {
+                    let mut docs = docs.ascending();
+                    terms::read_places(&places, term.count, || docs.next().map(&mut known), &mut take)?;
+                }
+            }
         }
         rows.iter_mut().zip(&near).for_each(|(row, near)| *row &= near);
         if terms.len() > 1 {
@@ -347,7 +358,8 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
             None => beyond,
         });
     }
-    let mut found: Vec<u32> = docs.iter().zip(&rows).filter(|(_, row)| **row != 0).map(|(doc, _)| *doc).collect();
+    let in_a_row = candidates.ascending().zip(&rows).filter(|(_, row)| **row != 0);
+    let mut found: Vec<u32> = in_a_row.map(|(doc, _)| doc).collect();
     let far = far.unwrap_or_default();
     if !far.is_empty() {
         found.extend(far.iter().filter_map(|row| u32::try_from(row >> 32).ok()));

@@ -169,7 +169,9 @@ impl Stream<'_> {
         let docs = terms::read_docs(&self.segment.read(term.docs)?, term.count, universe)?;
         let mut counts = vec![0u32; docs.len()];
         let mut start = places.len();
-        terms::read_places(&self.segment.read(term.places)?, term.count, Some, |at, place| {
+        let mut numbers = 0..docs.len();
+        let all = || numbers.next().map(Some);
+        terms::read_places(&self.segment.read(term.places)?, term.count, all, |at: usize, place| {
             if let Some(count) = counts.get_mut(at) {
                 *count += 1;
             }

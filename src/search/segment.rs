@@ -1,7 +1,7 @@
 //! Reading a segment: a part of the index that never changes. Only what a question needs is read, and what was read once
 //! is kept.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,8 @@ pub(super) struct Segment {
     blocks: OnceLock<Vec<Block>>,
     cells: Vec<OnceLock<Cell>>,
     tally: OnceLock<Tally>,
+    /// The block of the dictionary that was read last, by its place.
+    kept: Mutex<Option<(u64, Arc<Vec<Term>>)>>,
 }
 
 /// A section that was read.
@@ -88,7 +90,7 @@ impl Segment {
             return Err(Damage::new("a segment has other sections"));
         }
         let cells = (0..SECTIONS).map(|_| OnceLock::new()).collect();
-        Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new() })
+        Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new(), kept: Mutex::default() })
     }
 
     pub(super) fn docs(&self) -> u32 {
@@ -143,14 +145,25 @@ impl Segment {
         let first = blocks.partition_point(|block| block.first <= *from).saturating_sub(1);
         let mut found = Vec::new();
         for block in blocks.iter().skip(first).take_while(|block| block.first < *until) {
-            for term in self.block(block)? {
-                let key = super::terms::key_bytes(&term);
+            for term in self.recent(block)?.iter() {
+                let key = super::terms::key_bytes(term);
                 if key >= *from && key < *until {
-                    found.push(term);
+                    found.push(term.clone());
                 }
             }
         }
         Ok(found)
+    }
+
+    /// The terms of a block. The one before is kept: a word is looked for in titles, then in everything else.
+    fn recent(&self, block: &Block) -> Result<Arc<Vec<Term>>, Damage> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, terms)) = kept.as_ref().filter(|(offset, _)| *offset == block.offset) {
+            return Ok(Arc::clone(terms));
+        }
+        let terms = Arc::new(self.block(block)?);
+        *kept = Some((block.offset, Arc::clone(&terms)));
+        Ok(terms)
     }
 
     pub(super) fn blocks(&self) -> Result<&[Block], Damage> {

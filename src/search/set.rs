@@ -253,14 +253,20 @@ impl Bits {
     /// The documents, ascending.
     pub(super) fn docs(&self) -> Vec<u32> {
         let mut docs = Vec::with_capacity(usize::try_from(self.len()).unwrap_or(0));
-        for (at, word) in (0u32..).zip(&self.words) {
-            let mut left = *word;
-            while left != 0 {
-                docs.push(at * 64 + left.trailing_zeros());
-                left &= left - 1;
-            }
-        }
+        docs.extend(self.ascending());
         docs
+    }
+
+    /// The documents, ascending, one at a time.
+    pub(super) fn ascending(&self) -> impl Iterator<Item = u32> {
+        (0u32..).zip(&self.words).flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(at * 64 + bit)
+            })
+        })
     }
 }
 

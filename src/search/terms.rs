@@ -192,21 +192,24 @@ pub(super) fn put_places(counts: &[u32], places: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Shows `each` the places of the documents that `wanted` knows by their number in the list, one after the other.
+/// Shows `each` the places of the documents that are wanted, one after the other. `next` is asked once for each document
+/// of the list, and says by what it is to be known; nothing where it is not wanted.
 pub(super) fn read_places<T: Copy>(
     bytes: &[u8],
     count: u32,
-    mut wanted: impl FnMut(usize) -> Option<T>,
+    mut next: impl FnMut() -> Option<Option<T>>,
     mut each: impl FnMut(T, u32),
 ) -> Result<(), Damage> {
+    let unreadable = || Damage::new("the places of a word cannot be read");
     let mut rest = bytes;
-    for at in 0..count as usize {
+    for _ in 0..count {
+        let wanted = next().ok_or_else(unreadable)?;
         // Nearly always a byte each: a text has a word a few times, and its places are less than 128 apart.
         if let [count @ 0..0x80, behind @ ..] = rest
             && let Some((steps, behind)) = behind.split_at_checked(usize::from(*count))
             && steps.iter().all(|step| *step < 0x80)
         {
-            if let Some(wanted) = wanted(at) {
+            if let Some(wanted) = wanted {
                 let mut place = 0;
                 for step in steps {
                     place += u32::from(*step);
@@ -219,7 +222,6 @@ pub(super) fn read_places<T: Copy>(
         let mut reader = Reader::new(rest);
         let mut read = || {
             let count = reader.number()?;
-            let wanted = wanted(at);
             let mut place = 0u32;
             for _ in 0..count {
                 place = place.checked_add(reader.small()?)?;
@@ -229,7 +231,7 @@ pub(super) fn read_places<T: Copy>(
             }
             Some(())
         };
-        read().ok_or(Damage::new("the places of a word cannot be read"))?;
+        read().ok_or_else(unreadable)?;
         rest = reader.rest();
     }
     Ok(())
@@ -267,14 +269,16 @@ mod tests {
         }
         let mut seen = Vec::new();
         let places = put_places(&[2, 0, 1, 3], &[3, 900, 0, 5, 6, 130]);
-        read_places(&places, 4, Some, |doc, place| seen.push((doc, place))).unwrap();
+        let mut docs = 0..;
+        read_places(&places, 4, || docs.next().map(Some), |doc, place| seen.push((doc, place))).unwrap();
         assert_eq!(seen, [(0, 3), (0, 900), (2, 0), (3, 5), (3, 6), (3, 130)]);
         seen.clear();
-        let wanted = |doc| (doc != 0).then_some(doc);
+        let mut docs = 0..;
+        let wanted = || docs.next().map(|doc| (doc != 0).then_some(doc));
         read_places(&places, 4, wanted, |doc, place| seen.push((doc, place))).unwrap();
         assert_eq!(seen, [(2, 0), (3, 5), (3, 6), (3, 130)]);
         for cut in 0..places.len() {
-            assert!(read_places(&places[..cut], 4, Some, |_, _| {}).is_err(), "{cut}");
+            assert!(read_places(&places[..cut], 4, || Some(Some(())), |(), _| {}).is_err(), "{cut}");
         }
     }
 
