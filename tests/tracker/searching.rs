@@ -55,7 +55,9 @@ fn words_phrases_beginnings_and_titles_newest_first() {
         ("bridge", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
         ("BRIDG*", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
         ("\"glass bridge\"", vec![format!("{ONE}#0")]),
-        ("bridg* -fog", vec![format!("{ONE}#0")]),
+        // A negative prompt with fog in it makes no fog.
+        ("bridg* -fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("bridg* -negative:fog", vec![format!("{ONE}#1"), format!("{ONE}#0")]),
         ("bridg* -prompt:fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
         ("rio", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
         ("璃桥", vec![format!("{TWO}#0")]),
