@@ -43,12 +43,9 @@
 //! ```
 
 pub mod cli;
-pub mod disk;
 pub mod images;
 pub mod mcp;
-pub mod model;
-pub mod search;
-pub mod sharing;
-pub mod store;
 pub mod tracker;
 pub mod web;
+
+pub use retake_log::{disk, model, search, sharing, store};

@@ -7,8 +7,6 @@
     reason = "a test may stop anywhere"
 )]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -22,8 +20,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use retake::model::{Draft, EventBody, IterationId, SessionId};
 use retake::store::{Detail, Store, Target};
+use retake_testutils::*;
 use serde_json::{Value, json};
-use support::*;
 
 fn retake(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));

@@ -11,8 +11,8 @@ use retake::tracker::{FilesRequest, Options, Tracker};
 use serde_json::{Value, json};
 
 use crate::Settings;
-use crate::made;
 use crate::report::{Report, Table};
+use retake_testutils::made;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let pictures = if settings.full { 100_000 } else { 20_000 };

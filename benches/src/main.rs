@@ -12,8 +12,7 @@ mod data;
 mod gallery;
 mod history;
 mod import;
-#[path = "../../tests/support/made.rs"]
-mod made;
+
 mod metadata;
 mod open;
 mod page;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::made::{self, write};
 use crate::support::{Ran, TestWorkspace};
+use retake_testutils::made::{self, write};
 
 const NOON: u64 = 1_714_564_800; // 2024-05-01T12:00:00Z
 

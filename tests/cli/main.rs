@@ -8,8 +8,6 @@ mod damage;
 mod help;
 mod importing;
 mod installing;
-#[path = "../support/made.rs"]
-mod made;
 mod piping;
 mod places;
 mod raw;

@@ -14,8 +14,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::importing::picture;
-use crate::made;
 use crate::support::{TestWorkspace, signal};
+use retake_testutils::made;
 
 /// Longer than any machine is slow: what did not come by then does not come.
 const PATIENCE: Duration = Duration::from_secs(60);

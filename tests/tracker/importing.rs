@@ -13,8 +13,8 @@ use retake::tracker::{
     ListRequest,
 };
 
-use crate::made::{self, Drawn, png, sized_png, write};
 use crate::support::*;
+use retake_testutils::made::{self, Drawn, png, sized_png, write};
 
 const NOON: u64 = 1_714_564_800; // 2024-05-01T12:00:00Z
 

@@ -9,8 +9,8 @@ use retake::tracker::{
     ListRequest, RecordRequest, ResumeRequest, SearchRequest, StoryRequest, ThumbSide,
 };
 
-use crate::made::{png, write};
 use crate::support::*;
+use retake_testutils::made::{png, write};
 
 const KEPT: &str = "session-2025-12-11-001#0";
 const MOVED: &str = "session-2024-05-01-001#0";

@@ -13,8 +13,6 @@ mod importing;
 mod likeness;
 mod listing;
 mod lost_originals;
-#[path = "../support/made.rs"]
-mod made;
 mod moving;
 mod pictures;
 mod recording;

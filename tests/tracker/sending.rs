@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use retake::images::metadata;
 use retake::tracker::{AnnotateRequest, ErrorKind, ExportReport, ExportRequest, RecordRequest};
 
-use crate::made::png;
 use crate::support::*;
+use retake_testutils::made::png;
 
 /// A session with a reroll, a rating and text that tries to be markup.
 fn session(ws: &Workspace) -> String {

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use retake::tracker::{FilesRequest, ListRequest, Sighting, WatchedIteration};
 
-use crate::made::{self, png};
 use crate::support::*;
+use retake_testutils::made::{self, png};
 
 fn a1111(pattern: u64, prompt: &str) -> Vec<u8> {
     let text = format!(

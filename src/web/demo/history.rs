@@ -236,7 +236,7 @@ fn cards() -> Story {
 }
 
 fn sketches() -> Story {
-    let first = Step::first(recipe("mountain lake", 1, 512, 512).sketchy());
+    let first = Step::first(sketchy(recipe("mountain lake", 1, 512, 512)));
     let second = first.prompt("mountain lake, sunset");
     let third = second.seed(2);
     Story {
@@ -249,11 +249,7 @@ fn sketches() -> Story {
     }
 }
 
-impl Recipe {
-    /// With too few steps to be good.
-    fn sketchy(mut self) -> Recipe {
-        self.steps = Some(10);
-        self.model = Some("landscape-xl-1.0".to_owned());
-        self
-    }
+/// Gives a recipe too few steps to be good.
+fn sketchy(recipe: Recipe) -> Recipe {
+    Recipe { steps: Some(10), model: Some("landscape-xl-1.0".to_owned()), ..recipe }
 }

@@ -1,0 +1,8 @@
+//! The append-only log of Retake: ids, events and sessions, the store that keeps them in two copies, and the sharing of
+//! one workspace between processes.
+
+pub mod disk;
+pub mod model;
+pub mod search;
+pub mod sharing;
+pub mod store;

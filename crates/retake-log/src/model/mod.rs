@@ -1,0 +1,25 @@
+//! The values and rules of Retake: ids, references, iterations, events, and the fold from events to a session.
+//!
+//! Everything here is a pure function of what it is given, so every rule can be tested without a disk or a clock.
+//!
+//! Never known here: the time of day, files, sled, async, how anything is encoded on disk or shown to people.
+
+pub mod amounts;
+pub mod event;
+pub mod id;
+pub mod iteration;
+pub mod looks;
+pub mod query;
+pub mod reference;
+mod schema;
+pub mod session;
+pub mod words;
+
+pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, Loss};
+pub use id::{IterationId, SessionId};
+pub use iteration::{Cost, ImageRef, Invalid, Iteration, LikelyParent, Lora, Outcome, OutcomeStatus, Recipe, Seed};
+pub use looks::Looks;
+pub use query::{NotAQuery, Query};
+pub use reference::{Position, Reference, SessionChoice};
+pub use retake_recipe::{Hash, RecipeDiff, StepLabel, Timestamp, diff, hash, time};
+pub use session::{Annotation, Head, IterationState, Refusal, Session, Summary};

@@ -1,0 +1,232 @@
+//! The bytes on disk: every format ever released opens, and says what it always said. `data/README.md` tells how the
+//! frozen ones were made.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use retake_log::model::{
+    AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, LikelyParent, Looks, Lora, Outcome,
+    OutcomeStatus, Recipe, Seed,
+};
+use retake_log::store::{Detail, Store, Target};
+use retake_testutils::*;
+use serde_json::{Value, json};
+
+fn frozen(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
+}
+
+/// A history with every kind of event and every field in it.
+fn history(store: &Store) {
+    let full = Iteration {
+        created_at: at(-1),
+        recipe: Recipe {
+            prompt: "a glass bridge, 夜, \u{1f309}\nsecond line".to_owned(),
+            prompt_sent: Some("a glass bridge at night".to_owned()),
+            negative_prompt: Some("fog".to_owned()),
+            model: Some("sdxl".to_owned()),
+            model_hash: Some("31e35c80fc".to_owned()),
+            seed: Some(Seed(u64::MAX)),
+            steps: Some(30),
+            guidance_scale: Some(7.1),
+            sampler: Some("euler".to_owned()),
+            scheduler: Some("karras".to_owned()),
+            width: Some(1024),
+            height: Some(768),
+            denoise: Some(0.6),
+            loras: vec![Lora { name: "detail".to_owned(), weight: -0.25 }],
+            provider: Some("comfyui".to_owned()),
+            parameters: serde_json::from_str(r#"{"b":1,"a":[2.0,null,"x"],"workflow":"W"}"#).unwrap(),
+        },
+        outcome: Outcome {
+            status: OutcomeStatus::Refused,
+            message: Some("no".to_owned()),
+            generation_time_ms: Some(12_480),
+            cost: Some(Cost { amount: 0.04, currency: "USD".to_owned() }),
+        },
+        images: vec![ImageRef {
+            hash: Hash::of(b"picture"),
+            bytes: 7,
+            mime_type: "image/png".to_owned(),
+            width: Some(1),
+            height: None,
+            name: Some("a.png".to_owned()),
+            pixels: None,
+            looks: None,
+            linked: None,
+        }],
+        parent: None,
+        parent_reason: None,
+        likely_parent: None,
+    };
+    let (title, project) = (Some("Bridges".to_owned()), Some("cards".to_owned()));
+    let drafts = vec![Draft::Start { title, project }, Draft::Record(Box::new(full.clone()))];
+    let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
+    let mut long = full;
+    long.recipe.parameters.insert("workflow".to_owned(), "W".repeat(5000).into());
+    (long.parent, long.images) = (Some(id.iteration(0)), Vec::new());
+    store.append(batch(Target::Existing(id), 1, "key 2", vec![Draft::Record(Box::new(long))])).unwrap();
+    let change =
+        AnnotationChange { rating: Some(4), tags: Some(vec!["hero".to_owned()]), note: Some("good".to_owned()) };
+    store.append(batch(Target::Existing(id), 2, "key 3", vec![Draft::Annotate { index: 0, change }])).unwrap();
+    let drafts = vec![Draft::Title { title: Some("Glass bridges".to_owned()), project: None }];
+    store.append(batch(Target::Existing(id), 3, "key 4", drafts)).unwrap();
+    store.append(archive(id, 4, "key 5")).unwrap();
+    store.append(restore(id, 5, "key 6")).unwrap();
+    store.append(start("another", 6, "key 7")).unwrap();
+    let mut records = store.records(id).unwrap();
+    records.push(from_the_future(records.last().unwrap()));
+    assert_eq!(store.import(&records).unwrap(), 1);
+}
+
+/// A history with everything that version 2 of a recorded event brought.
+fn history_with_looks(store: &Store) {
+    let image = ImageRef {
+        hash: Hash::of(b"picture"),
+        bytes: 7,
+        mime_type: "image/png".to_owned(),
+        width: Some(640),
+        height: Some(480),
+        name: None,
+        pixels: Some(Hash::of(b"pixels")),
+        looks: Some(Looks(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
+        linked: None,
+    };
+    let unseen = ImageRef { pixels: None, looks: None, linked: Some("/pictures/a b.png".to_owned()), ..image.clone() };
+    let first = Iteration { images: vec![image, unseen], ..iteration("a fox", 0) };
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(first))];
+    let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
+    let found = Iteration { parent_reason: Some("its init image".to_owned()), ..iteration("a red fox", 1) };
+    let reason = "nearly the same picture".to_owned();
+    let likely = LikelyParent { reference: id.iteration(0), reason };
+    let perhaps = Iteration { likely_parent: Some(likely), ..iteration("a blue fox", 2) };
+    for (millis, next) in [(1, found), (2, perhaps)] {
+        let drafts = vec![Draft::Record(Box::new(next))];
+        store.append(batch(Target::Existing(id), millis, &format!("key {}", millis + 1), drafts)).unwrap();
+    }
+}
+
+/// A record of a kind that does not exist yet, following `last`.
+fn from_the_future(last: &[u8]) -> Vec<u8> {
+    let mut record = last[..72].to_vec();
+    record[6..8].copy_from_slice(&999u16.to_le_bytes());
+    record[8..10].copy_from_slice(&3u16.to_le_bytes());
+    record[12..16].copy_from_slice(&6u32.to_le_bytes());
+    let seq = u32::from_le_bytes(last[24..28].try_into().unwrap()) + 1;
+    record[24..28].copy_from_slice(&seq.to_le_bytes());
+    record[36..68].copy_from_slice(&last[last.len() - 32..]);
+    let crc = crc32fast::hash(&record[..68]);
+    record[68..72].copy_from_slice(&crc.to_le_bytes());
+    record.extend_from_slice(b"future");
+    let hash = Hash::of(&record);
+    record.extend_from_slice(&hash.0);
+    record
+}
+
+/// Everything there is, in words of its own: what must never read differently.
+fn told(store: &Store) -> Value {
+    let mut sessions = Vec::new();
+    for id in store.ids(None, 100).unwrap() {
+        let events = store.events(id, Detail::Full).unwrap();
+        let events: Vec<Value> = events
+            .iter()
+            .map(|event| {
+                let data = match &event.body {
+                    EventBody::Recorded { index, iteration } => {
+                        let mut told = serde_json::to_value(iteration).unwrap();
+                        told["index"] = json!(index);
+                        told
+                    }
+                    body => json!(format!("{body:?}")),
+                };
+                json!({
+                    "seq": event.seq, "kind": event.body.kind(), "at": event.at, "actor": event.actor,
+                    "key": event.key, "data": data, "prev": event.prev, "hash": event.hash,
+                })
+            })
+            .collect();
+        let row = store.head(id).unwrap().unwrap().summary().unwrap();
+        let row =
+            format!("{} {} {} {:?} {:?}", row.id, row.iteration_count(), row.last_modified_at, row.title, row.project);
+        sessions.push(json!({"row": row, "events": events}));
+    }
+    json!(sessions)
+}
+
+#[test]
+fn format_1_reads_as_it_always_did() {
+    reads_as_it_always_did("format-1", history);
+}
+
+#[test]
+fn recorded_2_reads_as_it_always_did() {
+    reads_as_it_always_did("recorded-2", history_with_looks);
+}
+
+fn reads_as_it_always_did(name: &str, history: fn(&Store)) {
+    let home = tempfile::tempdir().unwrap();
+    let frozen = frozen(name);
+    let expected = frozen.join("contents.json");
+    if std::env::var("RETAKE_BLESS").is_ok_and(|blessed| blessed == name) {
+        let store = open(home.path());
+        history(&store);
+        let text = serde_json::to_string_pretty(&told(&store)).unwrap();
+        store.close().unwrap();
+        let segment = fs::read(home.path().join("journal/00000001.log")).unwrap();
+        let end = segment.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        fs::create_dir_all(frozen.join("journal")).unwrap();
+        fs::write(frozen.join("journal/00000001.log"), &segment[..end]).unwrap();
+        fs::write(&expected, text + "\n").unwrap();
+    }
+    let expected: Value = serde_json::from_str(&fs::read_to_string(expected).unwrap()).unwrap();
+    let workspace = home.path().join("frozen");
+    copy(&frozen.join("journal"), &workspace.join("journal"));
+    let store = open(&workspace);
+    assert_eq!(told(&store), expected);
+    assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
+    store.close().unwrap();
+
+    // And what is written today is byte for byte what was written then.
+    let today = open(&home.path().join("today"));
+    history(&today);
+    assert_eq!(told(&today), expected);
+}
+
+#[test]
+fn an_event_from_the_future_is_kept_and_passed_over() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    history(&store);
+    let id = store.ids(None, 1).unwrap()[0];
+    let events = store.events(id, Detail::Full).unwrap();
+    assert_eq!(events.last().unwrap().body, EventBody::Unknown { kind: 999, version: 3 });
+    assert_eq!(store.trail(id).unwrap().faults, []);
+    let before = store.head(id).unwrap().unwrap().summary();
+    let ack = store.append(record(id, "afterwards", 9, "key 8")).unwrap();
+    assert_eq!(ack.index, Some(2), "the session goes on behind it");
+    let bytes = store.records(id).unwrap();
+    assert!(bytes[bytes.len() - 2].windows(6).any(|window| window == b"future"), "its bytes are kept");
+    store.close().unwrap();
+    fs::remove_dir_all(home.path().join("db")).unwrap();
+    let store = open(home.path());
+    assert_eq!(store.records(id).unwrap(), bytes, "also through a rebuild");
+    assert_eq!(store.head(id).unwrap().unwrap().summary().unwrap().created_at, before.unwrap().created_at);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    history(&store);
+    store.close().unwrap();
+    let toml = home.path().join("retake.toml");
+    let whole = fs::read_to_string(&toml).unwrap().replace("format = 1", "format = 2");
+    for newer in [whole.as_str(), "format = 2\n"] {
+        fs::write(&toml, newer).unwrap();
+        let Err(error) = Store::open(home.path(), options()) else { panic!("a newer format was opened") };
+        assert!(error.to_string().contains("format 2"), "{error}");
+        assert_eq!(fs::read_to_string(&toml).unwrap(), newer);
+    }
+    assert!(!home.path().join("quarantine").exists());
+}

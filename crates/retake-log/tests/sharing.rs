@@ -1,0 +1,276 @@
+//! Many processes, one workspace, seen from inside one: handles that own it and handles that use it through the owner
+//! make the same calls and get the same answers. Real processes are in `processes.rs`.
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use retake_log::model::{Draft, Query, Refusal};
+use retake_log::search::{Question, Sort};
+use retake_log::sharing::{News, Stay, Workspace};
+use retake_log::store::{Detail, Error, Order, Status};
+use retake_testutils::*;
+
+fn join(dir: &Path, stay: Stay) -> Workspace {
+    Workspace::open(dir, options(), stay).unwrap()
+}
+
+#[test]
+fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Stay::Short);
+    let client = join(dir.path(), Stay::Short);
+    assert!(owner.is_owner() && !client.is_owner());
+    assert_eq!(client.page(Status::All, Order::Recent, None, 10).unwrap(), []);
+
+    let mut batch = start("a fox", 0, "k1");
+    let Draft::Record(iteration) = &mut batch.drafts[1] else { panic!() };
+    iteration.recipe.parameters.insert("workflow".to_owned(), "w".repeat(500_000).into());
+    iteration.recipe.parameters.insert("cfg".to_owned(), serde_json::json!(7.1));
+    iteration.recipe.seed = Some(retake_log::model::Seed(u64::MAX));
+    let ack = client.append(batch.clone()).unwrap();
+    let id = ack.head.id;
+    assert!(owner.append(batch).unwrap().repeated, "the same key from another process is the same request");
+    client.append(record(id, "a red fox", 1, "k2")).unwrap();
+    client.append(rate(id, 1, 5, 2, "k3")).unwrap();
+
+    for detail in [Detail::Full, Detail::Brief] {
+        assert_eq!(client.events(id, detail).unwrap(), owner.events(id, detail).unwrap());
+        assert_eq!(client.event(id, 1, detail).unwrap(), owner.event(id, 1, detail).unwrap());
+    }
+    assert_eq!(client.event(id, 99, Detail::Full).unwrap(), None);
+    assert_eq!(client.head(id).unwrap(), owner.head(id).unwrap());
+    assert_eq!(client.records(id).unwrap(), owner.records(id).unwrap());
+    assert_eq!(client.totals().unwrap(), owner.totals().unwrap());
+    assert_eq!(client.children(id.iteration(0)).unwrap(), [id.iteration(1)]);
+    assert_eq!(client.ids(None, 10).unwrap(), [id]);
+    assert_eq!(
+        client.page(Status::All, Order::Recent, None, 10).unwrap(),
+        owner.page(Status::All, Order::Recent, None, 10).unwrap()
+    );
+    let trail = client.trail(id).unwrap();
+    assert_eq!((trail.events.len(), trail.faults.len()), (4, 0));
+    assert_eq!(client.verify(None).unwrap().problems, Vec::<String>::new());
+    assert!(client.repair(None).unwrap().is_none());
+
+    let unknown = "session-2025-12-11-009".parse().unwrap();
+    for workspace in [&owner, &client] {
+        match workspace.append(record(unknown, "x", 3, "k4")) {
+            Err(Error::Refused(refusal)) => assert_eq!(refusal, Refusal::NoSession(unknown)),
+            other => panic!("{other:?}"),
+        }
+    }
+    let info = client.owner().unwrap();
+    assert_eq!((info.pid, info.clients), (std::process::id(), 1));
+}
+
+#[test]
+fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Stay::Short);
+    let client = join(dir.path(), Stay::Short);
+    let question = |query: &str| Question {
+        query: Query::parse(query, at(0)).unwrap(),
+        looks: None,
+        except: None,
+        sort: Sort::Newest,
+        after: None,
+        skip: 0,
+        limit: 10,
+        facets: true,
+        per_session: false,
+    };
+    let found = |workspace: &Workspace, query: &str| {
+        let found = workspace.search(&question(query), None).unwrap();
+        let ids = found.findings.iter().map(|one| one.hit.place.id.index).collect::<Vec<_>>();
+        (ids, found)
+    };
+    let id = client.append(start("a fox", 0, "k1")).unwrap().head.id;
+    for number in 1..400 {
+        client.append(record(id, &format!("a fox, take {number}"), number, &format!("r{number}"))).unwrap();
+        if number % 50 == 0 {
+            let newest = format!("take {number}");
+            assert_eq!(found(&owner, &newest).0, [u32::try_from(number).unwrap()]);
+        }
+    }
+    client.append(rate(id, 7, 5, 2, "k3")).unwrap();
+    assert_eq!(found(&client, "rating:5 fox").0, [7]);
+    let (_, all) = found(&owner, "fox");
+    assert_eq!(found(&client, "fox").1, all);
+    assert_eq!((all.found.total, all.findings.len(), all.found.more), (400, 10, true));
+    assert_eq!(all.findings[0].iteration.recipe.prompt, "a fox, take 399");
+    owner.close().unwrap();
+    assert_eq!(found(&client, "fox").1, all);
+    assert!(client.is_owner() && dir.path().join("cache/search/manifest").exists());
+}
+
+#[test]
+fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut workspaces: Vec<Workspace> = (0..4).map(|_| join(dir.path(), Stay::Short)).collect();
+    let mut expected = 0;
+    while !workspaces.is_empty() {
+        for (at, workspace) in workspaces.iter().enumerate() {
+            let key = format!("{} left, {at}", workspaces.len());
+            assert!(!workspace.append(start("a", expected, &key)).unwrap().repeated);
+            expected += 1;
+            assert_eq!(workspace.totals().unwrap().sessions, u64::try_from(expected).unwrap());
+        }
+        assert_eq!(workspaces.iter().filter(|workspace| workspace.is_owner()).count(), 1, "one owner");
+        let owner = workspaces.iter().position(Workspace::is_owner).unwrap();
+        workspaces.remove(owner).close().unwrap();
+    }
+    assert_eq!(open(dir.path()).totals().unwrap().sessions, 10);
+}
+
+#[test]
+fn news_reach_every_long_stay_and_a_change_of_owner_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Stay::Long);
+    let client = join(dir.path(), Stay::Long);
+    let other = join(dir.path(), Stay::Short);
+    let (at_owner, at_client) = (owner.follow(), client.follow());
+    let patience = Duration::from_secs(20);
+    let id = other.append(start("a", 0, "k0")).unwrap().head.id;
+    for news in [&at_owner, &at_client] {
+        for expected in [(0, "started", None), (1, "recorded", Some(0))] {
+            let News::Event(heard) = news.recv_timeout(patience).unwrap() else { panic!() };
+            assert_eq!((heard.seq, heard.kind.as_str(), heard.index), expected);
+        }
+    }
+
+    owner.close().unwrap();
+    loop {
+        if at_client.recv_timeout(patience).unwrap() == News::Missed {
+            break;
+        }
+    }
+    assert!(client.is_owner(), "it takes over without being asked anything");
+    other.append(record(id, "c", 500, "last")).unwrap();
+    loop {
+        if let News::Event(notice) = at_client.recv_timeout(patience).unwrap()
+            && notice.at == at(500)
+        {
+            break;
+        }
+    }
+}
+
+#[test]
+fn two_owners_can_never_be() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..200 {
+        let barrier = Arc::new(Barrier::new(4));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (barrier, dir) = (Arc::clone(&barrier), dir.path().to_owned());
+                thread::spawn(move || {
+                    barrier.wait();
+                    let workspace = join(&dir, Stay::Short);
+                    let owner = workspace.is_owner();
+                    barrier.wait();
+                    (workspace, owner)
+                })
+            })
+            .collect();
+        let started: Vec<(Workspace, bool)> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(started.iter().filter(|(_, owner)| *owner).count(), 1, "round {round}");
+    }
+}
+
+#[test]
+fn what_a_dead_owner_left_is_no_hindrance() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(std::os::unix::net::UnixListener::bind(dir.path().join("owner.sock")).unwrap());
+    std::fs::write(dir.path().join("owner.json"), "{not json").unwrap();
+    std::fs::write(dir.path().join("owner.lock"), "left over").unwrap();
+    let workspace = join(dir.path(), Stay::Short);
+    assert!(workspace.is_owner());
+    assert!(!join(dir.path(), Stay::Short).is_owner());
+    workspace.close().unwrap();
+    assert!(!dir.path().join("owner.sock").exists(), "an owner that ends cleanly leaves no socket");
+}
+
+#[test]
+fn a_path_too_long_for_a_socket_works() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("a".repeat(100)).join("b".repeat(100));
+    let owner = join(&dir, Stay::Short);
+    let client = join(&dir, Stay::Short);
+    assert!(owner.is_owner() && !client.is_owner());
+    client.append(start("a", 0, "k")).unwrap();
+    assert_eq!(owner.totals().unwrap().sessions, 1);
+    let socket = owner.owner().unwrap().socket.unwrap();
+    assert!(!socket.starts_with(&dir) && socket.exists());
+    owner.close().unwrap();
+    assert!(!socket.exists());
+}
+
+#[test]
+fn rude_clients_hurt_only_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Stay::Short);
+    let rude = || UnixStream::connect(dir.path().join("owner.sock")).unwrap();
+    let hello = |protocol: u32| {
+        let json = format!(r#"{{"protocol":{protocol},"version":"9.9.9","pid":1}}"#);
+        [&u32::try_from(json.len()).unwrap().to_le_bytes()[..], &[0; 4], json.as_bytes()].concat()
+    };
+    // Half a greeting, and silence; a frame that claims four gigabytes; no frame at all; garbage after a greeting.
+    let mut silent = rude();
+    silent.write_all(&hello(1)[..5]).unwrap();
+    let mut greedy = rude();
+    greedy.write_all(&[0xff; 8]).unwrap();
+    let mut garbled = rude();
+    garbled.write_all(&hello(1)).unwrap();
+    garbled.write_all(&[7, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    garbled.write_all(b"garbage").unwrap();
+    let mut unread = String::new();
+    let _ = garbled.read_to_string(&mut unread);
+    let crowd: Vec<UnixStream> = (0..100).map(|_| rude()).collect();
+    // Another version is greeted, so that it can name us, and not served.
+    let mut stranger = rude();
+    stranger.write_all(&hello(99)).unwrap();
+    let mut answer = Vec::new();
+    stranger.read_to_end(&mut answer).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains(r#""protocol":1"#), "{answer:?}");
+
+    let client = join(dir.path(), Stay::Short);
+    let id = client.append(start("a", 0, "k")).unwrap().head.id;
+    assert_eq!(owner.events(id, Detail::Full).unwrap().len(), 2);
+    drop((silent, greedy, crowd));
+    owner.close().unwrap();
+}
+
+#[test]
+fn an_owner_of_another_protocol_is_named_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let stranger = std::os::unix::net::UnixListener::bind(dir.path().join("owner.sock")).unwrap();
+    let greeting = thread::spawn(move || {
+        let (mut client, _) = stranger.accept().unwrap();
+        let json = br#"{"protocol":7,"version":"3.0.0","pid":4242}"#;
+        client.write_all(&u32::try_from(json.len()).unwrap().to_le_bytes()).unwrap();
+        client.write_all(&[0; 4]).unwrap();
+        client.write_all(json).unwrap();
+        // It stays until the client goes: an end with unread bytes would take the greeting back.
+        let _ = client.read_to_end(&mut Vec::new());
+    });
+    let Err(Error::Incompatible(message)) = Workspace::open(dir.path(), options(), Stay::Short) else { panic!() };
+    for part in ["3.0.0", "4242", "protocol 7"] {
+        assert!(message.contains(part), "{message}");
+    }
+    greeting.join().unwrap();
+    assert!(!dir.path().join("journal").exists(), "nothing was touched");
+}
+
+#[test]
+fn the_socket_is_for_this_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let _owner = join(dir.path(), Stay::Short);
+    let mode = std::fs::metadata(dir.path().join("owner.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}

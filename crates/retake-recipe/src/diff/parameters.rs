@@ -1,0 +1,278 @@
+//! What differs between the numbers and names of recipes: a row for each that is not the same in all of them.
+//!
+//! Nested parameters are walked side by side and equal parts are passed over whole, so what it takes depends on what
+//! differs and not on how large the parameters are. Graphs of ComfyUI have rules of their own, in `nodes.rs`.
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+use super::graph;
+use crate::Recipe;
+
+/// A parameter that differs between two recipes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParameterChange {
+    /// The field of the recipe, such as `steps`; what is inside `parameters` begins with that: `parameters.clipSkip`.
+    pub name: String,
+    /// What it was; absent when nothing was said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<Value>,
+    /// What it is; absent when nothing is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<Value>,
+    /// By how much a number changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+}
+
+/// A parameter that is not the same in all of several recipes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParameterRow {
+    /// The field of the recipe, such as `steps`; what is inside `parameters` begins with that: `parameters.clipSkip`.
+    pub name: String,
+    /// Its value in each recipe, in their order; null where nothing is said of it.
+    #[schemars(with = "Vec<Value>")]
+    pub values: Vec<Option<Value>>,
+    /// By how much a number changed, where there are two recipes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta: Option<f64>,
+}
+
+/// What has to do with nothing but chance.
+pub(super) fn is_seed(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let letters: String = last.chars().filter(|c| c.is_ascii_alphabetic()).collect::<String>().to_ascii_lowercase();
+    letters.ends_with("seed") || letters.ends_with("seeds")
+}
+
+/// What says where a picture is put, and nothing about the picture.
+pub(super) fn is_file_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    ["filename_prefix", "filename", "file_name", "outputPath", "output_path"].contains(&last)
+}
+
+/// What differs between two recipes.
+pub fn changes(old: &Recipe, new: &Recipe) -> Vec<ParameterChange> {
+    let rows = table(&[old, new]).into_iter().map(|row| {
+        let ParameterRow { name, values, delta } = row;
+        let mut values = values.into_iter();
+        ParameterChange { name, old: values.next().flatten(), new: values.next().flatten(), delta }
+    });
+    rows.collect()
+}
+
+/// What is not the same in all recipes, in the order of their fields.
+pub fn table(recipes: &[&Recipe]) -> Vec<ParameterRow> {
+    let fields: Vec<Vec<Option<Value>>> = recipes.iter().map(|recipe| fields(recipe)).collect();
+    let mut rows = Vec::new();
+    for (number, name) in FIELDS.iter().enumerate() {
+        let values = fields.iter().map(|fields| fields.get(number)?.as_ref()).collect();
+        walk(name, values, &mut rows);
+    }
+    for name in keys(recipes.iter().map(|recipe| &recipe.parameters)) {
+        let values: Vec<Option<&Value>> = recipes.iter().map(|recipe| recipe.parameters.get(name)).collect();
+        let graphs: Vec<Option<usize>> = values.iter().map(|value| value.and_then(graph::count_nodes)).collect();
+        if graphs.iter().all(Option::is_some) {
+            continue;
+        }
+        // A graph beside none: how large it is says more than all of it.
+        let sizes: Vec<Option<Value>> =
+            graphs.iter().map(|nodes| nodes.map(|nodes| Value::from(format!("a graph of {nodes} nodes")))).collect();
+        let values = values.into_iter().zip(&sizes).map(|(value, size)| size.as_ref().or(value)).collect();
+        walk(&format!("parameters.{name}"), values, &mut rows);
+    }
+    rows
+}
+
+/// What is the same in all recipes and known: the fields of the recipe, without `parameters`.
+pub fn shared(recipes: &[&Recipe]) -> Vec<(&'static str, Value)> {
+    let all: Vec<Vec<Option<Value>>> = recipes.iter().map(|recipe| fields(recipe)).collect();
+    let Some((first, others)) = all.split_first() else { return Vec::new() };
+    let same = FIELDS.iter().zip(first).enumerate().filter_map(|(number, (name, value))| {
+        let value = value.as_ref()?;
+        let everywhere = others.iter().all(|fields| fields.get(number).is_some_and(|it| it.as_ref() == Some(value)));
+        everywhere.then(|| (*name, value.clone()))
+    });
+    same.collect()
+}
+
+/// The fields of a recipe that are one name or number each.
+const FIELDS: [&str; 11] = [
+    "model",
+    "modelHash",
+    "seed",
+    "steps",
+    "guidanceScale",
+    "sampler",
+    "scheduler",
+    "width",
+    "height",
+    "denoise",
+    "provider",
+];
+
+fn fields(recipe: &Recipe) -> Vec<Option<Value>> {
+    let text = |text: &Option<String>| text.clone().map(Value::from);
+    let number = |number: Option<f64>| number.and_then(Number::from_f64).map(Value::from);
+    let whole = |number: Option<u32>| number.map(Value::from);
+    vec![
+        text(&recipe.model),
+        text(&recipe.model_hash),
+        recipe.seed.map(|seed| Value::from(seed.to_string())),
+        whole(recipe.steps),
+        number(recipe.guidance_scale),
+        text(&recipe.sampler),
+        text(&recipe.scheduler),
+        whole(recipe.width),
+        whole(recipe.height),
+        number(recipe.denoise),
+        text(&recipe.provider),
+    ]
+}
+
+/// Adds a row for every leaf that differs. Lists are compared whole, unless they are lists of objects of one length.
+fn walk(name: &str, values: Vec<Option<&Value>>, rows: &mut Vec<ParameterRow>) {
+    let values: Vec<Option<&Value>> = values.into_iter().map(|value| value.filter(|value| !value.is_null())).collect();
+    let Some((first, others)) = values.split_first() else { return };
+    if rows.len() >= MOST_ROWS || others.iter().all(|value| same(*first, *value)) {
+        return;
+    }
+    if let Some(objects) = values.iter().map(|value| value.and_then(Value::as_object)).collect::<Option<Vec<_>>>() {
+        for key in keys(objects.iter().copied()) {
+            walk(&format!("{name}.{key}"), objects.iter().map(|object| object.get(key)).collect(), rows);
+        }
+        return;
+    }
+    if let Some(lists) = values.iter().map(|value| value.and_then(Value::as_array)).collect::<Option<Vec<_>>>() {
+        let length = lists.first().map_or(0, |list| list.len());
+        let alike = lists.iter().all(|list| list.len() == length && list.iter().all(Value::is_object));
+        if alike {
+            for at in 0..length {
+                walk(&format!("{name}[{at}]"), lists.iter().map(|list| list.get(at)).collect(), rows);
+            }
+            return;
+        }
+    }
+    let delta = match values.as_slice() {
+        [Some(old), Some(new)] if !is_seed(name) => delta(old, new),
+        _ => None,
+    };
+    rows.push(ParameterRow {
+        name: name.to_owned(),
+        values: values.into_iter().map(Option::<&Value>::cloned).collect(),
+        delta,
+    });
+}
+
+/// All keys, each once, in the order in which they come.
+fn keys<'a>(objects: impl Iterator<Item = &'a Map<String, Value>>) -> Vec<&'a String> {
+    let mut known = HashSet::new();
+    objects.flat_map(Map::keys).filter(|key| known.insert(*key)).collect()
+}
+
+/// More rows than anyone reads; what is beyond is left out.
+const MOST_ROWS: usize = 1000;
+
+/// 7 and 7.0 are the same.
+pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    match (one, other) {
+        // Not by f64 alone: two seeds of 64 bits would be the same.
+        (Some(Value::Number(one)), Some(Value::Number(other))) => {
+            one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// By how much a number changed, without the noise of binary fractions.
+pub(super) fn delta(old: &Value, new: &Value) -> Option<f64> {
+    let delta = new.as_f64()? - old.as_f64()?;
+    let digits = (delta * 1e6).round() / 1e6;
+    Some(if digits == 0.0 { delta } else { digits }).filter(|delta| delta.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Seed;
+
+    fn recipe(fields: Value) -> Recipe {
+        serde_json::from_value(fields).unwrap()
+    }
+
+    fn shown(old: Value, new: Value) -> Vec<String> {
+        let json = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), Value::to_string);
+        let row = |change: &ParameterChange| {
+            let delta = change.delta.map(|delta| format!(" {delta:+}")).unwrap_or_default();
+            format!("{} {} {}{delta}", change.name, json(&change.old), json(&change.new))
+        };
+        changes(&recipe(old), &recipe(new)).iter().map(row).collect()
+    }
+
+    #[test]
+    fn only_what_differs_and_by_how_much() {
+        let old = json!({ "prompt": "a", "model": "x", "seed": 1, "steps": 20, "guidanceScale": 7, "denoise": 0.8, "sampler": "euler" });
+        let new = json!({ "prompt": "b", "model": "x", "seed": 2, "steps": 30, "guidanceScale": 7.0, "denoise": 0.6, "scheduler": "karras" });
+        assert_eq!(
+            shown(old, new),
+            [
+                "seed \"1\" \"2\"",
+                "steps 20 30 +10",
+                "sampler \"euler\" -",
+                "scheduler - \"karras\"",
+                "denoise 0.8 0.6 -0.2"
+            ]
+        );
+    }
+
+    #[test]
+    fn nested_parameters_are_told_by_their_paths() {
+        let old = json!({ "parameters": { "clipSkip": 1, "hires": { "scale": 2, "steps": 10 }, "units": [{ "w": 1 }], "list": [1, 2] } });
+        let new = json!({ "parameters": { "clipSkip": 1.0, "hires": { "steps": 12, "on": true, "scale": 2 }, "units": [{ "w": 0.5 }], "list": [1, 3], "n": null } });
+        assert_eq!(
+            shown(old, new),
+            [
+                "parameters.hires.steps 10 12 +2",
+                "parameters.hires.on - true",
+                "parameters.units[0].w 1 0.5 -0.5",
+                "parameters.list [1,2] [1,3]",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_has_a_column_for_each() {
+        let recipes = [20, 30, 30].map(|steps| recipe(json!({ "steps": steps, "seed": u64::MAX, "model": "x" })));
+        let recipes: Vec<&Recipe> = recipes.iter().collect();
+        let table = table(&recipes);
+        assert_eq!(serde_json::to_string(&table).unwrap(), r#"[{"name":"steps","values":[20,30,30]}]"#);
+        assert_eq!(shared(&recipes), [("model", json!("x")), ("seed", json!(u64::MAX.to_string()))]);
+    }
+
+    #[test]
+    fn chance_is_told_from_choice() {
+        for name in ["seed", "parameters.noise_seed", "parameters.Variation seed", "parameters.all_seeds", "a.subseed"]
+        {
+            assert!(is_seed(name), "{name}");
+        }
+        assert!(!is_seed("parameters.seed_resize_from_w"));
+        assert_eq!(Seed(7).to_string(), "7");
+    }
+
+    #[test]
+    fn very_large_parameters_are_compared_at_once() {
+        let many: Value = (0..20_000).map(|n| (format!("k{n}"), json!(n))).collect::<Map<_, _>>().into();
+        let mut other = many.clone();
+        other["k7"] = json!(8);
+        let old = json!({ "parameters": { "x": many } });
+        let new = json!({ "parameters": { "x": other } });
+        assert_eq!(shown(old, new), ["parameters.x.k7 7 8 +1"]);
+    }
+}

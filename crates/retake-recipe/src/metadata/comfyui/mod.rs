@@ -1,0 +1,354 @@
+//! ComfyUI: a queued graph (`prompt`), the editor's graph (`workflow`), or both, wherever a saver puts them.
+//!
+//! The graph is walked from the node that saved the picture back to its samplers. The recipe is that of the first pass
+//! (its seed, steps, size and prompts); all passes are listed. Where a saver wrote A1111's text beside the graph and
+//! both know the same seed, the text counts and the graph fills what it lacks; where they differ, the graph counts,
+//! since some savers write their defaults.
+
+mod fingerprint;
+mod graph;
+mod trace;
+mod values;
+mod workflow;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::container::{Slot, Texts};
+use super::fields::{self, At, Fields, at};
+use super::{Generator, Pass, a1111, json};
+use crate::Hash;
+use graph::{Graph, Node};
+use trace::Side;
+
+/// Reads ComfyUI's graphs.
+pub(super) fn read(texts: &Texts) -> Option<Fields> {
+    let found = Found::of(texts);
+    let mut fields = read_graphs(texts, &found)?;
+    if let Some(written) = a1111::read(texts) {
+        fields = merge(fields, written);
+    }
+    Some(fields)
+}
+
+/// Reads the graphs alone, for those that wrap ComfyUI.
+pub(super) fn read_graph(texts: &Texts) -> Option<Fields> {
+    read_graphs(texts, &Found::of(texts))
+}
+
+/// The graphs of a file, each with the text it lies in.
+#[derive(Default)]
+struct Found<'a> {
+    queued: Option<(usize, Cow<'a, Value>)>,
+    workflow: Option<(usize, Cow<'a, Value>)>,
+}
+
+impl<'a> Found<'a> {
+    fn of(texts: &'a Texts) -> Found<'a> {
+        let mut found = Found::default();
+        for (index, raw) in texts.raw.iter().enumerate() {
+            match raw.slot {
+                Slot::PngChunk(_) if ["prompt", "workflow"].contains(&raw.key.as_str()) => {
+                    if let Some(value) = texts.json(index) {
+                        found.offer(index, Cow::Borrowed(value));
+                    }
+                }
+                Slot::C2pa | Slot::Xmp | Slot::Pixels(_) => {}
+                _ => found.search(index, texts),
+            }
+        }
+        found
+    }
+
+    /// Savers put both into one JSON, or each behind its name: `prompt:{…}`, `Workflow: {…}`.
+    fn search(&mut self, index: usize, texts: &'a Texts) {
+        let text = texts.text(index).trim_start();
+        let named = text
+            .split_once(':')
+            .filter(|(name, _)| ["prompt", "workflow"].iter().any(|known| name.eq_ignore_ascii_case(known)));
+        if let Some(value) = named.and_then(|(_, rest)| json::parse(rest)) {
+            return self.offer(index, Cow::Owned(value));
+        }
+        let Some(value) = texts.json(index) else { return };
+        self.offer(index, Cow::Borrowed(value));
+        for name in ["prompt", "workflow", "extra_pnginfo"] {
+            match value.get(name) {
+                Some(Value::String(inner)) => {
+                    if let Some(inner) = json::parse(inner) {
+                        self.offer(index, Cow::Owned(inner));
+                    }
+                }
+                Some(inner) if name == "extra_pnginfo" => {
+                    self.offer(index, Cow::Borrowed(inner.get("workflow").unwrap_or(inner)));
+                }
+                Some(inner) => self.offer(index, Cow::Borrowed(inner)),
+                None => {}
+            }
+        }
+    }
+
+    fn offer(&mut self, index: usize, value: Cow<'a, Value>) {
+        if self.queued.is_none() && graph::is_queued(&value) {
+            self.queued = Some((index, value));
+        } else if self.workflow.is_none() && workflow::is_workflow(&value) {
+            self.workflow = Some((index, value));
+        }
+    }
+}
+
+fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
+    let (index, graph, value, kind) = match (&found.queued, &found.workflow) {
+        (Some((index, value)), _) => (*index, Graph::of_queued(value), value, "prompt"),
+        (None, Some((index, value))) => (*index, workflow::graph(value), value, "workflow"),
+        (None, None) => return None,
+    };
+    let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
+    let mut reader = Reader { graph: &graph, index, fields: &mut fields };
+    reader.read(texts.name.as_deref());
+    fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
+    fields.run_key = Some(Hash::of(value.to_string().as_bytes()));
+    fields.parameter(kind, value.clone().into_owned());
+    Some(fields)
+}
+
+struct Reader<'a> {
+    graph: &'a Graph,
+    index: usize,
+    fields: &'a mut Fields,
+}
+
+impl<'a> Reader<'a> {
+    fn read(&mut self, saved_as: Option<&str>) {
+        let graph = self.graph;
+        let passes: Vec<&Node> =
+            trace::passes(graph, saved_as).into_iter().rev().filter_map(|place| graph.node(place)).collect();
+        for pass in &passes {
+            let pass = self.pass(pass);
+            self.fields.passes.push(pass);
+        }
+        // The first pass made the picture; what it does not say, a later one may.
+        for pass in &passes {
+            self.settings(pass);
+            self.prompts(pass);
+        }
+        if let Some(base) = passes.first() {
+            self.size(base);
+            self.model(base);
+            self.start(base);
+        } else {
+            self.without_sampler();
+        }
+        self.pictures();
+        if self.fields.recipe.prompt.is_empty() {
+            self.unresolved();
+        }
+    }
+
+    fn at(&self, node: &Node, input: &str) -> At {
+        at(self.index, format!("node {}, `{input}`", node.label()))
+    }
+
+    /// What a sampler was told.
+    fn pass(&self, sampler: &Node) -> Pass {
+        let name = |input: &str, through: &[&str]| self.name(sampler, input, through).map(|(_, name)| name);
+        let number = |names: &[&str], through: &[&str]| {
+            trace::setting(self.graph, sampler, names, through).map(|(_, value)| value)
+        };
+        Pass {
+            name: sampler.label(),
+            seed: number(SEED.0, SEED.1).and_then(fields::seed),
+            steps: number(STEPS.0, STEPS.1).and_then(fields::whole),
+            guidance_scale: number(CFG.0, CFG.1).and_then(fields::number),
+            sampler: name("sampler_name", &["sampler"]),
+            scheduler: name("scheduler", &["sigmas"]),
+            denoise: number(DENOISE.0, DENOISE.1).and_then(fields::number),
+        }
+    }
+
+    fn settings(&mut self, sampler: &'a Node) {
+        let setting = |(names, through): (&[&str], &[&str])| trace::setting(self.graph, sampler, names, through);
+        let (seed, steps, cfg, denoise) = (setting(SEED), setting(STEPS), setting(CFG), setting(DENOISE));
+        if let Some((node, value)) = seed {
+            self.fields.seed(self.at(node, "seed"), value);
+        }
+        if let Some((node, value)) = steps {
+            self.fields.steps(self.at(node, "steps"), value);
+        }
+        if let Some((node, value)) = cfg {
+            self.fields.guidance(self.at(node, "cfg"), value);
+        }
+        if let Some((node, value)) = denoise {
+            self.fields.denoise(self.at(node, "denoise"), value);
+        }
+        if let Some((node, name)) = self.name(sampler, "sampler_name", &["sampler"]) {
+            self.fields.sampler(self.at(node, "sampler_name"), &name);
+        }
+        if let Some((node, name)) = self.name(sampler, "scheduler", &["sigmas"]) {
+            self.fields.scheduler(self.at(node, "scheduler"), &name);
+        }
+    }
+
+    /// A name that a sampler or a node it is put together from was told.
+    fn name(&self, sampler: &'a Node, input: &str, through: &[&str]) -> Option<(&'a Node, String)> {
+        let own = |node: &'a Node| values::name(self.graph, node, input).map(|name| (node, name));
+        own(sampler).or_else(|| {
+            through.iter().find_map(|part| {
+                let mut place = self.graph.linked(sampler, part)?;
+                for _ in 0..32 {
+                    let node = self.graph.node(place)?;
+                    if let Some(found) = own(node) {
+                        return Some(found);
+                    }
+                    place = self.graph.linked(node, part)?;
+                }
+                None
+            })
+        })
+    }
+
+    fn prompts(&mut self, sampler: &'a Node) {
+        if let Some((nodes, text)) = trace::prompt(self.graph, sampler, Side::Positive) {
+            self.fields
+                .prompt(at(self.index, format!("positive side of {}: {}", sampler.label(), labels(&nodes))), &text);
+        }
+        if let Some((nodes, text)) = trace::prompt(self.graph, sampler, Side::Negative) {
+            self.fields
+                .negative(at(self.index, format!("negative side of {}: {}", sampler.label(), labels(&nodes))), &text);
+        }
+    }
+
+    /// The size of the latent or picture that the first pass starts from.
+    fn size(&mut self, base: &'a Node) {
+        let graph = self.graph;
+        let number = |node: &'a Node, names: [&str; 2]| {
+            Some((values::number(graph, node, names[0])?, values::number(graph, node, names[1])?))
+        };
+        let sides = |node: &'a Node| {
+            number(node, ["width", "height"]).or_else(|| number(node, ["empty_latent_width", "empty_latent_height"]))
+        };
+        let Some(place) = graph.nodes.iter().position(|node| node.id == base.id) else { return };
+        let named = |node: &Node| {
+            values::name(graph, node, "resolution").and_then(|text| a1111::size(text.split([' ', '(']).next()?))
+        };
+        let sized = |node: &Node| node.has("width") || node.has("empty_latent_width") || node.has("resolution");
+        let from = if sides(base).is_some() { Some(place) } else { trace::nearest(graph, place, sized) };
+        let Some(node) = from.and_then(|place| graph.node(place)) else { return };
+        if let Some((width, height)) = sides(node) {
+            self.fields.size(self.at(node, "width`, `height"), width, height);
+        } else if let Some((width, height)) = named(node) {
+            self.fields.size(self.at(node, "resolution"), &width.into(), &height.into());
+        }
+    }
+
+    fn model(&mut self, base: &'a Node) {
+        let model = trace::model(self.graph, base);
+        if let Some((node, name)) = model.loader {
+            self.fields.model(self.at(node, "the model's name"), &name, None);
+        }
+        for (node, name, weight) in model.loras {
+            self.fields.lora(self.at(node, "LoRA"), &name, weight);
+        }
+        // Flux has its guidance beside the prompt, and no other where the guider is a plain one.
+        if self.fields.recipe.guidance_scale.is_none() {
+            let guidance = self.graph.nodes.iter().find(|node| node.class == "FluxGuidance");
+            if let Some((node, value)) =
+                guidance.and_then(|node| Some((node, values::number(self.graph, node, "guidance")?)))
+            {
+                self.fields.guidance(self.at(node, "guidance"), value);
+            }
+        }
+    }
+
+    /// Whether the first pass started from a picture.
+    fn start(&mut self, base: &Node) {
+        let place = self.graph.nodes.iter().position(|node| node.id == base.id);
+        let loads = |node: &Node| is_loader(node);
+        self.fields.evidence.from_image = place.and_then(|place| trace::nearest(self.graph, place, loads)).is_some();
+    }
+
+    /// The names of the pictures that were loaded.
+    fn pictures(&mut self) {
+        for node in self.graph.nodes.iter().filter(|node| is_loader(node)) {
+            let name = node.inputs.get("image").and_then(Value::as_str).unwrap_or_default();
+            let name =
+                [" [output]", " [input]", " [temp]"].iter().find_map(|mark| name.strip_suffix(mark)).unwrap_or(name);
+            let name = name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned();
+            let names = &mut self.fields.evidence.image_names;
+            // Pasted pictures may be inline, as base64.
+            if !name.is_empty() && name.len() < 500 && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+
+    /// A graph that asks a provider: the node that has the prompt.
+    fn without_sampler(&mut self) {
+        let graph = self.graph;
+        let asks = |node: &&Node| node.inputs.get("prompt").is_some_and(Value::is_string) && !node.has("clip");
+        let mut asking = graph.nodes.iter().filter(asks);
+        let (Some(node), None) = (asking.next(), asking.next()) else { return };
+        self.fields.prompt(self.at(node, "prompt"), &values::text(graph, node, "prompt").unwrap_or_default());
+        self.fields.negative(
+            self.at(node, "negative_prompt"),
+            &values::text(graph, node, "negative_prompt").unwrap_or_default(),
+        );
+        if let Some(seed) = values::number(graph, node, "seed") {
+            self.fields.seed(self.at(node, "seed"), seed);
+        }
+        if let Some(model) = values::name(graph, node, "model").or_else(|| values::name(graph, node, "model_name")) {
+            self.fields.model(self.at(node, "model"), &model, None);
+        }
+    }
+
+    /// The last resort: the texts that are there, for a person to judge.
+    fn unresolved(&mut self) {
+        const MOST: usize = 10;
+        let texts =
+            self.graph.nodes.iter().flat_map(|node| node.inputs.iter().map(move |(name, value)| (node, name, value)));
+        let long =
+            texts.filter_map(|(node, name, value)| Some((node, name, value.as_str()?))).filter(|(_, name, text)| {
+                text.contains(' ')
+                    && text.len() < 2000
+                    && ["text", "prompt", "string", "value"].iter().any(|part| name.contains(part))
+            });
+        let notes: Vec<String> = long
+            .take(MOST)
+            .map(|(node, name, text)| format!("unresolved: node {}, `{name}`: {text}", node.label()))
+            .collect();
+        self.fields.notes.extend(notes);
+    }
+}
+
+/// The inputs that hold a setting, and the parts that a sampler may be put together from.
+type Setting = (&'static [&'static str], &'static [&'static str]);
+const SEED: Setting = (&["seed", "noise_seed"], &["noise"]);
+const STEPS: Setting = (&["steps"], &["sigmas"]);
+const CFG: Setting = (&["cfg"], &["guider"]);
+const DENOISE: Setting = (&["denoise"], &["sigmas"]);
+
+fn is_loader(node: &Node) -> bool {
+    node.class.starts_with("LoadImage")
+        || (node.class.contains("LoadImage") && node.inputs.get("image").is_some_and(Value::is_string))
+}
+
+fn labels(nodes: &[&Node]) -> String {
+    let mut labels: Vec<String> = nodes.iter().map(|node| format!("node {}", node.label())).collect();
+    labels.dedup();
+    labels.join(", ")
+}
+
+/// The graph's fields and those of the text beside it.
+fn merge(graph: Fields, written: Fields) -> Fields {
+    let knows = |seed: Option<u64>| seed.is_some() && graph.passes.iter().any(|pass| pass.seed == seed);
+    let by = graph.by();
+    let agree = knows(written.recipe.seed.map(|seed| seed.0)) || !graph.any();
+    let (mut first, second) = if agree { (written, graph) } else { (graph, written) };
+    if !agree {
+        first.notes.push("the text beside the graph says otherwise than the graph; the graph counts".to_owned());
+        return first;
+    }
+    first.fill_from(second);
+    first.known_as(Generator::ComfyUi, by);
+    first
+}

@@ -1,0 +1,396 @@
+//! From the node that saved the picture back to how it was made: the sampling passes, their prompts, the model.
+//!
+//! Nodes are known by their inputs, not by their names, since there are thousands of them: what has a seed, steps and a
+//! positive side is a sampler, whoever wrote it.
+
+use std::collections::{HashSet, VecDeque};
+
+use serde_json::Value;
+
+use super::graph::{Graph, Node};
+use super::values;
+
+/// How far chains are followed.
+const MAX_STEPS: usize = 400;
+/// The most nodes that are asked whether they saved the picture.
+const MAX_OUTPUTS: usize = 100;
+/// The most passes that are told apart.
+const MAX_PASSES: usize = 32;
+/// Inputs that do not lead to the picture or the latent that a node works on.
+const ASIDE: [&str; 32] = [
+    "model",
+    "clip",
+    "vae",
+    "positive",
+    "negative",
+    "conditioning",
+    "control_net",
+    "upscale_model",
+    "clip_vision",
+    "clip_vision_output",
+    "style_model",
+    "mask",
+    "guider",
+    "sigmas",
+    "sampler",
+    "noise",
+    "optional_vae",
+    "base_model",
+    "refiner_model",
+    "bbox_detector",
+    "sam_model_opt",
+    "segm_detector_opt",
+    "seed",
+    "steps",
+    "cfg",
+    "text",
+    "prompt",
+    "denoise",
+    "width",
+    "height",
+    "filename_prefix",
+    "lora_stack",
+];
+/// Inputs that bundle a model with its prompts.
+const PIPES: [&str; 10] = [
+    "pipe",
+    "basic_pipe",
+    "context",
+    "base_ctx",
+    "ctx",
+    "sdxl_tuple",
+    "sdxl_pipe",
+    "detailer_pipe",
+    "optional_pipe",
+    "bus",
+];
+
+/// Which prompt is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Positive,
+    Negative,
+}
+
+impl Side {
+    fn name(self) -> &'static str {
+        match self {
+            Side::Positive => "positive",
+            Side::Negative => "negative",
+        }
+    }
+}
+
+/// The samplers that the picture went through, the last first; all there are where none saved it. `saved_as` is the
+/// name of the file, if it has one.
+pub(super) fn passes(graph: &Graph, saved_as: Option<&str>) -> Vec<usize> {
+    let mut passes = Vec::new();
+    let mut from = output(graph, saved_as).map(|output| vec![output]).unwrap_or_else(|| samplers(graph));
+    if let Some(first) = from.first().copied().filter(|first| graph.node(*first).is_some_and(is_sampler)) {
+        passes.push(first);
+        from = vec![first];
+    }
+    while let Some(next) = from.first().and_then(|from| nearest(graph, *from, is_sampler)) {
+        if passes.contains(&next) || passes.len() >= MAX_PASSES {
+            break;
+        }
+        passes.push(next);
+        from = vec![next];
+    }
+    passes
+}
+
+/// Whether a node samples, by what goes into it.
+pub(super) fn is_sampler(node: &Node) -> bool {
+    let has = |name: &str| node.has(name);
+    let seeded = has("seed") || has("noise_seed");
+    let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
+    (has("guider") && has("sigmas"))
+        || (seeded && sided && (has("steps") || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
+}
+
+/// The node that saved the picture: the one whose prefix the file's name begins with, or the last one.
+fn output(graph: &Graph, saved_as: Option<&str>) -> Option<usize> {
+    let leads = |place: &usize| nearest(graph, *place, is_sampler).is_some();
+    let takes_picture =
+        |node: &Node| ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some());
+    let class = |node: &Node, part: &str| node.class.to_ascii_lowercase().contains(part);
+    let of = |part: &str| -> Vec<usize> {
+        let nodes = graph.nodes.iter().enumerate();
+        nodes
+            .filter(|(_, node)| takes_picture(node) && class(node, part))
+            .map(|(place, _)| place)
+            .take(MAX_OUTPUTS)
+            .filter(leads)
+            .collect()
+    };
+    let saves = of("save");
+    let named = saves.iter().copied().filter(|place| {
+        let prefix = graph.node(*place).and_then(|node| node.inputs.get("filename_prefix")?.as_str());
+        let prefix = prefix.and_then(|prefix| prefix.rsplit(['/', '\\']).next()).filter(|prefix| !prefix.is_empty());
+        prefix.zip(saved_as).is_some_and(|(prefix, name)| name.starts_with(prefix))
+    });
+    let longest = |place: &usize| {
+        graph.node(*place).and_then(|node| node.inputs.get("filename_prefix")?.as_str()).map_or(0, str::len)
+    };
+    named
+        .max_by_key(longest)
+        .or_else(|| saves.last().copied())
+        .or_else(|| of("combine").last().copied())
+        .or_else(|| of("preview").last().copied())
+        .or_else(|| {
+            let used: HashSet<usize> =
+                graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
+            (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads)
+        })
+}
+
+fn samplers(graph: &Graph) -> Vec<usize> {
+    (0..graph.nodes.len()).rev().filter(|place| graph.node(*place).is_some_and(is_sampler)).collect()
+}
+
+/// The nearest node before this one, along pictures and latents, that is wanted.
+pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool) -> Option<usize> {
+    let mut queue = VecDeque::from([from]);
+    let mut seen = HashSet::from([from]);
+    while let Some(place) = queue.pop_front() {
+        let node = graph.node(place)?;
+        if place != from && wanted(node) {
+            return Some(place);
+        }
+        for (name, next, _) in graph.links(node) {
+            if !ASIDE.contains(&name) && seen.insert(next) {
+                queue.push_back(next);
+            }
+        }
+    }
+    None
+}
+
+/// A value of a sampler: its own, or that of the nodes it is put together from.
+pub(super) fn setting<'a>(
+    graph: &'a Graph,
+    sampler: &'a Node,
+    names: &[&str],
+    through: &[&str],
+) -> Option<(&'a Node, &'a Value)> {
+    let own =
+        |node: &'a Node| names.iter().find_map(|name| values::number(graph, node, name)).map(|value| (node, value));
+    own(sampler).or_else(|| {
+        through.iter().find_map(|part| {
+            let mut place = graph.linked(sampler, part)?;
+            for _ in 0..MAX_STEPS {
+                let node = graph.node(place)?;
+                if let Some(found) = own(node) {
+                    return Some(found);
+                }
+                place = graph.linked(node, part)?;
+            }
+            None
+        })
+    })
+}
+
+/// The prompt of a sampler on one side, and the nodes it is written in.
+pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Option<(Vec<&'a Node>, String)> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    conditioning(graph, sampler, side, &mut seen, &mut found, true);
+    let mut texts: Vec<&str> = Vec::new();
+    for (_, text) in &found {
+        // Several encoders often get the same words.
+        if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
+            texts.push(text);
+        }
+    }
+    let text = texts.join("\n");
+    (!found.is_empty()).then(|| (found.iter().map(|(node, _)| *node).collect(), text))
+}
+
+/// Collects the texts that a node's conditioning is made of.
+fn conditioning<'a>(
+    graph: &'a Graph,
+    node: &'a Node,
+    side: Side,
+    seen: &mut HashSet<&'a str>,
+    found: &mut Vec<(&'a Node, String)>,
+    is_start: bool,
+) {
+    if seen.len() > MAX_STEPS || !seen.insert(&node.id) || node.class == "ConditioningZeroOut" {
+        return;
+    }
+    if !is_start {
+        let texts = texts(graph, node, side);
+        if !texts.is_empty() {
+            found.extend(texts.into_iter().map(|text| (node, text)));
+            return;
+        }
+    }
+    let sided = node.has("positive") || node.has("negative");
+    for (name, next, _) in graph.links(node) {
+        let leads = match name {
+            _ if PIPES.contains(&name) => !node.has(side.name()),
+            "positive" | "negative" => name == side.name(),
+            "guider" => true,
+            // Two conditions against one negative side.
+            "cond1" | "cond2" => side == Side::Positive,
+            // Guidance without a negative side.
+            "conditioning" if is_start || node.class.ends_with("Guider") => side == Side::Positive,
+            _ if sided || is_start => false,
+            _ => {
+                let name = name.to_ascii_lowercase();
+                name.contains("cond")
+                    || name == "any"
+                    || name.is_empty()
+                    || name.starts_with("input")
+                    || name == "value"
+            }
+        };
+        if let (true, Some(next)) = (leads, graph.node(next)) {
+            conditioning(graph, next, side, seen, found, false);
+        }
+    }
+}
+
+/// The texts that a node encodes for one side.
+fn texts(graph: &Graph, node: &Node, side: Side) -> Vec<String> {
+    // One node with both sides, such as a loader that encodes.
+    let both: [&str; 5] = match side {
+        Side::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
+        Side::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
+    };
+    let is_loader =
+        |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || (node.has("ckpt_name") && node.has(name));
+    let own: Vec<String> = both
+        .iter()
+        .filter(|name| !["positive", "negative"].contains(name) || is_loader(name))
+        .filter_map(|name| values::text(graph, node, name))
+        .collect();
+    if !own.is_empty() {
+        return own;
+    }
+    if both.iter().any(|name| node.has(name)) && !node.has("text") {
+        return Vec::new();
+    }
+    const ENCODED: [&str; 14] = [
+        "text",
+        "text_g",
+        "text_l",
+        "clip_g",
+        "clip_l",
+        "t5xxl",
+        "llama",
+        "prompt",
+        "Text",
+        "prompt_text",
+        "string",
+        "populated_text",
+        "user_prompt",
+        "tags",
+    ];
+    let encodes = node.has("clip")
+        || node.class.to_ascii_lowercase().contains("encode")
+        || node.class.to_ascii_lowercase().contains("prompt");
+    if !encodes {
+        return Vec::new();
+    }
+    ENCODED.iter().filter_map(|name| values::text(graph, node, name)).collect()
+}
+
+/// The model of a sampler: the node that loads it, with the name, and the LoRAs in the order they were applied.
+#[derive(Debug, Default)]
+pub(super) struct Model<'a> {
+    pub(super) loader: Option<(&'a Node, String)>,
+    pub(super) loras: Vec<(&'a Node, String, f64)>,
+}
+
+/// Follows a sampler's model to where it was loaded.
+pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
+    let mut model = Model::default();
+    let mut seen = HashSet::new();
+    let mut next = Some(sampler);
+    while let Some(node) = next {
+        if !seen.insert(&node.id) || seen.len() > MAX_STEPS {
+            break;
+        }
+        // What is nearest to the sampler was applied last.
+        let mut here = loras(graph, node);
+        here.reverse();
+        model.loras.append(&mut here);
+        const NAMES: [&str; 8] = [
+            "ckpt_name",
+            "unet_name",
+            "model_name",
+            "gguf_name",
+            "base_ckpt_name",
+            "model_path",
+            "diffusion_name",
+            "checkpoint",
+        ];
+        let loaded = NAMES.iter().find_map(|name| values::name(graph, node, name));
+        if let Some(name) = loaded.filter(|_| node.id != sampler.id || sampler.has("ckpt_name")) {
+            model.loader = Some((node, name));
+            break;
+        }
+        let stack = ["lora_stack", "optional_lora_stack"].iter().find_map(|name| graph.linked(node, name));
+        if let Some(stack) = stack.and_then(|stack| graph.node(stack)) {
+            let mut stacked = loras(graph, stack);
+            stacked.reverse();
+            model.loras.append(&mut stacked);
+        }
+        let by_name = |wanted: &dyn Fn(&str) -> bool| {
+            graph.links(node).find(|(name, _, _)| wanted(name)).map(|(_, next, _)| next)
+        };
+        next = by_name(&|name| name == "model")
+            .or_else(|| by_name(&|name| name == "guider"))
+            .or_else(|| by_name(&|name| name.contains("model") && !ASIDE.contains(&name)))
+            .or_else(|| by_name(&|name| PIPES.contains(&name)))
+            .or_else(|| by_name(&|name| ["unet", "UNET", "MODEL", "any", "input", "value", ""].contains(&name)))
+            .and_then(|place| graph.node(place));
+    }
+    model.loras.reverse();
+    model
+}
+
+/// The LoRAs that a node applies.
+fn loras<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a Node, String, f64)> {
+    let mut found = Vec::new();
+    let number = |name: &str| values::number(graph, node, name).and_then(crate::metadata::fields::number);
+    let mut add = |name: Option<String>, weight: Option<f64>| {
+        if let (Some(name), Some(weight)) = (name.filter(|name| !["None", "none", ""].contains(&name.as_str())), weight)
+        {
+            found.push((node, name, weight));
+        }
+    };
+    if node.has("lora_name") {
+        let weight = ["strength_model", "strength", "lora_model_strength", "weight", "model_strength", "lora_strength"]
+            .iter()
+            .find_map(|name| number(name));
+        add(values::name(graph, node, "lora_name"), weight.or(Some(1.0)));
+    }
+    let count = number("lora_count").or_else(|| number("num_loras"));
+    for (key, value) in &node.inputs {
+        if let (true, Some(lora)) = (key.to_ascii_lowercase().starts_with("lora_"), value.as_object()) {
+            // rgthree: {"on": true, "lora": "x.safetensors", "strength": 0.8}
+            let on = lora.get("on").and_then(Value::as_bool).unwrap_or(true);
+            let name = lora.get("lora").and_then(Value::as_str).map(str::to_owned);
+            add(name.filter(|_| on), lora.get("strength").and_then(Value::as_f64));
+        } else if let Some(number_of) = key.strip_prefix("lora_name_") {
+            // A stacker: lora_name_1, model_str_1 or lora_wt_1, and how many of them count.
+            let counts = count.is_none_or(|count| number_of.parse::<f64>().is_ok_and(|place| place <= count));
+            let weight = ["model_str_", "lora_wt_", "model_weight_"]
+                .iter()
+                .find_map(|prefix| number(&format!("{prefix}{number_of}")));
+            add(values::name(graph, node, key).filter(|_| counts), weight);
+        } else if let (Some(number_of), Some(name)) = (key.strip_prefix("lora_"), value.as_str()) {
+            // lora_01 with strength_01; or lora_1 with a switch_1
+            let weight =
+                ["strength_", "model_weight_"].iter().find_map(|prefix| number(&format!("{prefix}{number_of}")));
+            let on = node.inputs.get(&format!("switch_{number_of}")).and_then(Value::as_str) != Some("Off");
+            if weight.is_some() && on {
+                add(Some(name.to_owned()), weight);
+            }
+        }
+    }
+    found
+}

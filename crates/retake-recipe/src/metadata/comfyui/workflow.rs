@@ -1,0 +1,346 @@
+//! A graph as ComfyUI's editor saves it, made into one as it is queued: links by number become links by node, values by
+//! position get names, what is muted is left out, what is bypassed is passed by, and subgraphs are unfolded.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::graph::{Graph, MAX_NODES, Node};
+
+/// How deep subgraphs lie in each other, and how far a link is followed.
+const MAX_DEPTH: usize = 16;
+/// The most subgraphs that are unfolded.
+const MAX_SCOPES: usize = 500;
+/// Modes of a node.
+const MUTED: u64 = 2;
+const BYPASSED: u64 = 4;
+/// What stands for the inputs and the outputs of a subgraph inside of it.
+const SUBGRAPH_INPUTS: &str = "-10";
+const SUBGRAPH_OUTPUTS: &str = "-20";
+
+/// The values of core classes, in the order in which the editor saves them. What the editor itself adds behind a seed
+/// (`control_after_generate`) is left out here and skipped there.
+const WIDGETS: &[(&str, &[&str])] = &[
+    ("KSampler", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
+    ("KSampler (Efficient)", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
+    (
+        "KSamplerAdvanced",
+        &[
+            "add_noise",
+            "noise_seed",
+            "steps",
+            "cfg",
+            "sampler_name",
+            "scheduler",
+            "start_at_step",
+            "end_at_step",
+            "return_with_leftover_noise",
+        ],
+    ),
+    ("SamplerCustom", &["add_noise", "noise_seed", "cfg"]),
+    ("RandomNoise", &["noise_seed"]),
+    ("KSamplerSelect", &["sampler_name"]),
+    ("BasicScheduler", &["scheduler", "steps", "denoise"]),
+    ("CFGGuider", &["cfg"]),
+    ("FluxGuidance", &["guidance"]),
+    ("CLIPTextEncode", &["text"]),
+    (
+        "CLIPTextEncodeSDXL",
+        &["width", "height", "crop_w", "crop_h", "target_width", "target_height", "text_g", "text_l"],
+    ),
+    ("CLIPTextEncodeSDXLRefiner", &["ascore", "width", "height", "text"]),
+    ("CLIPTextEncodeFlux", &["clip_l", "t5xxl", "guidance"]),
+    ("CLIPTextEncodeSD3", &["clip_l", "clip_g", "t5xxl", "empty_padding"]),
+    ("TextEncodeQwenImageEdit", &["prompt"]),
+    ("CheckpointLoaderSimple", &["ckpt_name"]),
+    ("CheckpointLoader", &["config_name", "ckpt_name"]),
+    ("ImageOnlyCheckpointLoader", &["ckpt_name"]),
+    ("unCLIPCheckpointLoader", &["ckpt_name"]),
+    ("UNETLoader", &["unet_name", "weight_dtype"]),
+    ("UnetLoaderGGUF", &["unet_name"]),
+    ("LoraLoader", &["lora_name", "strength_model", "strength_clip"]),
+    ("LoraLoaderModelOnly", &["lora_name", "strength_model"]),
+    ("EmptyLatentImage", &["width", "height", "batch_size"]),
+    ("EmptySD3LatentImage", &["width", "height", "batch_size"]),
+    ("EmptyHunyuanLatentVideo", &["width", "height", "length", "batch_size"]),
+    ("EmptyMochiLatentVideo", &["width", "height", "length", "batch_size"]),
+    ("EmptyLTXVLatentVideo", &["width", "height", "length", "batch_size"]),
+    ("LatentUpscale", &["upscale_method", "width", "height", "crop"]),
+    ("ImageScale", &["upscale_method", "width", "height", "crop"]),
+    ("LoadImage", &["image"]),
+    ("LoadImageMask", &["image", "channel"]),
+    ("SaveImage", &["filename_prefix"]),
+    ("SaveAnimatedWEBP", &["filename_prefix"]),
+    ("PrimitiveString", &["value"]),
+    ("PrimitiveStringMultiline", &["value"]),
+    ("PrimitiveInt", &["value"]),
+    ("PrimitiveFloat", &["value"]),
+    ("StringConcatenate", &["string_a", "string_b", "delimiter"]),
+    ("Seed (rgthree)", &["seed"]),
+    (
+        "Efficient Loader",
+        &[
+            "ckpt_name",
+            "vae_name",
+            "clip_skip",
+            "lora_name",
+            "lora_model_strength",
+            "lora_clip_strength",
+            "positive",
+            "negative",
+            "token_normalization",
+            "weight_interpretation",
+            "empty_latent_width",
+            "empty_latent_height",
+        ],
+    ),
+];
+
+/// Whether this is a graph of the editor's: it has nodes, and all of them have a type and an id.
+pub(super) fn is_workflow(value: &Value) -> bool {
+    let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
+    let nodes = value.get("nodes").and_then(Value::as_array);
+    nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.iter().all(is_node))
+}
+
+/// The graph of a workflow.
+pub(super) fn graph(value: &Value) -> Graph {
+    let definitions = value.pointer("/definitions/subgraphs").and_then(Value::as_array);
+    let definitions = definitions.into_iter().flatten().filter_map(|it| Some((it.get("id")?.as_str()?, it))).collect();
+    let mut unfolding = Unfolding { definitions, scopes: Vec::new(), nodes: 0 };
+    unfolding.unfold(value, String::new(), None, 0);
+    Graph::of(unfolding.flat())
+}
+
+/// A workflow or an unfolded subgraph.
+struct Scope<'a> {
+    /// What its nodes' ids begin with.
+    prefix: String,
+    nodes: HashMap<String, &'a Value>,
+    /// In the order of the file.
+    order: Vec<String>,
+    /// Links by number: the node and the output they come from.
+    links: HashMap<u64, (String, u64)>,
+    /// What comes out of a subgraph, by its place: the node and the output inside.
+    outputs: HashMap<u64, (String, u64)>,
+    /// The scope around it, and the node there that stands for it.
+    around: Option<(usize, &'a Value)>,
+    /// The scopes of the nodes that stand for subgraphs.
+    within: HashMap<String, usize>,
+}
+
+struct Unfolding<'a> {
+    definitions: HashMap<&'a str, &'a Value>,
+    scopes: Vec<Scope<'a>>,
+    nodes: usize,
+}
+
+/// Where a link ends.
+enum End {
+    Node(String, u64),
+    Literal(Value),
+}
+
+impl<'a> Unfolding<'a> {
+    fn unfold(
+        &mut self,
+        graph: &'a Value,
+        prefix: String,
+        around: Option<(usize, &'a Value)>,
+        depth: usize,
+    ) -> Option<usize> {
+        if depth > MAX_DEPTH || self.scopes.len() >= MAX_SCOPES {
+            return None;
+        }
+        let (mut links, mut outputs) = (HashMap::new(), HashMap::new());
+        for link in graph.get("links").and_then(Value::as_array).into_iter().flatten() {
+            let Some((number, from, slot, to, to_slot)) = link_of(link) else { continue };
+            if to == SUBGRAPH_OUTPUTS {
+                outputs.insert(to_slot, (from.clone(), slot));
+            }
+            links.insert(number, (from, slot));
+        }
+        let listed: Vec<&Value> = graph.get("nodes").and_then(Value::as_array).into_iter().flatten().collect();
+        let room = MAX_NODES.saturating_sub(self.nodes);
+        let nodes: Vec<(String, &Value)> =
+            listed.into_iter().take(room).filter_map(|node| Some((id(node.get("id")?)?, node))).collect();
+        self.nodes += nodes.len();
+        let order: Vec<String> = nodes.iter().map(|(id, _)| id.clone()).collect();
+        let here = self.scopes.len();
+        self.scopes.push(Scope {
+            prefix: prefix.clone(),
+            nodes: nodes.iter().cloned().collect(),
+            order,
+            links,
+            outputs,
+            around,
+            within: HashMap::new(),
+        });
+        for (id, node) in nodes {
+            let inner = kind(node).and_then(|kind| self.definitions.get(kind).copied());
+            if let Some(inner) = inner
+                && let Some(scope) = self.unfold(inner, format!("{prefix}{id}:"), Some((here, node)), depth + 1)
+                && let Some(here) = self.scopes.get_mut(here)
+            {
+                here.within.insert(id, scope);
+            }
+        }
+        Some(here)
+    }
+
+    /// The nodes that run.
+    fn flat(&self) -> Vec<Node> {
+        let mut flat = Vec::new();
+        for (place, scope) in self.scopes.iter().enumerate() {
+            for (id, node) in scope.order.iter().filter_map(|id| Some((id, *scope.nodes.get(id)?))) {
+                let class = kind(node).unwrap_or_default();
+                let only_drawn =
+                    ["Reroute", "PrimitiveNode", "Note", "MarkdownNote", "GetNode", "SetNode"].contains(&class);
+                if only_drawn || matches!(mode(node), MUTED | BYPASSED) || scope.within.contains_key(id) {
+                    continue;
+                }
+                let mut inputs = widgets(class, node);
+                for (name, link) in linked_inputs(node) {
+                    let end = scope.links.get(&link).and_then(|(from, slot)| self.follow(place, from, *slot, 0));
+                    match end {
+                        Some(End::Node(from, slot)) => inputs.insert(name.to_owned(), json!([from, slot])),
+                        Some(End::Literal(value)) => inputs.insert(name.to_owned(), value),
+                        // What it was before it was made an input still stands there, and counts.
+                        None => None,
+                    };
+                }
+                flat.push(Node { id: format!("{}{id}", scope.prefix), class: class.to_owned(), inputs });
+            }
+        }
+        flat
+    }
+
+    /// Follows an output to the node that really gives it.
+    fn follow(&self, place: usize, id: &str, slot: u64, depth: usize) -> Option<End> {
+        if depth > MAX_DEPTH * 4 {
+            return None;
+        }
+        let scope = self.scopes.get(place)?;
+        if id == SUBGRAPH_INPUTS {
+            let (outer, node) = scope.around?;
+            let input = node.get("inputs")?.as_array()?.get(usize::try_from(slot).ok()?)?;
+            return match input.get("link").and_then(Value::as_u64) {
+                Some(link) => self.by_link(outer, link, depth),
+                // A value that the node for the subgraph shows as its own.
+                None => widgets("", node).get(input.get("name")?.as_str()?).cloned().map(End::Literal),
+            };
+        }
+        let node = *scope.nodes.get(id)?;
+        if let Some(inner) = scope.within.get(id) {
+            let (from, slot) = self.scopes.get(*inner)?.outputs.get(&slot)?;
+            return self.follow(*inner, from, *slot, depth + 1);
+        }
+        let first_input = || linked_inputs(node).next().map(|(_, link)| link);
+        match (kind(node)?, mode(node)) {
+            (_, MUTED) => None,
+            ("Reroute" | "SetNode", _) => self.by_link(place, first_input()?, depth),
+            ("PrimitiveNode", _) => Some(End::Literal(node.pointer("/widgets_values/0")?.clone())),
+            ("GetNode", _) => {
+                let wanted = node.pointer("/widgets_values/0")?;
+                let sets =
+                    |node: &&&Value| kind(node) == Some("SetNode") && node.pointer("/widgets_values/0") == Some(wanted);
+                let set = scope.nodes.values().find(sets)?;
+                self.by_link(place, linked_inputs(set).next()?.1, depth)
+            }
+            (_, BYPASSED) => {
+                // What goes in of the same type comes out.
+                let wanted = node.get("outputs")?.as_array()?.get(usize::try_from(slot).ok()?)?.get("type")?;
+                let inputs = node.get("inputs")?.as_array()?;
+                let same = inputs
+                    .iter()
+                    .find(|input| input.get("type") == Some(wanted) && input.get("link").is_some_and(Value::is_u64))?;
+                self.by_link(place, same.get("link")?.as_u64()?, depth)
+            }
+            _ => Some(End::Node(format!("{}{id}", scope.prefix), slot)),
+        }
+    }
+
+    fn by_link(&self, place: usize, link: u64, depth: usize) -> Option<End> {
+        let (from, slot) = self.scopes.get(place)?.links.get(&link)?;
+        self.follow(place, from, *slot, depth + 1)
+    }
+}
+
+fn kind(node: &Value) -> Option<&str> {
+    node.get("type")?.as_str()
+}
+
+fn mode(node: &Value) -> u64 {
+    node.get("mode").and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Ids are numbers, in the files of some tools names.
+fn id(value: &Value) -> Option<String> {
+    crate::metadata::json::plain(value)
+}
+
+/// `[number, from, slot, to, slot, type]`, or the same as an object.
+fn link_of(link: &Value) -> Option<(u64, String, u64, String, u64)> {
+    let part = |place: usize, name: &str| link.get(place).or_else(|| link.get(name));
+    let number = |place: usize, name: &str| part(place, name)?.as_u64();
+    Some((
+        number(0, "id")?,
+        id(part(1, "origin_id")?)?,
+        number(2, "origin_slot")?,
+        id(part(3, "target_id")?)?,
+        number(4, "target_slot")?,
+    ))
+}
+
+fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
+    let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
+    inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
+}
+
+/// The values of a node under their names: from the table, or from what newer editors say of them.
+fn widgets(class: &str, node: &Value) -> Map<String, Value> {
+    let values = match node.get("widgets_values") {
+        Some(Value::Object(named)) => return named.clone(),
+        Some(Value::Array(values)) => values,
+        _ => return Map::new(),
+    };
+    if let Some((_, names)) = WIDGETS.iter().find(|(name, _)| *name == class) {
+        return named(names, values).0;
+    }
+    let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> = inputs.filter_map(|input| input.pointer("/widget/name")?.as_str()).collect();
+    let lists_all = node.pointer("/inputs/0/localized_name").is_some();
+    match named(&names, values) {
+        // Older editors list only those that were made inputs; newer ones, which also say what each is called on the
+        // screen, list all.
+        (named, whole) if !names.is_empty() && (whole || lists_all) => named,
+        _ => match values.as_slice() {
+            [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
+            _ => values
+                .iter()
+                .enumerate()
+                .filter(|(_, value)| value.is_object())
+                // rgthree keeps each LoRA as an object.
+                .map(|(place, value)| (format!("lora_{place}"), value.clone()))
+                .collect(),
+        },
+    }
+}
+
+/// Gives each value its name; whether there was a value for every name and a name for every value.
+fn named(names: &[&str], values: &[Value]) -> (Map<String, Value>, bool) {
+    let mut values = values.iter().peekable();
+    let mut found = Map::new();
+    for name in names {
+        let Some(value) = values.next() else { return (found, false) };
+        found.insert((*name).to_owned(), value.clone());
+        if ["seed", "noise_seed"].contains(name) {
+            let control = |value: &&Value| {
+                value.is_boolean()
+                    || value.as_str().is_some_and(|it| ["fixed", "increment", "decrement", "randomize"].contains(&it))
+            };
+            values.next_if(control);
+        }
+    }
+    (found, values.next().is_none())
+}

@@ -1,0 +1,143 @@
+//! Fixtures that the tests of all crates share: batches to append, a fixed clock, comparable contents, image makers.
+#![expect(clippy::unwrap_used, missing_docs, reason = "test code: a failure is a test failure")]
+
+pub mod made;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use retake_log::disk::Disk;
+use retake_log::model::{
+    Actor, AnnotationChange, Draft, Event, Head, Iteration, Outcome, Recipe, Session, SessionId, Timestamp,
+};
+use retake_log::store::{Batch, Clock, Detail, Options, Store, Target};
+
+/// 2025-12-11T10:00:00Z and that many milliseconds.
+pub fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_765_447_200_000 + millis).unwrap()
+}
+
+/// A clock that stands still.
+pub fn still_clock() -> Clock {
+    Arc::new(|| at(0))
+}
+
+/// A clock that moves on by a millisecond at every look, and can be set.
+#[derive(Clone, Default)]
+pub struct TestClock(Arc<AtomicI64>);
+
+impl TestClock {
+    pub fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.0);
+        Arc::new(move || at(now.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    pub fn set(&self, millis: i64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+}
+
+pub fn options() -> Options {
+    options_on(Disk::default())
+}
+
+pub fn options_on(disk: Disk) -> Options {
+    Options { disk, ..Options::new(still_clock()) }
+}
+
+pub fn open(dir: &Path) -> Store {
+    Store::open(dir, options()).unwrap()
+}
+
+pub fn actor() -> Actor {
+    Actor { client: "test 1.0".to_owned(), user: "ada".to_owned() }
+}
+
+pub fn iteration(prompt: &str, millis: i64) -> Iteration {
+    Iteration {
+        created_at: at(millis),
+        recipe: Recipe { prompt: prompt.to_owned(), steps: Some(20), ..Recipe::default() },
+        outcome: Outcome::default(),
+        images: Vec::new(),
+        parent: None,
+        parent_reason: None,
+        likely_parent: None,
+    }
+}
+
+/// A batch that starts a session with its first iteration.
+pub fn start(prompt: &str, millis: i64, key: &str) -> Batch {
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(iteration(prompt, millis)))];
+    batch(Target::New(at(millis).day()), millis, key, drafts)
+}
+
+pub fn record(id: SessionId, prompt: &str, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Record(Box::new(iteration(prompt, millis)))])
+}
+
+pub fn rate(id: SessionId, index: u32, rating: u8, millis: i64, key: &str) -> Batch {
+    let change = AnnotationChange { rating: Some(rating), ..AnnotationChange::default() };
+    batch(Target::Existing(id), millis, key, vec![Draft::Annotate { index, change }])
+}
+
+pub fn archive(id: SessionId, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Archive { reason: Some("done".to_owned()) }])
+}
+
+pub fn restore(id: SessionId, millis: i64, key: &str) -> Batch {
+    batch(Target::Existing(id), millis, key, vec![Draft::Restore { reason: None }])
+}
+
+pub fn batch(target: Target, millis: i64, key: &str, drafts: Vec<Draft>) -> Batch {
+    Batch { target, expected_iterations: None, at: at(millis), actor: actor(), key: key.to_owned(), drafts }
+}
+
+/// Every session with all its events, and the listing: what must be the same whatever happened to the files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contents {
+    pub sessions: Vec<(Head, Vec<Event>)>,
+    pub listing: Vec<String>,
+    pub totals: retake_log::store::Totals,
+}
+
+pub fn contents(store: &Store) -> Contents {
+    use retake_log::store::{Order, Status};
+    let mut sessions = Vec::new();
+    let mut after = None;
+    loop {
+        let ids = store.ids(after, 100).unwrap();
+        let Some(last) = ids.last() else { break };
+        after = Some(*last);
+        for id in ids {
+            let events = store.events(id, Detail::Full).unwrap();
+            let head = store.head(id).unwrap().unwrap();
+            assert_eq!(
+                Session::fold(events.clone()).unwrap().head,
+                head,
+                "the head of {id} is not what its events say"
+            );
+            sessions.push((head, events));
+        }
+    }
+    let rows = store.page(Status::All, Order::Recent, None, 100_000).unwrap();
+    for row in &rows {
+        assert_eq!(row.current_iteration_index() + 1, row.iteration_count());
+    }
+    let listing = rows.iter().map(|row| format!("{} {} {}", row.id, row.iteration_count(), row.last_modified_at));
+    Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
+}
+
+/// Copies a directory as it is at this moment.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
