@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use retake::mcp::{self, Paths};
 use retake::model::Actor;
-use retake::tracker::{Options, RecordRequest, Stay, Tracker};
+use retake::tracker::{Lifetime, Options, RecordRequest, Tracker};
 use retake::web::{self, Serving};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 
 /// The server as its own process: `agent stdio DIR` or `agent http DIR`.
 pub(crate) fn child(how: &str, dir: &str) {
-    let options = Options { stay: Stay::Long, ..Options::default() };
+    let options = Options { stay: Lifetime::LongRunning, ..Options::default() };
     let tracker = Arc::new(Tracker::open(Path::new(dir), options).unwrap());
     if how == "stdio" {
         return mcp::run(tracker, "bench".to_owned(), Paths::Any).unwrap();

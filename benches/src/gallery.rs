@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use retake::tracker::{Options, Stay, Tracker};
+use retake::tracker::{Lifetime, Options, Tracker};
 use retake::web::{self, Serving};
 
 use crate::Settings;
@@ -89,7 +89,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 
 /// Serves a workspace until it is killed: what [`Gallery::start`] runs.
 pub(crate) fn child(workspace: &str) {
-    let options = Options { stay: Stay::Long, ..Options::default() };
+    let options = Options { stay: Lifetime::LongRunning, ..Options::default() };
     let tracker = Arc::new(Tracker::open(Path::new(workspace), options).unwrap());
     let bound = web::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     println!("{}", bound.url());

@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 }
 
 fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
-    let places = Engine::BOTH.map(|engine| Place::new(settings, report, shape, engine));
+    let places = Engine::BOTH.map(|engine| RecencyKey::new(settings, report, shape, engine));
     // By engine, by state: milliseconds to open, and to the first page.
     let mut opened: [[Vec<f64>; 5]; 2] = Default::default();
     let mut shown: [[Vec<f64>; 5]; 2] = Default::default();
@@ -75,15 +75,15 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
 }
 
 /// A copy of a data set that may be written to.
-struct Place {
+struct RecencyKey {
     engine: Engine,
     dir: PathBuf,
     path: PathBuf,
     long: String,
 }
 
-impl Place {
-    fn new(settings: &Settings, report: &Report, shape: Shape, engine: Engine) -> Place {
+impl RecencyKey {
+    fn new(settings: &Settings, report: &Report, shape: Shape, engine: Engine) -> RecencyKey {
         let dir = settings.scratch(&format!("open-{}", engine.name()));
         let (path, long) = match engine {
             Engine::Retake => {
@@ -98,7 +98,7 @@ impl Place {
                 (dir.join("retake.sqlite"), long.to_string())
             }
         };
-        Place { engine, dir, path, long }
+        RecencyKey { engine, dir, path, long }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use retake::store::{Order, Place, Status, Store};
+use retake::store::{Order, RecencyKey, Status, Store};
 use rusqlite::Connection;
 
 use crate::Settings;
@@ -61,7 +61,7 @@ fn measure(
     settings: &Settings,
     store: &Store,
     connection: &Connection,
-    after: Option<(Place, (i64, i64))>,
+    after: Option<(RecencyKey, (i64, i64))>,
 ) -> [Runs; 2] {
     let (ours, theirs) = (after.map(|after| after.0), after.map(|after| after.1));
     let mut runs = [Runs::default(), Runs::default()];
@@ -89,12 +89,12 @@ fn turn(read: impl Fn()) -> Vec<f64> {
 }
 
 /// The place of a session in the middle of the list, found by paging as a patient user would.
-fn middle(store: &Store, sessions: u64) -> (Place, (i64, i64)) {
+fn middle(store: &Store, sessions: u64) -> (RecencyKey, (i64, i64)) {
     let mut after = None;
     for _ in 0..sessions / 2 / 500 {
         let rows = store.page(Status::All, Order::Recent, after, 500).unwrap();
         let last = rows.last().unwrap();
-        after = Some(Place { modified: last.last_modified_at, id: last.id });
+        after = Some(RecencyKey { modified: last.last_modified_at, id: last.id });
     }
     let place = after.unwrap();
     (place, (place.modified.millis(), i64::MAX))

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use retake::model::Timestamp;
-use retake::sharing::{Stay, Workspace};
+use retake::sharing::{Lifetime, SharedLog};
 use retake::store::{Options, Order, Status};
 use retake::tracker::{self, ListRequest, Tracker};
 
@@ -32,9 +32,9 @@ pub(crate) fn child(dir: &str, number: &str) {
     println!("{}", append_for(&workspace, number.parse().unwrap()));
 }
 
-fn open(dir: &Path) -> Workspace {
+fn open(dir: &Path) -> SharedLog {
     let clock = Arc::new(|| Timestamp::from_millis(1_700_000_000_000).unwrap());
-    Workspace::open(dir, Options::new(clock), Stay::Short).unwrap()
+    SharedLog::open(dir, Options::new(clock), Lifetime::OneShot).unwrap()
 }
 
 fn page(settings: &Settings, report: &mut Report) {
@@ -126,7 +126,7 @@ fn number(round: usize, writer: usize) -> u64 {
     (round * 100 + writer) as u64
 }
 
-fn append_for(workspace: &Workspace, writer: u64) -> u64 {
+fn append_for(workspace: &SharedLog, writer: u64) -> u64 {
     let begun = Instant::now();
     let mut count = 0;
     while begun.elapsed() < ROUND {

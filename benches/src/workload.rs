@@ -67,7 +67,7 @@ pub(crate) fn iteration(session: u64, index: u32) -> Iteration {
             height: Some(1024),
             name: Some(format!("{session:06}-{index:03}.png")),
             pixels: None,
-            looks: None,
+            perceptual_hash: None,
             linked: None,
         }],
         parent: None,
@@ -194,7 +194,7 @@ impl Stored {
             height: image.height,
             name: image.name,
             pixels: None,
-            looks: None,
+            perceptual_hash: None,
             linked: None,
         };
         let iteration = Iteration {

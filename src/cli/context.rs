@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::model::Actor;
-use crate::tracker::{Error, ListRequest, Options, RecoveryNotice, Stay, Tracker};
+use crate::tracker::{Error, Lifetime, ListRequest, Options, RecoveryNotice, Tracker};
 
 use super::ending::{Exit, Failure};
 use super::output::Output;
@@ -44,7 +44,7 @@ impl Context {
     }
 
     /// Opens the workspace; recovering it may take a while, which the bar shows.
-    pub(super) fn open(&mut self, stay: Stay) -> Result<Tracker, Error> {
+    pub(super) fn open(&mut self, stay: Lifetime) -> Result<Tracker, Error> {
         let options = Options { progress: Some(self.output.bar().mover()), stay, ..Options::default() };
         let opened = Tracker::open(&self.workspace()?.dir, options);
         self.output.bar().clear();
@@ -75,7 +75,7 @@ impl Context {
         &mut self,
         job: impl FnOnce(&Tracker, &mut Output) -> T,
     ) -> Result<(T, Option<RecoveryNotice>), Error> {
-        let tracker = self.open(Stay::Short)?;
+        let tracker = self.open(Lifetime::OneShot)?;
         let done = job(&tracker, &mut self.output);
         self.output.bar().clear();
         let notice = unread(&tracker);

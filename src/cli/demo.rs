@@ -7,8 +7,8 @@ use chrono::Utc;
 use clap::Args;
 
 use crate::model::Timestamp;
-use crate::tracker::{Error, ErrorKind, Options, Stay, Tracker};
-use crate::web::{self, Place};
+use crate::tracker::{Error, ErrorKind, Lifetime, Options, Tracker};
+use crate::web::{self, GalleryLock};
 
 use super::args::Json;
 use super::context::Context;
@@ -60,14 +60,14 @@ impl DemoArgs {
             .and_then(|()| web::fill(dir, now, Some(progress)));
         context.output.bar().clear();
         filled?;
-        let tracker = Tracker::open(dir, Options { stay: Stay::Long, ..Options::default() })?;
-        match Place::take(dir)? {
-            Place::Taken(url) => {
+        let tracker = Tracker::open(dir, Options { stay: Lifetime::LongRunning, ..Options::default() })?;
+        match GalleryLock::take(dir)? {
+            GalleryLock::Taken(url) => {
                 context.close(tracker);
                 self.at.show(&url, true, &mut context.output);
                 Ok(Exit::Done)
             }
-            Place::Free(held) => self.at.serve(tracker, &held, address, context),
+            GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{HEADING, Output, paint};
 use super::words;
-use super::workspace::By;
+use super::workspace::WorkspaceSource;
 
 /// This version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -39,7 +39,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
 #[serde(rename_all = "camelCase")]
 struct Health {
     version: &'static str,
-    chosen_by: By,
+    chosen_by: WorkspaceSource,
     /// The other process that has the workspace open.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,

@@ -10,7 +10,7 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, Output, paint};
 use super::table::Table;
 use super::words;
-use super::workspace::By;
+use super::workspace::WorkspaceSource;
 
 /// List the sessions, most recently modified first
 #[derive(Debug, Args)]
@@ -214,12 +214,12 @@ fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Ou
 }
 
 /// What to do in a workspace that has nothing in it.
-fn begin(tracker: &Tracker, by: By, output: &mut Output) {
+fn begin(tracker: &Tracker, by: WorkspaceSource, output: &mut Output) {
     output.line(format_args!("No sessions yet in {}", tracker.workspace().display()));
     output.gap();
     output.line("Record the first iteration with:");
     output.line("  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png");
-    if by == By::Default {
+    if by == WorkspaceSource::Default {
         output.gap();
         output.line("Or keep a workspace of its own in this directory:");
         output.line("  mkdir .retake");

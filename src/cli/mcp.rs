@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use crate::mcp::{self, Paths};
-use crate::tracker::Stay;
+use crate::tracker::Lifetime;
 
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
@@ -49,7 +49,7 @@ impl McpArgs {
         let paths = Paths::below(&self.root)?;
         // Stderr goes to a client's log, where a bar is noise.
         context.output.bar().silence();
-        let tracker = Arc::new(context.open(Stay::Long)?);
+        let tracker = Arc::new(context.open(Lifetime::LongRunning)?);
         let served = mcp::run(Arc::clone(&tracker), context::user(), paths);
         if let Some(tracker) = Arc::into_inner(tracker) {
             context.close(tracker);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{Stay, Tracker};
-use crate::web::{self, Bound, Held, Place, Serving};
+use crate::tracker::{Lifetime, Tracker};
+use crate::web::{self, Bound, GalleryLock, Held, Serving};
 
 use super::args::Json;
 use super::context::{self, Context};
@@ -51,14 +51,14 @@ impl ServeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let address = self.at.address(USUAL)?;
         let dir = context.workspace()?.dir;
-        let tracker = context.open(Stay::Long)?;
-        match Place::take(&dir)? {
-            Place::Taken(url) => {
+        let tracker = context.open(Lifetime::LongRunning)?;
+        match GalleryLock::take(&dir)? {
+            GalleryLock::Taken(url) => {
                 context.close(tracker);
                 self.at.show(&url, true, &mut context.output);
                 Ok(Exit::Done)
             }
-            Place::Free(held) => self.at.serve(tracker, &held, address, context),
+            GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
         }
     }
 }

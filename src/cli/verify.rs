@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{BundleView, Onlooker, Recovery, RepairView, Stay, Thumbnails, VerifyView, verify_bundle};
+use crate::tracker::{BundleView, CallContext, Lifetime, Recovery, RepairView, Thumbnails, VerifyView, verify_bundle};
 
 use super::args::Json;
 use super::context::Context;
@@ -77,8 +77,8 @@ impl RepairArgs {
 /// Makes all thumbnails anew.
 fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
     context.read(|tracker, output| {
-        let onlooker = Onlooker::patient().told(output.bar().mover());
-        let view = tracker.make_thumbnails(Thumbnails::All, &onlooker)?;
+        let context = CallContext::default().with_progress(output.bar().mover());
+        let view = tracker.make_thumbnails(Thumbnails::All, &context)?;
         output.answer(&view, |output, view| {
             output.line(paint(GOOD, format_args!("made the thumbnails of {}", words::count(view.made, "image"))));
             for image in &view.unseen {
@@ -98,7 +98,7 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
 /// Rebuilds what is damaged, and shows the reports nobody has read yet.
 fn repair(context: &mut Context) -> Result<Exit, Failure> {
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
-    let tracker = context.open(Stay::Short)?;
+    let tracker = context.open(Lifetime::OneShot)?;
     let output = &mut context.output;
     let repaired = tracker.repair();
     output.bar().clear();

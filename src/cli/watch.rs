@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use crate::tracker::{FilesReport, Sighting, Stay, WatchedIteration};
+use crate::tracker::{FilesReport, Lifetime, Sighting, WatchedIteration};
 
 use super::args::Json;
 use super::context::{Context, actor};
@@ -37,7 +37,7 @@ impl WatchArgs {
         signals::stop_on(&stop);
         let folders = words::count(self.folders.len() as u64, "folder");
         let request = self.how.request(self.folders, false);
-        let tracker = context.open(Stay::Long)?;
+        let tracker = context.open(Lifetime::LongRunning)?;
         let output = &mut context.output;
         let mut exit = Exit::Done;
         let watched = tracker.watch(&actor(), &request, &stop, |sighting| {

@@ -21,13 +21,13 @@ pub(super) struct Chosen {
     /// Its directory, which need not be there yet.
     pub(super) dir: PathBuf,
     /// By what.
-    pub(super) by: By,
+    pub(super) by: WorkspaceSource,
 }
 
 /// What chose a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum By {
+pub(super) enum WorkspaceSource {
     /// `--workspace`.
     Flag,
     /// `RETAKE_WORKSPACE`.
@@ -38,14 +38,14 @@ pub(super) enum By {
     Default,
 }
 
-impl By {
+impl WorkspaceSource {
     /// In words.
     pub(super) fn words(self) -> &'static str {
         match self {
-            By::Flag => "--workspace",
-            By::Environment => "RETAKE_WORKSPACE",
-            By::Directory => "the nearest .retake/ at or above the current directory",
-            By::Default => "nothing else was said: the platform's data directory",
+            WorkspaceSource::Flag => "--workspace",
+            WorkspaceSource::Environment => "RETAKE_WORKSPACE",
+            WorkspaceSource::Directory => "the nearest .retake/ at or above the current directory",
+            WorkspaceSource::Default => "nothing else was said: the platform's data directory",
         }
     }
 }
@@ -74,16 +74,16 @@ fn pick(
     // Another process may be asked to work on it, and its current directory is another one.
     let absolute = |dir: PathBuf| here.map_or_else(|| dir.clone(), |here| here.join(&dir));
     if let Some(dir) = flag {
-        return Some(Chosen { dir: absolute(dir), by: By::Flag });
+        return Some(Chosen { dir: absolute(dir), by: WorkspaceSource::Flag });
     }
     if let Some(dir) = variable.filter(|dir| !dir.is_empty()) {
-        return Some(Chosen { dir: absolute(dir.into()), by: By::Environment });
+        return Some(Chosen { dir: absolute(dir.into()), by: WorkspaceSource::Environment });
     }
     let local = here.and_then(|here| here.ancestors().map(|dir| dir.join(LOCAL)).find(|dir| dir.is_dir()));
     if let Some(dir) = local {
-        return Some(Chosen { dir, by: By::Directory });
+        return Some(Chosen { dir, by: WorkspaceSource::Directory });
     }
-    default().map(|dir| Chosen { dir, by: By::Default })
+    default().map(|dir| Chosen { dir, by: WorkspaceSource::Default })
 }
 
 #[cfg(test)]
@@ -100,18 +100,18 @@ mod tests {
             let chosen = pick(flag.map(Into::into), variable.map(Into::into), Some(&below), default).unwrap();
             (chosen.dir, chosen.by)
         };
-        assert_eq!(picked(None, None), ("/data/retake".into(), By::Default));
+        assert_eq!(picked(None, None), ("/data/retake".into(), WorkspaceSource::Default));
 
         std::fs::create_dir(root.path().join(".retake")).unwrap();
-        assert_eq!(picked(None, None), (root.path().join(".retake"), By::Directory));
+        assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
         std::fs::write(below.join(".retake"), "a file is no workspace").unwrap();
-        assert_eq!(picked(None, None), (root.path().join(".retake"), By::Directory));
+        assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
         std::fs::create_dir(root.path().join("project/.retake")).unwrap();
-        assert_eq!(picked(None, None), (root.path().join("project/.retake"), By::Directory));
+        assert_eq!(picked(None, None), (root.path().join("project/.retake"), WorkspaceSource::Directory));
 
-        assert_eq!(picked(None, Some("")), (root.path().join("project/.retake"), By::Directory));
-        assert_eq!(picked(None, Some("elsewhere")), (below.join("elsewhere"), By::Environment));
-        assert_eq!(picked(Some("/here"), Some("elsewhere")), ("/here".into(), By::Flag));
+        assert_eq!(picked(None, Some("")), (root.path().join("project/.retake"), WorkspaceSource::Directory));
+        assert_eq!(picked(None, Some("elsewhere")), (below.join("elsewhere"), WorkspaceSource::Environment));
+        assert_eq!(picked(Some("/here"), Some("elsewhere")), ("/here".into(), WorkspaceSource::Flag));
         assert_eq!(pick(None, None, None, || None), None);
     }
 }

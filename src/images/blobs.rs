@@ -12,7 +12,7 @@ use super::phash;
 use super::pool::FILES_IN_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
-use crate::model::{Hash, ImageRef, Looks};
+use crate::model::{Hash, ImageRef, PerceptualHash};
 
 /// The largest picture that is taken in: well beyond any that is made, and small enough to go through an export's lines.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
@@ -40,7 +40,7 @@ pub struct Error {
 
 /// A picture cannot be shown.
 #[derive(Debug, thiserror::Error)]
-pub enum Unseen {
+pub enum ImageUnavailable {
     /// Its file cannot be read, is not there (not found) or holds something else (invalid data).
     #[error("{}", file_state(.0))]
     Unread(#[from] io::Error),
@@ -67,7 +67,7 @@ pub struct Seen {
     /// The hash of its pixels.
     pub pixels: Hash,
     /// What it looks like.
-    pub looks: Looks,
+    pub perceptual_hash: PerceptualHash,
 }
 
 impl Images {
@@ -153,7 +153,7 @@ impl Images {
     }
 
     /// The thumbnail of the image of that hash, as a JPEG file. Made, and kept, when there is none.
-    pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, Unseen> {
+    pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, ImageUnavailable> {
         if let Some(file) = self.thumbs.get(hash, side) {
             return Ok(file);
         }
@@ -166,7 +166,7 @@ impl Images {
     }
 
     /// Makes both thumbnails of the image of that hash, whether there are any or not.
-    pub fn make_thumbnails(&self, hash: Hash) -> Result<(), Unseen> {
+    pub fn make_thumbnails(&self, hash: Hash) -> Result<(), ImageUnavailable> {
         let reduced = self.with_picture(hash, Reduced::of)?;
         self.thumbs.keep(hash, &reduced);
         Ok(())
@@ -178,20 +178,24 @@ impl Images {
     }
 
     /// What the pixels of any image file say, in the store or not.
-    pub fn see_file(&self, path: &Path) -> Result<Seen, Unseen> {
+    pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
         let _room = FILES_IN_MEMORY.take(readable_length(path)?);
         let picture = decode(&fs::read(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
-    pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+    pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
         let _room = FILES_IN_MEMORY.take(readable_length(path)?);
         Ok(use_it(&decode(&fs::read(path)?)?))
     }
 
     /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.
-    pub(super) fn with_picture<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, Unseen> {
+    pub(super) fn with_picture<T>(
+        &self,
+        hash: Hash,
+        use_it: impl FnOnce(&Picture) -> T,
+    ) -> Result<T, ImageUnavailable> {
         let _room = FILES_IN_MEMORY.take(readable_length(&self.path(hash))?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
@@ -235,7 +239,7 @@ fn see(picture: &Picture, reduced: &Reduced) -> Seen {
         width: picture.width(),
         height: picture.height(),
         pixels: picture.hash(),
-        looks: phash::looks(&reduced.small),
+        perceptual_hash: phash::perceptual_hash(&reduced.small),
     }
 }
 
@@ -248,7 +252,7 @@ fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<St
         height: seen.map(|seen| seen.height).or(header.height),
         name,
         pixels: seen.map(|seen| seen.pixels),
-        looks: seen.map(|seen| seen.looks),
+        perceptual_hash: seen.map(|seen| seen.perceptual_hash),
         linked: None,
     }
 }
@@ -258,7 +262,7 @@ fn reading(path: &Path, source: io::Error) -> Error {
 }
 
 /// The length of a file that may be read whole.
-fn readable_length(path: &Path) -> Result<u64, Unseen> {
+fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
     match fs::metadata(path)?.len() {
         length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
         length => Ok(length),

@@ -8,16 +8,16 @@ use image::imageops::{self, grayscale};
 use image::{GrayImage, RgbImage};
 use image_compare::Algorithm;
 
-use super::blobs::{Images, Unseen};
+use super::blobs::{ImageUnavailable, Images};
 use super::phash;
 use super::scale::{GROUND, filling, fitting, paste, scaled, scaled_rgb};
 use super::thumbs::Reduced;
-use crate::model::{Hash, Looks};
+use crate::model::{Hash, PerceptualHash};
 
 /// How much two pictures differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// In how many of 128 bits their looks differ; up to [`Looks::NEAR`] they are nearly the same.
+    /// In how many of 128 bits their looks differ; up to [`PerceptualHash::NEAR`] they are nearly the same.
     pub distance: u32,
     /// Mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 is the same, and two different pictures are below 0.3.
     pub similarity: f64,
@@ -53,7 +53,7 @@ pub struct Incomparable {
     /// Which.
     pub hash: Hash,
     /// Why.
-    pub source: Unseen,
+    pub source: ImageUnavailable,
 }
 
 /// From which difference in a channel on a pixel is said to have changed: above what JPEG does at usual qualities.
@@ -77,7 +77,7 @@ impl Images {
             let loaded = self.with_picture(hash, |picture| {
                 let size = (picture.width(), picture.height());
                 let pixels = scaled(picture.pixels(), fitting(size, (COMPARED_SIDE, COMPARED_SIDE)));
-                Loaded { size, pixels, looks: phash::looks(&Reduced::of(picture).small) }
+                Loaded { size, pixels, perceptual_hash: phash::perceptual_hash(&Reduced::of(picture).small) }
             });
             loaded.map_err(|source| Incomparable { hash, source })
         };
@@ -89,7 +89,7 @@ impl Images {
 struct Loaded {
     size: (u32, u32),
     pixels: RgbImage,
-    looks: Looks,
+    perceptual_hash: PerceptualHash,
 }
 
 /// Two pictures laid over each other.
@@ -118,7 +118,7 @@ impl Overlay {
         };
         let (first, second) = (place(&one), place(&other));
         let scaled = one.size != other.size;
-        let distance = one.looks.distance(other.looks);
+        let distance = one.perceptual_hash.distance(other.perceptual_hash);
         Overlay {
             shared: first.common(second),
             one: laid(one.pixels, first, within),
@@ -261,8 +261,8 @@ mod tests {
 
     fn loaded(pixels: RgbImage) -> Loaded {
         let size = pixels.dimensions();
-        let looks = phash::looks(&Reduced::of(&pixels.clone().into()).small);
-        Loaded { size, pixels, looks }
+        let perceptual_hash = phash::perceptual_hash(&Reduced::of(&pixels.clone().into()).small);
+        Loaded { size, pixels, perceptual_hash }
     }
 
     fn compare(one: RgbImage, other: RgbImage) -> Comparison {
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(found.bounds, Some(Area { x: 100, y: 200, width: 50, height: 30 }));
         assert_eq!(found.changed, 1500.0 / (640.0 * 480.0));
         assert!(found.similarity > 0.9 && found.similarity < 1.0, "{}", found.similarity);
-        assert!(found.distance <= Looks::NEAR && found.same_shape && !found.scaled);
+        assert!(found.distance <= PerceptualHash::NEAR && found.same_shape && !found.scaled);
 
         let same = compare(scene(640, 480), scene(640, 480));
         assert_eq!((same.distance, same.changed, same.bounds, same.similarity), (0, 0.0, None, 1.0));

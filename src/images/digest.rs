@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::blobs::{Images, Unseen};
+use super::blobs::{ImageUnavailable, Images};
 
 impl Images {
     /// MD5 of the pixels of an image file as A1111 takes it: RGB, row by row. In hexadecimal digits.
-    pub fn pixels_md5(&self, path: &Path) -> Result<String, Unseen> {
+    pub fn pixels_md5(&self, path: &Path) -> Result<String, ImageUnavailable> {
         self.with_file(path, |picture| hex(&md5(picture.pixels().to_rgb8().as_raw())))
     }
 }

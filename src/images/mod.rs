@@ -22,7 +22,7 @@ mod text;
 mod thumbs;
 mod whole;
 
-pub use blobs::{Error, Images, MAX_IMAGE_BYTES, Seen, Unseen};
+pub use blobs::{Error, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen};
 pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;

@@ -5,10 +5,10 @@ use image::RgbImage;
 use image::imageops::grayscale;
 
 use super::scale::averaged;
-use crate::model::Looks;
+use crate::model::PerceptualHash;
 
 /// The looks of a picture, told from its small thumbnail: from there it is 50 times as fast as from a large picture.
-pub(super) fn looks(small: &RgbImage) -> Looks {
+pub(super) fn perceptual_hash(small: &RgbImage) -> PerceptualHash {
     let grey = grayscale(small);
     let wide = averaged(&grey, (9, 8));
     let tall = averaged(&grey, (8, 9));
@@ -17,5 +17,5 @@ pub(super) fn looks(small: &RgbImage) -> Looks {
         row.windows(2).map(|pair| pair.first() < pair.last()).collect::<Vec<bool>>()
     });
     let down = tall.as_raw().iter().zip(tall.as_raw().iter().skip(8)).map(|(above, below)| above < below);
-    Looks(across.chain(down).fold(0, |bits, bit| bits << 1 | u128::from(bit)))
+    PerceptualHash(across.chain(down).fold(0, |bits, bit| bits << 1 | u128::from(bit)))
 }

@@ -8,14 +8,14 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::address::Address;
-use crate::tracker::{News, Notice, Tracker};
+use crate::tracker::{Change, EventSummary, Tracker};
 
 /// The one ear of a server. It listens from the first time someone wants to know until the workspace is closed, so that
 /// clients that come and go leave nothing behind.
 pub(super) struct Changes {
-    sender: Sender<News>,
+    sender: Sender<Change>,
     listening: OnceLock<()>,
-    early: Mutex<Option<(SubscriptionFilter, Receiver<News>)>>,
+    early: Mutex<Option<(SubscriptionFilter, Receiver<Change>)>>,
 }
 
 /// What someone who falls behind may miss; he is told that he did.
@@ -30,7 +30,7 @@ impl Changes {
     ///
     /// It does so on the calling thread, which is one of the runtime's: another would have to hold on to the tracker,
     /// and keep it from being closed when the client is gone by then.
-    pub(super) fn follow(&self, tracker: &Tracker) -> Receiver<News> {
+    pub(super) fn follow(&self, tracker: &Tracker) -> Receiver<Change> {
         let receiver = self.sender.subscribe();
         self.listening.get_or_init(|| {
             let (news, sender) = (tracker.follow(), self.sender.clone());
@@ -55,7 +55,7 @@ impl Changes {
     }
 
     /// What was begun for that subscription.
-    pub(super) fn take(&self, wanted: &SubscriptionFilter, tracker: &Tracker) -> Receiver<News> {
+    pub(super) fn take(&self, wanted: &SubscriptionFilter, tracker: &Tracker) -> Receiver<Change> {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         match early.take() {
             Some((filter, receiver)) if filter == *wanted => receiver,
@@ -70,26 +70,26 @@ impl Changes {
 }
 
 /// The next changes: one, and what else has come in by then. None when the workspace is closed.
-pub(super) async fn next(receiver: &mut Receiver<News>) -> Option<Vec<News>> {
+pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>> {
     let mut news = vec![match receiver.recv().await {
         Ok(news) => news,
-        Err(RecvError::Lagged(_)) => News::Missed,
+        Err(RecvError::Lagged(_)) => Change::Lagged,
         Err(RecvError::Closed) => return None,
     }];
     loop {
         match receiver.try_recv() {
             Ok(more) => news.push(more),
-            Err(TryRecvError::Lagged(_)) => news.push(News::Missed),
+            Err(TryRecvError::Lagged(_)) => news.push(Change::Lagged),
             Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(news),
         }
     }
 }
 
 /// Whether the list of resources is another one now.
-pub(super) fn changed_list(news: &[News]) -> bool {
+pub(super) fn changed_list(news: &[Change]) -> bool {
     news.iter().any(|news| match news {
-        News::Event(notice) => notice.kind == "started",
-        News::Missed => true,
+        Change::Event(notice) => notice.kind == "started",
+        Change::Lagged => true,
     })
 }
 
@@ -97,15 +97,15 @@ pub(super) fn changed_list(news: &[News]) -> bool {
 ///
 /// An iteration shows the row of its session, so whatever happens to the session changes it; and it names the iterations
 /// that came from it, which may be in any session.
-pub(super) fn changed(news: &[News], addresses: &[Address], tracker: &Tracker) -> Vec<Address> {
-    let elsewhere = |notice: &Notice| {
+pub(super) fn changed(news: &[Change], addresses: &[Address], tracker: &Tracker) -> Vec<Address> {
+    let elsewhere = |notice: &EventSummary| {
         let is_elsewhere =
             |address: &Address| matches!(address, Address::Iteration(id) if id.session != notice.session);
         addresses.iter().any(is_elsewhere)
     };
     let mut changed: Vec<Address> = Vec::new();
     for news in news {
-        let News::Event(notice) = news else { return addresses.to_vec() };
+        let Change::Event(notice) = news else { return addresses.to_vec() };
         let parent = match notice.index {
             Some(index) if notice.kind == "recorded" && elsewhere(notice) => {
                 let whole = tracker.whole(&notice.session.iteration(index).to_string());

@@ -12,7 +12,7 @@ use super::resources;
 use super::server::FRESH_FOR_MS;
 use super::tool::one_line;
 use crate::model::IterationId;
-use crate::tracker::{Error, ErrorKind, ListRequest, Onlooker, Tracker};
+use crate::tracker::{CallContext, Error, ErrorKind, ListRequest, Tracker};
 
 /// The prompts there are.
 pub(super) fn list() -> ListPromptsResult {
@@ -88,15 +88,15 @@ pub(super) fn get(tracker: &Tracker, name: &str, arguments: &JsonObject) -> Resu
 pub(super) fn complete(
     tracker: &Tracker,
     request: &CompleteRequestParams,
-    onlooker: &Onlooker,
+    context: &CallContext,
 ) -> Result<CompleteResult, ErrorData> {
     let ArgumentInfo { name, value, .. } = &request.argument;
     let found = match (&request.r#ref, name.as_str()) {
-        (Reference::Prompt(prompt), "reference") if prompt.name == "resume" => references(tracker, value, onlooker),
+        (Reference::Prompt(prompt), "reference") if prompt.name == "resume" => references(tracker, value, context),
         (Reference::Prompt(prompt), "first" | "second") if prompt.name == "compare" => {
-            references(tracker, value, onlooker)
+            references(tracker, value, context)
         }
-        (Reference::Resource(resource), "id") if resource.uri.contains("{id}") => ids(tracker, value, onlooker),
+        (Reference::Resource(resource), "id") if resource.uri.contains("{id}") => ids(tracker, value, context),
         (Reference::Resource(resource), "index") if resource.uri.contains("{index}") => {
             let given = request.context.as_ref().and_then(|context| context.arguments.as_ref());
             match given.and_then(|arguments| arguments.get("id")) {
@@ -171,13 +171,13 @@ impl<T> Found<T> {
     }
 }
 
-fn references(tracker: &Tracker, typed: &str, onlooker: &Onlooker) -> Result<Found<String>, Error> {
+fn references(tracker: &Tracker, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
     let typed = typed.trim();
     if let Some((session, index)) = typed.split_once('#') {
         let found = indexes(tracker, session, index)?;
         return Ok(found.map(|index| format!("{session}#{index}")));
     }
-    let mut found = ids(tracker, typed, onlooker)?;
+    let mut found = ids(tracker, typed, context)?;
     if "latest".starts_with(typed) && tracker.resolve("latest").is_ok() {
         found.values.truncate(CompletionInfo::MAX_VALUES - 1);
         found.values.insert(0, "latest".to_owned());
@@ -187,10 +187,10 @@ fn references(tracker: &Tracker, typed: &str, onlooker: &Onlooker) -> Result<Fou
 }
 
 /// The sessions whose id, title or project has what was typed in it, most recent first.
-fn ids(tracker: &Tracker, typed: &str, onlooker: &Onlooker) -> Result<Found<String>, Error> {
+fn ids(tracker: &Tracker, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
     let limit = u32::try_from(CompletionInfo::MAX_VALUES).ok();
     let query = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
-    let list = tracker.list_for(&ListRequest { limit, query, ..ListRequest::default() }, onlooker)?;
+    let list = tracker.list_for(&ListRequest { limit, query, ..ListRequest::default() }, context)?;
     let values = list.sessions.iter().map(|row| row.id().to_string()).collect();
     Ok(Found { values, total: list.total_sessions })
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::address::Address;
 use super::tool::one_line;
 use crate::tracker::{
-    Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, Onlooker, SessionRow, Tracker,
+    CallContext, Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, SessionRow, Tracker,
 };
 
 /// The largest picture sent: below 700 kB as base64, which clients with small limits still take.
@@ -26,11 +26,11 @@ pub(super) const MAX_PICTURE_BYTES: u64 = 520_000;
 pub(super) fn list(
     tracker: &Tracker,
     cursor: Option<String>,
-    onlooker: &Onlooker,
+    context: &CallContext,
 ) -> Result<ListResourcesResult, ErrorData> {
     let first_page = cursor.is_none();
     let request = ListRequest { limit: Some(SESSIONS_ON_A_PAGE), cursor, ..ListRequest::default() };
-    let page = tracker.list_for(&request, onlooker).map_err(|error| refused(&error))?;
+    let page = tracker.list_for(&request, context).map_err(|error| refused(&error))?;
     let mut resources: Vec<Resource> = first_page.then(sessions).into_iter().collect();
     resources.extend(page.sessions.iter().map(session));
     let mut list = ListResourcesResult::with_all_items(resources);
@@ -84,12 +84,12 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 }
 
 /// Reads a resource. What is not there is refused by the code that the client's revision of the protocol has for it.
-pub(super) fn read(tracker: &Tracker, uri: &str, onlooker: &Onlooker) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(tracker: &Tracker, uri: &str, context: &CallContext) -> Result<ReadResourceResult, ErrorData> {
     let address: Address = uri.parse().map_err(|_| unknown(uri))?;
     let read = match address {
         Address::Sessions(cursor) => {
             let request = ListRequest { cursor, ..ListRequest::default() };
-            text(uri, tracker.list_for(&request, onlooker))
+            text(uri, tracker.list_for(&request, context))
         }
         Address::Session(id, cursor) => {
             let request = IterationsRequest { session_id: id.to_string(), cursor, ..IterationsRequest::default() };

@@ -22,7 +22,7 @@ use super::tool::{Call, clip, failed, one_line};
 use super::waiting::{self, Ended};
 use super::{http, icon, prompts, resources, tools};
 use crate::model::Actor;
-use crate::tracker::{Error, ErrorKind, Onlooker, Tracker};
+use crate::tracker::{CallContext, Error, ErrorKind, Tracker};
 
 /// Answers the requests of MCP clients from one workspace, on behalf of one user.
 #[derive(Clone)]
@@ -99,10 +99,10 @@ impl Server {
     async fn ask<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
-        work: impl FnOnce(&Tracker, &Onlooker) -> Result<T, ErrorData> + Send + 'static,
+        work: impl FnOnce(&Tracker, &CallContext) -> Result<T, ErrorData> + Send + 'static,
     ) -> Result<T, ErrorData> {
         let tracker = Arc::clone(&self.tracker);
-        match waiting::carry_out(context, move |onlooker| work(&tracker, onlooker)).await {
+        match waiting::carry_out(context, move |context| work(&tracker, context)).await {
             Ended::Done(done) => done,
             Ended::Cancelled => Err(waiting::cancelled()),
             Ended::Broken(panic) => {
@@ -201,8 +201,8 @@ impl ServerHandler for Server {
         let tracker = Arc::clone(&self.tracker);
         let arguments = request.arguments.unwrap_or_default();
         let paths = self.paths.clone();
-        let called = waiting::carry_out(&context, move |onlooker| {
-            entry.call(&Call { tracker: &tracker, actor: &actor, paths: &paths, onlooker }, arguments)
+        let called = waiting::carry_out(&context, move |context| {
+            entry.call(&Call { tracker: &tracker, actor: &actor, paths: &paths, context }, arguments)
         });
         let result = match called.await {
             Ended::Done(result) => result,
@@ -222,7 +222,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        self.ask(&context, move |tracker, onlooker| resources::list(tracker, cursor, onlooker)).await
+        self.ask(&context, move |tracker, context| resources::list(tracker, cursor, context)).await
     }
 
     async fn list_resource_templates(
@@ -239,7 +239,7 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = self.ask(&context, move |tracker, onlooker| resources::read(tracker, &request.uri, onlooker));
+        let read = self.ask(&context, move |tracker, context| resources::read(tracker, &request.uri, context));
         Ok(read.await?.into())
     }
 
@@ -296,7 +296,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.ask(&context, move |tracker, onlooker| prompts::complete(tracker, &request, onlooker)).await
+        self.ask(&context, move |tracker, context| prompts::complete(tracker, &request, context)).await
     }
 
     async fn on_custom_request(

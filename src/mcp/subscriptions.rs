@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use super::address::Address;
 use super::changes::{self, Changes};
 use super::resources;
-use crate::tracker::{News, Tracker};
+use crate::tracker::{Change, Tracker};
 
 /// The part of what a client wants to be told of that we can tell it of.
 pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
@@ -32,7 +32,7 @@ pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
 /// Tells one subscriber until it cancels, its connection is `closing`, or the workspace is closed.
 pub(super) async fn listen(
     context: SubscriptionContext,
-    mut news: Receiver<News>,
+    mut news: Receiver<Change>,
     tracker: &Arc<Tracker>,
     mut closing: watch::Receiver<bool>,
 ) {
@@ -116,7 +116,7 @@ impl Drop for Subscriptions {
 const MOST_WANTED: usize = 1000;
 
 async fn tell(
-    mut news: Receiver<News>,
+    mut news: Receiver<Change>,
     wanted: Arc<Mutex<BTreeSet<Address>>>,
     tracker: Weak<Tracker>,
     peer: Peer<RoleServer>,
@@ -135,7 +135,7 @@ async fn tell(
     }
 }
 
-async fn changed(heard: Vec<News>, addresses: Vec<Address>, tracker: Weak<Tracker>) -> Vec<Address> {
+async fn changed(heard: Vec<Change>, addresses: Vec<Address>, tracker: Weak<Tracker>) -> Vec<Address> {
     if addresses.is_empty() {
         return Vec::new();
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::paths::Paths;
 use super::schema;
 use crate::model::Actor;
-use crate::tracker::{Error, ErrorKind, MAX_ANSWER_BYTES, Onlooker, Tracker};
+use crate::tracker::{CallContext, Error, ErrorKind, MAX_ANSWER_BYTES, Tracker};
 
 /// A verb of the tracker, in the words an agent chooses it by.
 pub(super) trait Tool {
@@ -42,7 +42,7 @@ pub(crate) struct Call<'a> {
     /// Which files may be read for it.
     pub(crate) paths: &'a Paths,
     /// Who waits: told of progress when the client asked for that, and gone when it cancelled the call or went away.
-    pub(crate) onlooker: &'a Onlooker,
+    pub(crate) context: &'a CallContext,
 }
 
 /// What a tool does to the workspace. None ever deletes or replaces anything.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::tracker::Onlooker;
+use crate::tracker::CallContext;
 
 /// How work ended.
 pub(super) enum Ended<T> {
@@ -28,19 +28,19 @@ pub(super) enum Ended<T> {
 /// Carries out `work`, on behalf of the request with that context.
 pub(super) async fn carry_out<T: Send + 'static>(
     context: &RequestContext<RoleServer>,
-    work: impl FnOnce(&Onlooker) -> T + Send + 'static,
+    work: impl FnOnce(&CallContext) -> T + Send + 'static,
 ) -> Ended<T> {
     let cancelled = context.ct.clone();
-    let mut onlooker = Onlooker::patient().until(move || cancelled.is_cancelled());
+    let mut call = CallContext::default().cancel_when(move || cancelled.is_cancelled());
     let mut news = None;
     if let Some(token) = context.meta.get_progress_token() {
         let (tell, told) = watch::channel(Step::default());
-        onlooker = onlooker.told(std::sync::Arc::new(move |what: &str, done, total| {
+        call = call.with_progress(std::sync::Arc::new(move |what: &str, done, total| {
             tell.send_replace(Step { what: what.to_owned(), done, total });
         }));
-        news = Some(News { told, token, peer: context.peer.clone(), last: None, next: Instant::now() });
+        news = Some(ProgressFeed { told, token, peer: context.peer.clone(), last: None, next: Instant::now() });
     }
-    let mut working = tokio::task::spawn_blocking(move || work(&onlooker));
+    let mut working = tokio::task::spawn_blocking(move || work(&call));
     let ended = tokio::select! {
         ended = follow(&mut working, news.as_mut()) => ended,
         () = context.ct.cancelled() => return Ended::Cancelled,
@@ -62,7 +62,7 @@ struct Step {
 }
 
 /// The way of progress to the client.
-struct News {
+struct ProgressFeed {
     told: watch::Receiver<Step>,
     token: ProgressToken,
     peer: Peer<RoleServer>,
@@ -73,7 +73,7 @@ struct News {
 /// Clients draw a bar: more often than this it only costs.
 const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 
-async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut News>) -> Result<T, JoinError> {
+async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>) -> Result<T, JoinError> {
     let Some(news) = news else { return working.await };
     loop {
         tokio::select! {
@@ -89,7 +89,7 @@ async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut News>) -> Resu
     }
 }
 
-impl News {
+impl ProgressFeed {
     /// Done when there is something new to tell, and not too soon.
     async fn due(&mut self) {
         tokio::time::sleep_until(self.next).await;

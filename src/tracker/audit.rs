@@ -11,7 +11,7 @@ use crate::model::{Actor, Event, EventBody, Hash, IterationId, OutcomeStatus, Se
 use crate::store::{Fault, FaultKind, Trail};
 
 use super::fit::{self, Page};
-use super::{Error, Onlooker, Tracker, cursor, lookup};
+use super::{CallContext, Error, Tracker, cursor, lookup};
 
 /// Which session to audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -132,11 +132,11 @@ pub struct ImageFault {
 impl Tracker {
     /// Everything that happened to a session, and whether the chain and the images check out.
     pub fn audit(&self, request: &AuditRequest) -> Result<AuditView, Error> {
-        self.audit_for(request, &self.onlooker())
+        self.audit_for(request, &self.context())
     }
 
     /// The same, for someone who wants to know how far it has come: it reads every image of the session.
-    pub fn audit_for(&self, request: &AuditRequest, onlooker: &Onlooker) -> Result<AuditView, Error> {
+    pub fn audit_for(&self, request: &AuditRequest, context: &CallContext) -> Result<AuditView, Error> {
         let id = lookup::session_id(&request.session_id)?;
         let limit = fit::limit(request.limit)?;
         let scope = format!("audit {id}");
@@ -151,7 +151,7 @@ impl Tracker {
             events: Vec::new(),
             total_events: events.len() as u64,
             chain: chain(&faults),
-            images: if from.is_none() { Some(self.check_images(&events, onlooker)?) } else { None },
+            images: if from.is_none() { Some(self.check_images(&events, context)?) } else { None },
             lost_omitted: lost.len().saturating_sub(MAX_LOST) as u64,
             lost: lost.into_iter().take(MAX_LOST).collect(),
             next_cursor: None,
@@ -168,7 +168,7 @@ impl Tracker {
         Ok(view)
     }
 
-    fn check_images(&self, events: &[Event], onlooker: &Onlooker) -> Result<ImagesCheck, Error> {
+    fn check_images(&self, events: &[Event], context: &CallContext) -> Result<ImagesCheck, Error> {
         let mut check = ImagesCheck::default();
         let mut seen = HashMap::new();
         let images = |event: &Event| match &event.body {
@@ -179,7 +179,7 @@ impl Tracker {
         for event in events {
             let EventBody::Recorded { index, iteration } = &event.body else { continue };
             for image in &iteration.images {
-                onlooker.step("checking images", done, total)?;
+                context.step("checking images", done, total)?;
                 done += 1;
                 self.images.remember(image);
                 let state = *seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));

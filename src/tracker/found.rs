@@ -34,14 +34,14 @@ pub struct FoundSession {
 impl Tracker {
     /// The iterations that match, from `skip` behind the cursor on.
     pub fn find_iterations(&self, request: &SearchRequest, skip: usize) -> Result<FoundPart<FoundIteration>, Error> {
-        let Answered { query, scope, findings, .. } = self.answered(request, Of::Iterations, skip, &self.onlooker())?;
+        let Answered { query, scope, findings, .. } = self.answered(request, Of::Iterations, skip, &self.context())?;
         let found = findings.findings.iter().map(|finding| self.found_iteration(&query, finding)).collect();
         Ok(part(found, &scope, findings))
     }
 
     /// The sessions in which something matches, from `skip` behind the cursor on, in the order of the first match in each.
     pub fn find_sessions(&self, request: &SearchRequest, skip: usize) -> Result<FoundPart<FoundSession>, Error> {
-        let Answered { query, scope, findings, .. } = self.answered(request, Of::Sessions, skip, &self.onlooker())?;
+        let Answered { query, scope, findings, .. } = self.answered(request, Of::Sessions, skip, &self.context())?;
         let found = |finding| {
             let first = self.found_iteration(&query, finding);
             let summary = finding.session.summary().ok_or_else(|| {

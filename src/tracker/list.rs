@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Summary, Timestamp};
-use crate::store::{self, Place};
+use crate::store::{self, RecencyKey};
 
 use super::fit::{self, Page};
-use super::{Error, Onlooker, SessionRow, Tracker, cursor};
+use super::{CallContext, Error, SessionRow, Tracker, cursor};
 
 /// Which sessions to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,11 +94,11 @@ impl Tracker {
     /// A cursor keeps its place while sessions change: every session that is not modified in the meantime comes exactly
     /// once. One that is modified moves to the recent end, as it would in a listing begun afresh.
     pub fn list(&self, request: &ListRequest) -> Result<SessionList, Error> {
-        self.list_for(request, &Onlooker::patient())
+        self.list_for(request, &CallContext::default())
     }
 
     /// The same, for someone who may stop waiting: a query looks at every session.
-    pub fn list_for(&self, request: &ListRequest, onlooker: &Onlooker) -> Result<SessionList, Error> {
+    pub fn list_for(&self, request: &ListRequest, context: &CallContext) -> Result<SessionList, Error> {
         let listing = Listing::new(request);
         let limit = fit::limit(request.limit)?;
         let scope = listing.scope();
@@ -106,15 +106,15 @@ impl Tracker {
 
         let mut list = SessionList {
             sessions: Vec::new(),
-            total_sessions: self.count(&listing, onlooker)?,
+            total_sessions: self.count(&listing, context)?,
             timestamp: self.now(),
             next_cursor: None,
             recovery: self.recovery_notice()?,
         };
         let mut page = Page::new(limit, &list);
         let mut last = None;
-        self.walk(&listing, after, limit, onlooker, |summary| {
-            let place = Place { modified: summary.last_modified_at, id: summary.id };
+        self.walk(&listing, after, limit, context, |summary| {
+            let place = RecencyKey { modified: summary.last_modified_at, id: summary.id };
             if page.push(SessionRow::new(summary)?) {
                 last = Some(place);
                 return Ok(true);
@@ -133,10 +133,10 @@ impl Tracker {
         let scope = listing.scope();
         let every = every.max(1);
         let (mut rows, mut marks) = (0_usize, Vec::new());
-        self.walk(&listing, None, MARK_CHUNK, &Onlooker::patient(), |summary| {
+        self.walk(&listing, None, MARK_CHUNK, &CallContext::default(), |summary| {
             rows += 1;
             if rows.is_multiple_of(every) {
-                let place = Place { modified: summary.last_modified_at, id: summary.id };
+                let place = RecencyKey { modified: summary.last_modified_at, id: summary.id };
                 marks.push(cursor::encode(&scope, &show_place(place)));
             }
             Ok(true)
@@ -148,16 +148,16 @@ impl Tracker {
     fn walk(
         &self,
         listing: &Listing,
-        mut after: Option<Place>,
+        mut after: Option<RecencyKey>,
         likely: usize,
-        onlooker: &Onlooker,
+        context: &CallContext,
         mut each: impl FnMut(&Summary) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let chunk = if listing.picks() { WALK_CHUNK } else { likely.saturating_add(1) };
         let mut looked_at = 0;
         loop {
             if looked_at > 0 {
-                onlooker.step("looking at sessions", looked_at, 0)?;
+                context.step("looking at sessions", looked_at, 0)?;
             }
             let summaries = self.log.page(listing.status.into(), listing.sort.into(), after, chunk)?;
             for summary in &summaries {
@@ -168,17 +168,17 @@ impl Tracker {
             looked_at += summaries.len() as u64;
             match summaries.last() {
                 Some(last) if summaries.len() == chunk => {
-                    after = Some(Place { modified: last.last_modified_at, id: last.id });
+                    after = Some(RecencyKey { modified: last.last_modified_at, id: last.id });
                 }
                 _ => return Ok(()),
             }
         }
     }
 
-    fn count(&self, listing: &Listing, onlooker: &Onlooker) -> Result<u64, Error> {
+    fn count(&self, listing: &Listing, context: &CallContext) -> Result<u64, Error> {
         if listing.picks() {
             let mut matching = 0;
-            self.walk(listing, None, WALK_CHUNK, onlooker, |_| {
+            self.walk(listing, None, WALK_CHUNK, context, |_| {
                 matching += 1;
                 Ok(true)
             })?;
@@ -279,13 +279,13 @@ fn notice(recoveries: &[store::Recovery]) -> Option<RecoveryNotice> {
     Some(RecoveryNotice { lost_events, quarantined, message })
 }
 
-fn show_place(place: Place) -> String {
+fn show_place(place: RecencyKey) -> String {
     format!("{} {}", place.modified.millis(), place.id)
 }
 
-fn parse_place(text: &str) -> Option<Place> {
+fn parse_place(text: &str) -> Option<RecencyKey> {
     let (modified, id) = text.split_once(' ')?;
-    Some(Place { modified: Timestamp::from_millis(modified.parse().ok()?)?, id: id.parse().ok()? })
+    Some(RecencyKey { modified: Timestamp::from_millis(modified.parse().ok()?)?, id: id.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_place_survives_its_cursor() {
         let id = "session-2025-12-11-1000".parse().unwrap();
-        let place = Place { modified: Timestamp::from_millis(-5).unwrap(), id };
+        let place = RecencyKey { modified: Timestamp::from_millis(-5).unwrap(), id };
         assert_eq!(parse_place(&show_place(place)), Some(place));
         assert_eq!(parse_place("x y"), None);
     }

@@ -66,7 +66,7 @@ impl Tracker {
 
 /// A session id as callers write it.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
-    text.parse().map_err(|error: crate::model::id::NotAnId| {
+    text.parse().map_err(|error: crate::model::id::ParseIdError| {
         let hint = match text.split_once('#') {
             Some((id, _)) if id.parse::<SessionId>().is_ok() => format!("leave the iteration out: {id}"),
             _ => "write it as it was given out, or list the sessions to see which there are".to_owned(),

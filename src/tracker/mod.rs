@@ -10,6 +10,7 @@ mod annotate;
 mod archive;
 mod audit;
 mod bundle;
+mod call_context;
 mod compare;
 mod cover;
 mod cursor;
@@ -26,7 +27,6 @@ mod iterations;
 mod lineage;
 mod list;
 mod lookup;
-mod onlooker;
 mod projects;
 mod raw;
 mod record;
@@ -47,6 +47,7 @@ pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
 pub use bundle::{BundleView, verify_bundle};
+pub use call_context::CallContext;
 pub use compare::{CompareRequest, CompareView, ComparedIteration, Difference, LineageView, Render};
 pub use cover::Cover;
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
@@ -62,7 +63,6 @@ pub use import::{
 pub use incoming::{ImageData, ImageFile, ImageInput};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
-pub use onlooker::Onlooker;
 pub use projects::{ProjectList, ProjectRow};
 pub use raw::{RawEntry, RawImage, RawPass, RawSource, RawView, raw_file};
 pub use record::{RecordRequest, Recorded};
@@ -73,14 +73,14 @@ pub use sight::Original;
 pub use status::{Sizes, StatusView};
 pub use story::{StoryRequest, StoryStep, StoryView};
 pub use strip::{Step, StripView};
-pub use thumbnails::{Thumbnails, ThumbnailsView, UnseenImage};
+pub use thumbnails::{Thumbnails, ThumbnailsView, UnavailableImage};
 pub use verify::{RepairView, VerifyView};
 pub use visual::{BoxView, VisualView};
 pub use watch::{Sighting, WatchedIteration};
 
 pub use crate::images::metadata::a1111_text;
 pub use crate::images::{MAX_THUMB_BYTES, Rendering, ThumbSide};
-pub use crate::sharing::{News, Notice, OwnerInfo, Stay};
+pub use crate::sharing::{Change, EventSummary, Lifetime, OwnerInfo};
 pub use crate::store::{Clock, Progress, Recovery};
 
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ use std::sync::mpsc::Receiver;
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::Timestamp;
-use crate::sharing::Workspace;
+use crate::sharing::SharedLog;
 use crate::store;
 
 /// How to open a workspace.
@@ -103,7 +103,7 @@ pub struct Options {
     /// The file system.
     pub disk: Disk,
     /// For how long this process takes part in the workspace.
-    pub stay: Stay,
+    pub stay: Lifetime,
 }
 
 impl Default for Options {
@@ -113,14 +113,14 @@ impl Default for Options {
             clock: Arc::new(|| Timestamp::from(chrono::Utc::now())),
             progress: None,
             disk: Disk::default(),
-            stay: Stay::Short,
+            stay: Lifetime::OneShot,
         }
     }
 }
 
 /// An open workspace. Every call may come from any thread; what a writing verb acknowledged is on the disk.
 pub struct Tracker {
-    log: Workspace,
+    log: SharedLog,
     images: Images,
     workspace: PathBuf,
     clock: Clock,
@@ -134,7 +134,7 @@ impl Tracker {
         let Options { clock, progress, disk, stay } = options;
         let images = Images::new(disk.clone(), dir);
         let usual = store::Options::new(clock.clone());
-        let log = Workspace::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, stay)?;
+        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, stay)?;
         Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }
 
@@ -143,8 +143,8 @@ impl Tracker {
         &self.workspace
     }
 
-    /// What happens from now on, whoever does it. Only heard by those who [stay](Stay::Long).
-    pub fn follow(&self) -> Receiver<News> {
+    /// What happens from now on, whoever does it. Only heard by those who [stay](Lifetime::LongRunning).
+    pub fn follow(&self) -> Receiver<Change> {
         self.log.follow()
     }
 

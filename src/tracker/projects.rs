@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Timestamp;
-use crate::store::{Order, Place, Status};
+use crate::store::{Order, RecencyKey, Status};
 
 use super::{Error, Tracker, fit};
 
@@ -65,7 +65,7 @@ impl Tracker {
             }
             match summaries.last() {
                 Some(last) if summaries.len() == CHUNK => {
-                    after = Some(Place { modified: last.last_modified_at, id: last.id });
+                    after = Some(RecencyKey { modified: last.last_modified_at, id: last.id });
                 }
                 _ => break,
             }

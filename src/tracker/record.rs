@@ -266,7 +266,7 @@ impl RecordRequest {
 }
 
 fn created_at(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
-    let time: Timestamp = text.parse().map_err(|error: crate::model::time::NotATime| {
+    let time: Timestamp = text.parse().map_err(|error: crate::model::time::ParseTimeError| {
         Error::invalid(
             format!("createdAt: {error}"),
             "write it with a date, a time and Z or an offset, or leave it out",

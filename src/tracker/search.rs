@@ -5,9 +5,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::query::{By, Candidate, Condition, Facet, Field};
+use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind};
 use crate::model::words::fold_name;
-use crate::model::{Annotation, Hash, IterationId, Looks, NotAQuery, OutcomeStatus, Query, Reference, Seed, Timestamp};
+use crate::model::{
+    Annotation, Hash, IterationId, OutcomeStatus, ParseQueryError, PerceptualHash, Query, Reference, Seed, Timestamp,
+};
 use crate::search::{self, Question};
 use crate::sharing::{Finding, Findings};
 
@@ -15,7 +17,7 @@ use super::excerpt::{Excerpt, excerpt};
 use super::fit::{self, Page};
 use super::iterations::metadata;
 use super::list::StatusFilter;
-use super::{Error, ErrorKind, ImageView, Metadata, Onlooker, Progress, Tracker, cursor, lookup};
+use super::{CallContext, Error, ErrorKind, ImageView, Metadata, Progress, Tracker, cursor, lookup};
 
 /// What to look for. Everything that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -52,7 +54,7 @@ pub struct SearchRequest {
     /// Made until the end of that time, written as `since` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Looks like this picture: an iteration such as `session-2025-12-11-001#3` or `latest`, the hash of a recorded
+    /// PerceptualHash like this picture: an iteration such as `session-2025-12-11-001#3` or `latest`, the hash of a recorded
     /// image, or the path of an image file. The most similar come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar_to: Option<String>,
@@ -190,12 +192,12 @@ impl Tracker {
     ///
     /// A cursor keeps its place while more is recorded: every iteration that matches throughout comes exactly once.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchView, Error> {
-        self.search_for(request, &self.onlooker())
+        self.search_for(request, &self.context())
     }
 
     /// The same, for someone who is told how far it has come when the index must be made first.
-    pub fn search_for(&self, request: &SearchRequest, onlooker: &Onlooker) -> Result<SearchView, Error> {
-        let Answered { query, scope, limit, findings: found } = self.answered(request, Of::Iterations, 0, onlooker)?;
+    pub fn search_for(&self, request: &SearchRequest, context: &CallContext) -> Result<SearchView, Error> {
+        let Answered { query, scope, limit, findings: found } = self.answered(request, Of::Iterations, 0, context)?;
         let mut view = SearchView {
             iterations: Vec::new(),
             total_matches: found.found.total,
@@ -224,12 +226,12 @@ impl Tracker {
         request: &SearchRequest,
         of: Of,
         skip: usize,
-        onlooker: &Onlooker,
+        context: &CallContext,
     ) -> Result<Answered, Error> {
         let limit = fit::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
         let query = self.query(request)?;
-        let (looks, except) = match request.similar_to.as_deref() {
-            Some(like) => self.looks_of(like).map(|(looks, except)| (Some(looks), except))?,
+        let (perceptual_hash, except) = match request.similar_to.as_deref() {
+            Some(like) => self.looks_of(like).map(|(perceptual_hash, except)| (Some(perceptual_hash), except))?,
             None => (None, None),
         };
         let scope = scope(request, of);
@@ -240,7 +242,7 @@ impl Tracker {
         };
         let question = Question {
             query: query.clone(),
-            looks,
+            perceptual_hash,
             except,
             sort,
             after,
@@ -249,7 +251,7 @@ impl Tracker {
             facets: request.facets,
             per_session: of == Of::Sessions,
         };
-        let watching = onlooker.clone();
+        let watching = context.clone();
         let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
             // An index that is being made is made to its end, since the next one to ask needs it too.
             let _ = watching.step(what, done, of);
@@ -278,7 +280,7 @@ impl Tracker {
         }
         if let Some(project) = &request.project {
             let value = fold_name(project);
-            query = query.and(Condition::Name { facet: Facet::Project, by: By::Whole, value }.into());
+            query = query.and(Condition::Name { facet: Facet::Project, by: MatchKind::Whole, value }.into());
         }
         match request.status.unwrap_or_default() {
             StatusFilter::All => {}
@@ -294,12 +296,12 @@ impl Tracker {
     }
 
     /// What a picture looks like, said by reference, hash or path, and the iteration that is not to be found by itself.
-    fn looks_of(&self, like: &str) -> Result<(Looks, Option<IterationId>), Error> {
+    fn looks_of(&self, like: &str) -> Result<(PerceptualHash, Option<IterationId>), Error> {
         if like.parse::<Reference>().is_ok() {
             let id = self.resolve(like)?;
             let state = lookup::iteration_of(Some(self.folded(id.session)?), id)?;
-            let looks = state.iteration.images.iter().find_map(|image| image.looks);
-            return looks.map(|looks| (looks, Some(id))).ok_or_else(|| {
+            let perceptual_hash = state.iteration.images.iter().find_map(|image| image.perceptual_hash);
+            return perceptual_hash.map(|perceptual_hash| (perceptual_hash, Some(id))).ok_or_else(|| {
                 let (what, hint) = match state.iteration.images.is_empty() {
                     true => ("has no picture", "choose an iteration that has one"),
                     false => ("has no picture that could be read", "give the path of an image file instead"),
@@ -307,15 +309,15 @@ impl Tracker {
                 Error::new(ErrorKind::NotFound, format!("{id} {what}"), hint)
             });
         }
-        let looks = match like.parse::<Hash>() {
+        let perceptual_hash = match like.parse::<Hash>() {
             Ok(hash) => self
                 .images
                 .see_file(&self.images.path(hash))
-                .map(|seen| seen.looks)
+                .map(|seen| seen.perceptual_hash)
                 .map_err(|error| self.unseen(hash, error)),
-            Err(_) => self.looks_of_file(like),
+            Err(_) => self.perceptual_hash_of_file(like),
         };
-        Ok((looks?, None))
+        Ok((perceptual_hash?, None))
     }
 
     pub(super) fn found_iteration(&self, query: &Query, finding: &Finding) -> FoundIteration {
@@ -416,8 +418,8 @@ impl FacetsView {
     }
 }
 
-impl From<NotAQuery> for Error {
-    fn from(error: NotAQuery) -> Error {
+impl From<ParseQueryError> for Error {
+    fn from(error: ParseQueryError) -> Error {
         Error::invalid(error.to_string(), error.hint)
     }
 }
@@ -427,13 +429,13 @@ fn scope(request: &SearchRequest, of: Of) -> String {
     format!("search {of:?} {}", serde_json::to_string(&choices).unwrap_or_default())
 }
 
-pub(super) fn show_place(place: search::Place) -> String {
+pub(super) fn show_place(place: search::SearchKey) -> String {
     format!("{} {} {}", place.rank, place.made, place.id)
 }
 
-fn parse_place(text: &str) -> Option<search::Place> {
+fn parse_place(text: &str) -> Option<search::SearchKey> {
     let mut parts = text.splitn(3, ' ');
-    Some(search::Place {
+    Some(search::SearchKey {
         rank: parts.next()?.parse().ok()?,
         made: parts.next()?.parse().ok()?,
         id: parts.next()?.parse().ok()?,
@@ -446,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_place_survives_its_cursor() {
-        let place = search::Place { rank: 3, made: -5, id: "session-2025-12-11-1000#7".parse().unwrap() };
+        let place = search::SearchKey { rank: 3, made: -5, id: "session-2025-12-11-1000#7".parse().unwrap() };
         assert_eq!(parse_place(&show_place(place)), Some(place));
         assert_eq!(parse_place("1 2"), None);
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use image::RgbImage;
 
-use crate::images::{self, Header, ThumbSide, Undecodable, Unseen};
-use crate::model::{Hash, Looks};
+use crate::images::{self, Header, ImageUnavailable, ThumbSide, Undecodable};
+use crate::model::{Hash, PerceptualHash};
 
 use super::error::disk_error;
 use super::{Error, ErrorKind, Tracker, incoming};
@@ -40,22 +40,22 @@ impl Tracker {
     }
 
     /// What the picture in any file looks like. The path is taken as a recording takes it.
-    pub fn looks_of_file(&self, path: &str) -> Result<Looks, Error> {
+    pub fn perceptual_hash_of_file(&self, path: &str) -> Result<PerceptualHash, Error> {
         let path = PathBuf::from(path);
         incoming::check_file("the picture", &path)?;
         match self.images.see_file(&path) {
-            Ok(seen) => Ok(seen.looks),
-            Err(Unseen::Unread(error)) => Err(disk_error("read the image", &path, &error)),
-            Err(Unseen::Undecodable(reason)) => Err(undecodable(&path.display().to_string(), &reason)),
+            Ok(seen) => Ok(seen.perceptual_hash),
+            Err(ImageUnavailable::Unread(error)) => Err(disk_error("read the image", &path, &error)),
+            Err(ImageUnavailable::Undecodable(reason)) => Err(undecodable(&path.display().to_string(), &reason)),
         }
     }
 
     /// Why an image of the store cannot be shown.
-    pub(super) fn unseen(&self, hash: Hash, error: Unseen) -> Error {
+    pub(super) fn unseen(&self, hash: Hash, error: ImageUnavailable) -> Error {
         let path = self.images.path(hash);
         match error {
-            Unseen::Unread(error) => unread(&format!("image {hash}"), ErrorKind::NotFound, &path, &error),
-            Unseen::Undecodable(reason) => undecodable(&hash.to_string(), &reason),
+            ImageUnavailable::Unread(error) => unread(&format!("image {hash}"), ErrorKind::NotFound, &path, &error),
+            ImageUnavailable::Undecodable(reason) => undecodable(&hash.to_string(), &reason),
         }
     }
 }

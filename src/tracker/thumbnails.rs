@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::images::{self, Unseen};
+use crate::images::{self, ImageUnavailable};
 use crate::model::{EventBody, Hash, IterationId};
 use crate::store::Detail;
 
-use super::{Error, Onlooker, Tracker};
+use super::{CallContext, Error, Tracker};
 
 /// Which thumbnails to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct ThumbnailsView {
     pub made: u64,
     /// Of which they could not be made, as their files are missing or damaged; at most 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unseen: Vec<UnseenImage>,
+    pub unseen: Vec<UnavailableImage>,
     /// Present and true when there are more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more_unseen: bool,
@@ -39,7 +39,7 @@ pub struct ThumbnailsView {
 /// An image that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct UnseenImage {
+pub struct UnavailableImage {
     /// An iteration it belongs to.
     pub reference: IterationId,
     /// Its hash.
@@ -53,14 +53,14 @@ const MAX_UNSEEN: usize = 50;
 
 impl Tracker {
     /// Makes thumbnails on all cores. Files that were never pictures for us are passed over.
-    pub fn make_thumbnails(&self, which: Thumbnails, onlooker: &Onlooker) -> Result<ThumbnailsView, Error> {
-        let wanted = self.without_thumbnails(which, onlooker)?;
+    pub fn make_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<ThumbnailsView, Error> {
+        let wanted = self.without_thumbnails(which, context)?;
         let total = wanted.len() as u64;
         let broken_off = OnceLock::new();
         let made = images::on_all_cores(
             &wanted,
             |(hash, _)| self.images.make_thumbnails(*hash),
-            |done| onlooker.step("making thumbnails", done, total).map_err(|error| broken_off.set(error)).is_ok(),
+            |done| context.step("making thumbnails", done, total).map_err(|error| broken_off.set(error)).is_ok(),
         );
         if let Some(error) = broken_off.into_inner() {
             return Err(error);
@@ -69,11 +69,11 @@ impl Tracker {
         for ((hash, reference), made) in wanted.into_iter().zip(made) {
             match made {
                 Ok(()) => view.made += 1,
-                Err(Unseen::Undecodable(_)) => {}
+                Err(ImageUnavailable::Undecodable(_)) => {}
                 Err(_) if view.unseen.len() == MAX_UNSEEN => view.more_unseen = true,
                 Err(error) => {
                     let message = self.unseen(hash, error).message;
-                    view.unseen.push(UnseenImage { reference, hash, message });
+                    view.unseen.push(UnavailableImage { reference, hash, message });
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Tracker {
     }
 
     /// The images whose thumbnails are to be made, each with an iteration that has it.
-    fn without_thumbnails(&self, which: Thumbnails, onlooker: &Onlooker) -> Result<Vec<(Hash, IterationId)>, Error> {
+    fn without_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<Vec<(Hash, IterationId)>, Error> {
         let mut wanted = BTreeMap::new();
         self.each_session(|id| {
             for event in self.log.events(id, Detail::Brief)? {
@@ -90,7 +90,9 @@ impl Tracker {
                     self.images.remember(&image);
                     let is_wanted = match which {
                         // What could not be decoded when it was recorded has none, and gets none by asking again.
-                        Thumbnails::Missing => image.looks.is_some() && !self.images.has_thumbnails(image.hash),
+                        Thumbnails::Missing => {
+                            image.perceptual_hash.is_some() && !self.images.has_thumbnails(image.hash)
+                        }
                         Thumbnails::All => true,
                     };
                     if is_wanted {
@@ -98,7 +100,7 @@ impl Tracker {
                     }
                 }
             }
-            onlooker.step("looking for thumbnails", 0, 0)
+            context.step("looking for thumbnails", 0, 0)
         })?;
         Ok(wanted.into_iter().collect())
     }

@@ -16,7 +16,7 @@ use super::reply::{Failed, refused, status};
 use super::state::Gallery;
 use crate::mcp::Paths;
 use crate::mcp::tools::{self, Call, Entry};
-use crate::tracker::{Error, ErrorKind, ErrorView, Onlooker};
+use crate::tracker::{CallContext, Error, ErrorKind, ErrorView};
 
 /// `GET /api/{tool}?…`.
 pub(super) async fn ask(
@@ -78,7 +78,7 @@ pub(super) fn no_such_verb() -> Failed {
 async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Map<String, Value>) -> Result<Response, Failed> {
     refuse_paths(&arguments)?;
     let answered = gallery.ask(move |tracker, actor| {
-        Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, onlooker: &Onlooker::patient() }, arguments))
+        Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, context: &CallContext::default() }, arguments))
     });
     let result = answered.await?;
     let body = result.structured_content.unwrap_or_default();

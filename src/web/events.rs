@@ -20,13 +20,13 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::reply::refused;
 use super::state::Gallery;
-use crate::tracker::News;
+use crate::tracker::Change;
 
 /// Sent when nothing happens, so that either side notices when the other is gone.
 const STILL_HERE: Duration = Duration::from_secs(15);
 
 /// Passes news on to whoever listens, until there are no more.
-pub(super) fn relay(news: Receiver<News>, gallery: &Gallery) {
+pub(super) fn relay(news: Receiver<Change>, gallery: &Gallery) {
     let sender = gallery.news().clone();
     let spawned = thread::Builder::new().name("retake-news".to_owned()).spawn(move || {
         for item in news {
@@ -65,7 +65,7 @@ async fn feed(gallery: Gallery, sender: mpsc::Sender<Bytes>) {
         text = tokio::select! {
             item = news.recv() => match item {
                 Ok(item) => written(&item),
-                Err(RecvError::Lagged(_)) => written(&News::Missed),
+                Err(RecvError::Lagged(_)) => written(&Change::Lagged),
                 Err(RecvError::Closed) => return,
             },
             _ = tick.tick() => ": still here\n\n".to_owned(),
@@ -75,13 +75,13 @@ async fn feed(gallery: Gallery, sender: mpsc::Sender<Bytes>) {
     }
 }
 
-fn written(news: &News) -> String {
+fn written(news: &Change) -> String {
     match news {
-        News::Event(notice) => match serde_json::to_string(notice) {
+        Change::Event(notice) => match serde_json::to_string(notice) {
             Ok(json) => format!("event: change\ndata: {json}\n\n"),
             Err(_) => "event: missed\ndata: {}\n\n".to_owned(),
         },
-        News::Missed => "event: missed\ndata: {}\n\n".to_owned(),
+        Change::Lagged => "event: missed\ndata: {}\n\n".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
 use crate::model::Actor;
-use crate::tracker::{Error, ErrorKind, News, Tracker};
+use crate::tracker::{Change, Error, ErrorKind, Tracker};
 
 /// The name under which this face is kept in the audit trail.
 const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
@@ -29,7 +29,7 @@ struct Inner {
     token: Option<String>,
     calls: Arc<Semaphore>,
     listeners: Arc<Semaphore>,
-    news: broadcast::Sender<News>,
+    news: broadcast::Sender<Change>,
     ending: watch::Receiver<bool>,
 }
 
@@ -83,7 +83,7 @@ impl Gallery {
     }
 
     /// Where news come in.
-    pub(super) fn news(&self) -> &broadcast::Sender<News> {
+    pub(super) fn news(&self) -> &broadcast::Sender<Change> {
         &self.0.news
     }
 

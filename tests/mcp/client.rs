@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use retake::mcp::{Server, serve};
 use retake::model::Timestamp;
-use retake::tracker::{MAX_ANSWER_BYTES, Options, Stay, Tracker};
+use retake::tracker::{Lifetime, MAX_ANSWER_BYTES, Options, Tracker};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
@@ -38,7 +38,8 @@ impl Workspace {
         let clock = Arc::clone(&now);
         let clock = Arc::new(move || Timestamp::from_millis(clock.load(Ordering::Relaxed)).unwrap());
         let tracker =
-            Tracker::open(&dir.path().join("ws"), Options { clock, stay: Stay::Long, ..Options::default() }).unwrap();
+            Tracker::open(&dir.path().join("ws"), Options { clock, stay: Lifetime::LongRunning, ..Options::default() })
+                .unwrap();
         let workspace = Workspace { tracker: Arc::new(tracker), dir, now };
         workspace.at("2025-12-11T10:15:30.123Z");
         workspace

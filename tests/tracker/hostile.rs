@@ -33,7 +33,7 @@ fn recorded(ws: &Workspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<Strin
         assert_eq!(error.kind, ErrorKind::Invalid, "{name}: {error:?}");
         error.message
     });
-    assert_eq!(image.looks.is_none(), why.is_err(), "{name}");
+    assert_eq!(image.perceptual_hash.is_none(), why.is_err(), "{name}");
     let taken = most_memory().saturating_sub(before);
     assert!(taken < MOST_MEMORY, "{name} took {taken} bytes of memory");
     (image, why.err())
@@ -199,10 +199,10 @@ fn look_at_many() {
         for claims in claims.chunks(10) {
             scope.spawn(move || {
                 for claim in claims {
-                    fails(ws.tracker.looks_of_file(claim), ErrorKind::Invalid, "pixels, and at most");
+                    fails(ws.tracker.perceptual_hash_of_file(claim), ErrorKind::Invalid, "pixels, and at most");
                 }
                 // Together these have 144 million pixels, which take 430 MB.
-                ws.tracker.looks_of_file(large).unwrap();
+                ws.tracker.perceptual_hash_of_file(large).unwrap();
             });
         }
     });

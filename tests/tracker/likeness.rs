@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::{self, FilterType};
 use image::{ImageFormat, Rgb, RgbImage};
-use retake::model::Looks;
+use retake::model::PerceptualHash;
 
 use crate::support::*;
 
-fn looks(ws: &Workspace, bytes: &[u8]) -> Looks {
-    ws.tracker.looks_of_file(&ws.file("looked-at", bytes)).unwrap()
+fn perceptual_hash(ws: &Workspace, bytes: &[u8]) -> PerceptualHash {
+    ws.tracker.perceptual_hash_of_file(&ws.file("looked-at", bytes)).unwrap()
 }
 
 /// A picture saved in the ways that must not matter.
@@ -92,17 +92,17 @@ fn what_must_not_matter_does_not() {
         let picture = made(number);
         let mut bytes = Cursor::new(Vec::new());
         picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
-        let known = looks(&ws, &bytes.into_inner());
+        let known = perceptual_hash(&ws, &bytes.into_inner());
         for (change, bytes) in changes(&picture) {
-            let distance = looks(&ws, &bytes).distance(known);
-            assert!(distance <= Looks::NEAR, "{change} of picture {number} is {distance} away");
+            let distance = perceptual_hash(&ws, &bytes).distance(known);
+            assert!(distance <= PerceptualHash::NEAR, "{change} of picture {number} is {distance} away");
         }
         all.push(known);
     }
     for (number, one) in all.iter().enumerate() {
         for other in &all[number + 1..] {
             let distance = one.distance(*other);
-            assert!(distance > Looks::NEAR, "two different pictures are only {distance} apart");
+            assert!(distance > PerceptualHash::NEAR, "two different pictures are only {distance} apart");
         }
     }
 }
@@ -135,23 +135,23 @@ fn real_pictures_are_recognised() {
         if picture.width() < 256 || picture.height() < 256 || picture.color().has_alpha() {
             continue;
         }
-        let looks_like = looks(&ws, &bytes);
+        let looks_like = perceptual_hash(&ws, &bytes);
         known.push(looks_like);
         let picture = picture.thumbnail(512, 512).to_rgb8();
         for (change, bytes) in changes(&picture) {
-            found.entry(change).or_default().push(looks(&ws, &bytes).distance(looks_like));
+            found.entry(change).or_default().push(perceptual_hash(&ws, &bytes).distance(looks_like));
         }
     }
     assert!(known.len() >= 4, "only {} pictures", known.len());
     for (change, mut distances) in found {
         distances.sort_unstable();
-        let recognised = distances.iter().filter(|distance| **distance <= Looks::NEAR).count();
+        let recognised = distances.iter().filter(|distance| **distance <= PerceptualHash::NEAR).count();
         let (middle, most) = (distances[distances.len() / 2], distances.last().unwrap());
         let table = format!("{change}: {recognised} of {}, median {middle}, most {most}", distances.len());
         assert!(recognised + 1 >= distances.len(), "{table}");
     }
     let pairs = (0..known.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
-    let alike = pairs.filter(|(one, other)| known[*one].distance(known[*other]) <= Looks::NEAR).count();
+    let alike = pairs.filter(|(one, other)| known[*one].distance(known[*other]) <= PerceptualHash::NEAR).count();
     let all = known.len() * (known.len() - 1) / 2;
     assert!(alike * 100 <= all, "{alike} of {all} pairs of different pictures are taken for alike");
 }

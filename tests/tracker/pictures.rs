@@ -5,9 +5,9 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
-use retake::model::{Hash, ImageRef, Looks};
+use retake::model::{Hash, ImageRef, PerceptualHash};
 use retake::tracker::{
-    BoxView, CompareRequest, ErrorKind, MAX_THUMB_BYTES, Onlooker, RecordRequest, Render, ThumbSide, Thumbnails,
+    BoxView, CallContext, CompareRequest, ErrorKind, MAX_THUMB_BYTES, RecordRequest, Render, ThumbSide, Thumbnails,
     ThumbnailsView,
 };
 
@@ -65,22 +65,26 @@ fn a_copy_is_recognised() {
     let small = image::imageops::thumbnail(&picture, 160, 120);
     let small = recorded(&ws, "small.jpg", &encoded(small, ImageFormat::Jpeg));
     assert_ne!(copy.hash, original.hash);
-    assert_eq!((copy.pixels, copy.looks), (original.pixels, original.looks));
+    assert_eq!((copy.pixels, copy.perceptual_hash), (original.pixels, original.perceptual_hash));
     assert_ne!(small.pixels, original.pixels);
-    assert!(small.looks.unwrap().distance(original.looks.unwrap()) <= Looks::NEAR);
+    assert!(small.perceptual_hash.unwrap().distance(original.perceptual_hash.unwrap()) <= PerceptualHash::NEAR);
     assert_eq!((original.width, original.height), (Some(320), Some(240)));
 
     let elsewhere = ws.file("elsewhere.png", &encoded(picture, ImageFormat::Png));
-    assert_eq!(ws.tracker.looks_of_file(&elsewhere).unwrap(), original.looks.unwrap());
-    fails(ws.tracker.looks_of_file("/no/such.png"), ErrorKind::Invalid, "there is no such file");
-    fails(ws.tracker.looks_of_file(&ws.file("a.txt", b"text")), ErrorKind::Invalid, "no picture of a known type");
+    assert_eq!(ws.tracker.perceptual_hash_of_file(&elsewhere).unwrap(), original.perceptual_hash.unwrap());
+    fails(ws.tracker.perceptual_hash_of_file("/no/such.png"), ErrorKind::Invalid, "there is no such file");
+    fails(
+        ws.tracker.perceptual_hash_of_file(&ws.file("a.txt", b"text")),
+        ErrorKind::Invalid,
+        "no picture of a known type",
+    );
 }
 
 #[test]
 fn a_thumbnail_that_cannot_be_made_says_why() {
     let ws = Workspace::new();
     let text = recorded(&ws, "notes.png", b"no picture");
-    assert_eq!((text.pixels, text.looks), (None, None));
+    assert_eq!((text.pixels, text.perceptual_hash), (None, None));
     fails(ws.tracker.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "no picture of a known type");
     fails(ws.tracker.thumbnail(Hash::of(b"never"), ThumbSide::Small), ErrorKind::NotFound, "is missing");
     assert_eq!(ws.tracker.original(text.hash).unwrap().data, b"no picture");
@@ -130,10 +134,10 @@ fn thumbnails_are_made_anew_at_will() {
     recorded(&ws, "notes.txt", b"no picture");
     let cache = ws.root().join("cache");
     let files = files_below(&cache);
-    let made = |which| ws.tracker.make_thumbnails(which, &Onlooker::patient()).unwrap();
+    let made = |which| ws.tracker.make_thumbnails(which, &CallContext::default()).unwrap();
     assert_eq!(made(Thumbnails::Missing), ThumbnailsView::default());
     fs::remove_dir_all(&cache).unwrap();
-    let impatient = Onlooker::patient().until(|| true);
+    let impatient = CallContext::default().cancel_when(|| true);
     assert!(ws.tracker.make_thumbnails(Thumbnails::Missing, &impatient).is_err());
     assert_eq!(made(Thumbnails::Missing).made, 5);
     assert_eq!(files_below(&cache), files);
@@ -141,7 +145,8 @@ fn thumbnails_are_made_anew_at_will() {
     // All: also those that are there, and whatever became of them.
     let steps = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&steps);
-    let told = Onlooker::patient().told(Arc::new(move |_: &str, done, of| heard.lock().unwrap().push((done, of))));
+    let told =
+        CallContext::default().with_progress(Arc::new(move |_: &str, done, of| heard.lock().unwrap().push((done, of))));
     for path in files.keys() {
         fs::write(path, b"\xff\xd8\xff something else \xff\xd9").unwrap();
     }
@@ -156,7 +161,7 @@ fn thumbnails_are_made_anew_at_will() {
     let gone = images.pop().unwrap().hash;
     let hex = gone.to_string();
     fs::remove_file(ws.root().join("images").join(&hex[..2]).join(&hex[2..])).unwrap();
-    let view = checked(ws.tracker.make_thumbnails(Thumbnails::All, &Onlooker::patient())).unwrap();
+    let view = checked(ws.tracker.make_thumbnails(Thumbnails::All, &CallContext::default())).unwrap();
     assert_eq!((view.made, view.unseen.len()), (4, 1));
     assert_eq!(
         (view.unseen[0].reference.to_string(), view.unseen[0].hash),

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Instant;
 
 use retake::model::{
-    Actor, AnnotationChange, Draft, Hash, ImageRef, Iteration, Looks, Lora, Outcome, Query, Recipe, Seed, Timestamp,
+    Actor, AnnotationChange, Draft, Hash, ImageRef, Iteration, Lora, Outcome, PerceptualHash, Query, Recipe, Seed,
+    Timestamp,
 };
 use retake::search::{Index, Question, Sizes, Sort};
 use retake::store::{Batch, Options, Store, Target};
@@ -120,8 +121,8 @@ pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&st
         let measured = rounds_of(rounds.min(5), || index.search(&store, &asked, None).unwrap().total, &mut theirs);
         questions.push(Measured { name: name.to_owned(), ..measured });
     }
-    let asked = Question { looks: Some(looks(17)), ..question("", false) };
-    let mut theirs = sqlite_scan(&connection, looks(17).0);
+    let asked = Question { perceptual_hash: Some(perceptual_hash(17)), ..question("", false) };
+    let mut theirs = sqlite_scan(&connection, perceptual_hash(17).0);
     let measured = rounds_of(rounds.min(5), || index.search(&store, &asked, None).unwrap().total, &mut theirs);
     questions.push(Measured { name: "similar looks (SQLite: read and compared)".to_owned(), ..measured });
     facts.push(("index: memory after all questions".into(), format!("{} MB", resident().saturating_sub(before) >> 20)));
@@ -135,7 +136,7 @@ fn question(query: &str, facets: bool) -> Question {
     let query = Query::parse(query, Timestamp::from_millis(FIRST).unwrap()).unwrap();
     Question {
         query,
-        looks: None,
+        perceptual_hash: None,
         except: None,
         sort: Sort::Newest,
         after: None,
@@ -211,14 +212,14 @@ fn fts5_counts<'a>(connection: &'a Connection, query: &str) -> Box<dyn FnMut() -
 }
 
 /// SQLite has no such thing: everything is read and compared here.
-fn sqlite_scan<'a>(connection: &'a Connection, looks: u128) -> Box<dyn FnMut() -> u64 + 'a> {
+fn sqlite_scan<'a>(connection: &'a Connection, perceptual_hash: u128) -> Box<dyn FnMut() -> u64 + 'a> {
     Box::new(move || {
         let mut all = connection.prepare_cached("SELECT id, looks FROM iterations").unwrap();
         let mut rows = all.query([]).unwrap();
         let mut near: Vec<(u32, i64)> = Vec::new();
         while let Some(row) = rows.next().unwrap() {
             let its = u128::from_le_bytes(row.get_ref(1).unwrap().as_blob().unwrap().try_into().unwrap());
-            let distance = (its ^ looks).count_ones();
+            let distance = (its ^ perceptual_hash).count_ones();
             if distance <= retake::search::SIMILAR {
                 near.push((distance, row.get(0).unwrap()));
             }
@@ -310,7 +311,7 @@ fn fill_fts5(path: &Path, sessions: u64) {
     connection
         .execute_batch(
             "CREATE TABLE iterations (id INTEGER PRIMARY KEY, session INTEGER, made INTEGER, model TEXT, sampler TEXT,
-                size TEXT, lora TEXT, rating INTEGER, outcome INTEGER, project TEXT, seed INTEGER, looks BLOB);
+                size TEXT, lora TEXT, rating INTEGER, outcome INTEGER, project TEXT, seed INTEGER, perceptual_hash BLOB);
              CREATE VIRTUAL TABLE words USING fts5(prompt, negative, title, content='', tokenize='unicode61 remove_diacritics 2');",
         )
         .unwrap();
@@ -338,7 +339,7 @@ fn fill_fts5(path: &Path, sessions: u64) {
                 0,
                 project(number / LENGTH),
                 id,
-                looks(number).0.to_le_bytes(),
+                perceptual_hash(number).0.to_le_bytes(),
             ])
             .unwrap();
             words.execute(params![id, recipe.prompt, recipe.negative_prompt, title(number / LENGTH)]).unwrap();
@@ -396,7 +397,7 @@ fn iteration(number: u64) -> Iteration {
         height,
         name: None,
         pixels: Some(hash),
-        looks: Some(looks(number)),
+        perceptual_hash: Some(perceptual_hash(number)),
         linked: None,
     };
     Iteration {
@@ -427,10 +428,10 @@ fn rating(number: u64) -> Option<u8> {
 }
 
 /// Half of the bits are alike by chance, as those of pictures that have nothing to do with each other.
-fn looks(number: u64) -> Looks {
+fn perceptual_hash(number: u64) -> PerceptualHash {
     let mut random = Random(number.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
     random.next();
-    Looks(u128::from(random.next()) << 64 | u128::from(random.next()))
+    PerceptualHash(u128::from(random.next()) << 64 | u128::from(random.next()))
 }
 
 struct Random(u64);

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use retake_log::model::{
-    AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, LikelyParent, Looks, Lora, Outcome,
-    OutcomeStatus, Recipe, Seed,
+    AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, LikelyParent, Lora, Outcome, OutcomeStatus,
+    PerceptualHash, Recipe, Seed,
 };
 use retake_log::store::{Detail, Store, Target};
 use retake_testutils::*;
@@ -53,7 +53,7 @@ fn history(store: &Store) {
             height: None,
             name: Some("a.png".to_owned()),
             pixels: None,
-            looks: None,
+            perceptual_hash: None,
             linked: None,
         }],
         parent: None,
@@ -90,10 +90,11 @@ fn history_with_looks(store: &Store) {
         height: Some(480),
         name: None,
         pixels: Some(Hash::of(b"pixels")),
-        looks: Some(Looks(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
+        perceptual_hash: Some(PerceptualHash(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
         linked: None,
     };
-    let unseen = ImageRef { pixels: None, looks: None, linked: Some("/pictures/a b.png".to_owned()), ..image.clone() };
+    let unseen =
+        ImageRef { pixels: None, perceptual_hash: None, linked: Some("/pictures/a b.png".to_owned()), ..image.clone() };
     let first = Iteration { images: vec![image, unseen], ..iteration("a fox", 0) };
     let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(first))];
     let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use retake_log::model::query::{By, Candidate, Condition, Facet, Field, Part};
+use retake_log::model::query::{Candidate, Condition, Facet, Field, MatchKind, Part};
 use retake_log::model::words::fold_name;
 use retake_log::model::{
-    AnnotationChange, Draft, Hash, ImageRef, Looks, Lora, OutcomeStatus, Query, Seed, Session, SessionId,
+    AnnotationChange, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
 };
-use retake_log::search::{Facets, Found, Hit, Index, Place, Question, SIMILAR, Sizes, Sort};
+use retake_log::search::{Facets, Found, Hit, Index, Question, SIMILAR, SearchKey, Sizes, Sort};
 use retake_log::store::{Detail, Store, Target};
 use retake_testutils::{at, batch, iteration, open};
 
@@ -112,10 +112,10 @@ fn condition() -> impl Strategy<Value = Condition> {
         Facet::Tag,
         Facet::Project,
     ]);
-    let by = prop::sample::select(vec![By::Whole, By::Start, By::Part]);
+    let by = prop::sample::select(vec![MatchKind::Whole, MatchKind::Start, MatchKind::Part]);
     let name = (facet, by, 0u8..4, 1usize..9).prop_map(|(facet, by, which, cut)| {
         let whole = fold_name(&name(which));
-        let value = if by == By::Whole { whole } else { whole.chars().take(cut).collect() };
+        let value = if by == MatchKind::Whole { whole } else { whole.chars().take(cut).collect() };
         Condition::Name { facet, by, value }
     });
     let part = prop::sample::select(vec![Part::Image, Part::Note, Part::Tag, Part::Rating, Part::Lora, Part::Negative]);
@@ -276,17 +276,26 @@ impl Subject {
 
     /// Asks page by page, and compares with what every iteration says by itself.
     fn ask(&self, query: &Query, how: u8) {
-        let looks = (how & 1 == 1).then_some(Looks(u128::from(how)));
+        let perceptual_hash = (how & 1 == 1).then_some(PerceptualHash(u128::from(how)));
         let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
         let limit = usize::from(how >> 4) + 1;
-        let (mut expected, facets) = naive(self.store(), query, looks, sort);
+        let (mut expected, facets) = naive(self.store(), query, perceptual_hash, sort);
         let (counted, per_session) = (how & 4 == 4, how & 8 == 8);
         if per_session {
             expected = first_of_each_session(expected);
         }
         let query = query.clone();
-        let mut question =
-            Question { query, looks, except: None, sort, after: None, skip: 0, limit, facets: counted, per_session };
+        let mut question = Question {
+            query,
+            perceptual_hash,
+            except: None,
+            sort,
+            after: None,
+            skip: 0,
+            limit,
+            facets: counted,
+            per_session,
+        };
         let mut hits: Vec<Hit> = Vec::new();
         loop {
             let Found { hits: page, total, more, facets: counted } =
@@ -310,9 +319,9 @@ impl Subject {
     }
 }
 
-fn image(looks: u32) -> ImageRef {
+fn image(perceptual_hash: u32) -> ImageRef {
     ImageRef {
-        hash: Hash::of(&looks.to_le_bytes()),
+        hash: Hash::of(&perceptual_hash.to_le_bytes()),
         bytes: 1,
         mime_type: "image/png".to_owned(),
         width: Some(512),
@@ -320,7 +329,11 @@ fn image(looks: u32) -> ImageRef {
         name: None,
         pixels: None,
         // Some near each other, some far.
-        looks: Some(Looks(if looks.is_multiple_of(3) { u128::from(looks) } else { u128::MAX << (looks % 64) })),
+        perceptual_hash: Some(PerceptualHash(if perceptual_hash.is_multiple_of(3) {
+            u128::from(perceptual_hash)
+        } else {
+            u128::MAX << (perceptual_hash % 64)
+        })),
         linked: None,
     }
 }
@@ -349,7 +362,7 @@ fn harm(dir: &Path, how: u8, file: usize, at: usize) {
     }
 }
 
-fn naive(store: &Store, query: &Query, looks: Option<Looks>, sort: Sort) -> (Vec<Hit>, Facets) {
+fn naive(store: &Store, query: &Query, perceptual_hash: Option<PerceptualHash>, sort: Sort) -> (Vec<Hit>, Facets) {
     let mut hits = Vec::new();
     let mut counts: BTreeMap<&'static str, BTreeMap<String, u64>> = BTreeMap::new();
     for id in store.ids(None, 10_000).unwrap() {
@@ -374,9 +387,13 @@ fn naive(store: &Store, query: &Query, looks: Option<Looks>, sort: Sort) -> (Vec
             if !query.matches(&it) {
                 continue;
             }
-            let distances = state.iteration.images.iter().filter_map(|image| Some(image.looks?.distance(looks?)));
+            let distances = state
+                .iteration
+                .images
+                .iter()
+                .filter_map(|image| Some(image.perceptual_hash?.distance(perceptual_hash?)));
             let nearest = distances.min().filter(|distance| *distance <= SIMILAR);
-            if looks.is_some() && nearest.is_none() {
+            if perceptual_hash.is_some() && nearest.is_none() {
                 continue;
             }
             let rating = state.annotation.rating.unwrap_or(0);
@@ -385,7 +402,7 @@ fn naive(store: &Store, query: &Query, looks: Option<Looks>, sort: Sort) -> (Vec
                 (None, Sort::Best) => 5 - u32::from(rating),
                 (None, Sort::Newest) => 0,
             };
-            let place = Place { rank, made: state.iteration.created_at.millis(), id: it.id };
+            let place = SearchKey { rank, made: state.iteration.created_at.millis(), id: it.id };
             let mut tags = state.annotation.tags.clone();
             tags.sort();
             tags.dedup();
@@ -524,7 +541,7 @@ fn keep_until_killed(dir: &Path) -> ! {
         scope.spawn(|| {
             let question = Question {
                 query: Query::everything(),
-                looks: None,
+                perceptual_hash: None,
                 except: None,
                 sort: Sort::Newest,
                 after: None,

@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use retake_log::model::{Draft, Query, Refusal};
 use retake_log::search::{Question, Sort};
-use retake_log::sharing::{News, Stay, Workspace};
+use retake_log::sharing::{Change, Lifetime, SharedLog};
 use retake_log::store::{Detail, Error, Order, Status};
 use retake_testutils::*;
 
-fn join(dir: &Path, stay: Stay) -> Workspace {
-    Workspace::open(dir, options(), stay).unwrap()
+fn join(dir: &Path, stay: Lifetime) -> SharedLog {
+    SharedLog::open(dir, options(), stay).unwrap()
 }
 
 #[test]
 fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
     let dir = tempfile::tempdir().unwrap();
-    let owner = join(dir.path(), Stay::Short);
-    let client = join(dir.path(), Stay::Short);
+    let owner = join(dir.path(), Lifetime::OneShot);
+    let client = join(dir.path(), Lifetime::OneShot);
     assert!(owner.is_owner() && !client.is_owner());
     assert_eq!(client.page(Status::All, Order::Recent, None, 10).unwrap(), []);
 
@@ -71,11 +71,11 @@ fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
 #[test]
 fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let owner = join(dir.path(), Stay::Short);
-    let client = join(dir.path(), Stay::Short);
+    let owner = join(dir.path(), Lifetime::OneShot);
+    let client = join(dir.path(), Lifetime::OneShot);
     let question = |query: &str| Question {
         query: Query::parse(query, at(0)).unwrap(),
-        looks: None,
+        perceptual_hash: None,
         except: None,
         sort: Sort::Newest,
         after: None,
@@ -84,7 +84,7 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
         facets: true,
         per_session: false,
     };
-    let found = |workspace: &Workspace, query: &str| {
+    let found = |workspace: &SharedLog, query: &str| {
         let found = workspace.search(&question(query), None).unwrap();
         let ids = found.findings.iter().map(|one| one.hit.place.id.index).collect::<Vec<_>>();
         (ids, found)
@@ -111,7 +111,7 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
 #[test]
 fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
     let dir = tempfile::tempdir().unwrap();
-    let mut workspaces: Vec<Workspace> = (0..4).map(|_| join(dir.path(), Stay::Short)).collect();
+    let mut workspaces: Vec<SharedLog> = (0..4).map(|_| join(dir.path(), Lifetime::OneShot)).collect();
     let mut expected = 0;
     while !workspaces.is_empty() {
         for (at, workspace) in workspaces.iter().enumerate() {
@@ -121,7 +121,7 @@ fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
             assert_eq!(workspace.totals().unwrap().sessions, u64::try_from(expected).unwrap());
         }
         assert_eq!(workspaces.iter().filter(|workspace| workspace.is_owner()).count(), 1, "one owner");
-        let owner = workspaces.iter().position(Workspace::is_owner).unwrap();
+        let owner = workspaces.iter().position(SharedLog::is_owner).unwrap();
         workspaces.remove(owner).close().unwrap();
     }
     assert_eq!(open(dir.path()).totals().unwrap().sessions, 10);
@@ -130,29 +130,29 @@ fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
 #[test]
 fn news_reach_every_long_stay_and_a_change_of_owner_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let owner = join(dir.path(), Stay::Long);
-    let client = join(dir.path(), Stay::Long);
-    let other = join(dir.path(), Stay::Short);
+    let owner = join(dir.path(), Lifetime::LongRunning);
+    let client = join(dir.path(), Lifetime::LongRunning);
+    let other = join(dir.path(), Lifetime::OneShot);
     let (at_owner, at_client) = (owner.follow(), client.follow());
     let patience = Duration::from_secs(20);
     let id = other.append(start("a", 0, "k0")).unwrap().head.id;
     for news in [&at_owner, &at_client] {
         for expected in [(0, "started", None), (1, "recorded", Some(0))] {
-            let News::Event(heard) = news.recv_timeout(patience).unwrap() else { panic!() };
+            let Change::Event(heard) = news.recv_timeout(patience).unwrap() else { panic!() };
             assert_eq!((heard.seq, heard.kind.as_str(), heard.index), expected);
         }
     }
 
     owner.close().unwrap();
     loop {
-        if at_client.recv_timeout(patience).unwrap() == News::Missed {
+        if at_client.recv_timeout(patience).unwrap() == Change::Lagged {
             break;
         }
     }
     assert!(client.is_owner(), "it takes over without being asked anything");
     other.append(record(id, "c", 500, "last")).unwrap();
     loop {
-        if let News::Event(notice) = at_client.recv_timeout(patience).unwrap()
+        if let Change::Event(notice) = at_client.recv_timeout(patience).unwrap()
             && notice.at == at(500)
         {
             break;
@@ -170,14 +170,14 @@ fn two_owners_can_never_be() {
                 let (barrier, dir) = (Arc::clone(&barrier), dir.path().to_owned());
                 thread::spawn(move || {
                     barrier.wait();
-                    let workspace = join(&dir, Stay::Short);
+                    let workspace = join(&dir, Lifetime::OneShot);
                     let owner = workspace.is_owner();
                     barrier.wait();
                     (workspace, owner)
                 })
             })
             .collect();
-        let started: Vec<(Workspace, bool)> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let started: Vec<(SharedLog, bool)> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert_eq!(started.iter().filter(|(_, owner)| *owner).count(), 1, "round {round}");
     }
 }
@@ -188,9 +188,9 @@ fn what_a_dead_owner_left_is_no_hindrance() {
     drop(std::os::unix::net::UnixListener::bind(dir.path().join("owner.sock")).unwrap());
     std::fs::write(dir.path().join("owner.json"), "{not json").unwrap();
     std::fs::write(dir.path().join("owner.lock"), "left over").unwrap();
-    let workspace = join(dir.path(), Stay::Short);
+    let workspace = join(dir.path(), Lifetime::OneShot);
     assert!(workspace.is_owner());
-    assert!(!join(dir.path(), Stay::Short).is_owner());
+    assert!(!join(dir.path(), Lifetime::OneShot).is_owner());
     workspace.close().unwrap();
     assert!(!dir.path().join("owner.sock").exists(), "an owner that ends cleanly leaves no socket");
 }
@@ -199,8 +199,8 @@ fn what_a_dead_owner_left_is_no_hindrance() {
 fn a_path_too_long_for_a_socket_works() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("a".repeat(100)).join("b".repeat(100));
-    let owner = join(&dir, Stay::Short);
-    let client = join(&dir, Stay::Short);
+    let owner = join(&dir, Lifetime::OneShot);
+    let client = join(&dir, Lifetime::OneShot);
     assert!(owner.is_owner() && !client.is_owner());
     client.append(start("a", 0, "k")).unwrap();
     assert_eq!(owner.totals().unwrap().sessions, 1);
@@ -213,7 +213,7 @@ fn a_path_too_long_for_a_socket_works() {
 #[test]
 fn rude_clients_hurt_only_themselves() {
     let dir = tempfile::tempdir().unwrap();
-    let owner = join(dir.path(), Stay::Short);
+    let owner = join(dir.path(), Lifetime::OneShot);
     let rude = || UnixStream::connect(dir.path().join("owner.sock")).unwrap();
     let hello = |protocol: u32| {
         let json = format!(r#"{{"protocol":{protocol},"version":"9.9.9","pid":1}}"#);
@@ -238,7 +238,7 @@ fn rude_clients_hurt_only_themselves() {
     stranger.read_to_end(&mut answer).unwrap();
     assert!(String::from_utf8_lossy(&answer).contains(r#""protocol":1"#), "{answer:?}");
 
-    let client = join(dir.path(), Stay::Short);
+    let client = join(dir.path(), Lifetime::OneShot);
     let id = client.append(start("a", 0, "k")).unwrap().head.id;
     assert_eq!(owner.events(id, Detail::Full).unwrap().len(), 2);
     drop((silent, greedy, crowd));
@@ -258,7 +258,7 @@ fn an_owner_of_another_protocol_is_named_and_left_alone() {
         // It stays until the client goes: an end with unread bytes would take the greeting back.
         let _ = client.read_to_end(&mut Vec::new());
     });
-    let Err(Error::Incompatible(message)) = Workspace::open(dir.path(), options(), Stay::Short) else { panic!() };
+    let Err(Error::Incompatible(message)) = SharedLog::open(dir.path(), options(), Lifetime::OneShot) else { panic!() };
     for part in ["3.0.0", "4242", "protocol 7"] {
         assert!(message.contains(part), "{message}");
     }
@@ -270,7 +270,7 @@ fn an_owner_of_another_protocol_is_named_and_left_alone() {
 fn the_socket_is_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
-    let _owner = join(dir.path(), Stay::Short);
+    let _owner = join(dir.path(), Lifetime::OneShot);
     let mode = std::fs::metadata(dir.path().join("owner.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retake_log::model::{Draft, EventBody, Refusal};
-use retake_log::store::{Detail, Error, Order, Place, Status, Store, Target};
+use retake_log::store::{Detail, Error, Order, RecencyKey, Status, Store, Target};
 use retake_testutils::*;
 
 #[test]
@@ -127,7 +127,7 @@ fn pages_are_the_same_from_the_window_and_from_the_tree() {
             let page = store.page(status, order, after, size).unwrap();
             assert!(page.len() <= size);
             let Some(last) = page.last() else { return rows };
-            after = Some(Place { modified: last.last_modified_at, id: last.id });
+            after = Some(RecencyKey { modified: last.last_modified_at, id: last.id });
             rows.extend(page.iter().map(|row| (row.last_modified_at, row.id, row.archived)));
         }
     };

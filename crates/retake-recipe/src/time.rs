@@ -15,7 +15,7 @@ pub struct Timestamp(i64);
 /// The text is not a time we understand.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time such as 2025-12-11T14:45:22.456Z")]
-pub struct NotATime(String);
+pub struct ParseTimeError(String);
 
 impl Timestamp {
     /// The time that many milliseconds after 1970-01-01T00:00:00Z, or none outside the years 1 to 9999.
@@ -59,14 +59,14 @@ impl fmt::Display for Timestamp {
 }
 
 impl FromStr for Timestamp {
-    type Err = NotATime;
+    type Err = ParseTimeError;
 
     /// Reads RFC 3339 with any offset; finer digits than milliseconds are dropped.
-    fn from_str(text: &str) -> Result<Timestamp, NotATime> {
+    fn from_str(text: &str) -> Result<Timestamp, ParseTimeError> {
         DateTime::parse_from_rfc3339(text)
             .ok()
             .and_then(|time| Timestamp::from_millis(time.timestamp_millis()))
-            .ok_or_else(|| NotATime(text.chars().take(60).collect()))
+            .ok_or_else(|| ParseTimeError(text.chars().take(60).collect()))
     }
 }
 

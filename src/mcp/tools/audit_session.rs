@@ -17,6 +17,6 @@ Reads only, but reads every image of the session, which takes a while for a larg
     type View = AuditView;
 
     fn call(call: &Call<'_>, request: AuditRequest) -> Result<Reply<AuditView>, Error> {
-        Ok(call.tracker.audit_for(&request, call.onlooker)?.into())
+        Ok(call.tracker.audit_for(&request, call.context)?.into())
     }
 }

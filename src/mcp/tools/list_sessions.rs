@@ -18,6 +18,6 @@ is present, data was damaged: tell the user.";
     type View = SessionList;
 
     fn call(call: &Call<'_>, request: ListRequest) -> Result<Reply<SessionList>, Error> {
-        Ok(call.tracker.list_for(&request, call.onlooker)?.into())
+        Ok(call.tracker.list_for(&request, call.context)?.into())
     }
 }

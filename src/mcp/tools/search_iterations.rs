@@ -29,6 +29,6 @@ the words found; `nextCursor` leads on.";
                 *file = checked;
             }
         }
-        Ok(call.tracker.search_for(&request, call.onlooker)?.into())
+        Ok(call.tracker.search_for(&request, call.context)?.into())
     }
 }

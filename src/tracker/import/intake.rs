@@ -79,7 +79,7 @@ struct Filling {
 }
 
 impl<'a> Intake<'a> {
-    /// Looks at everything that is in the workspace.
+    /// PerceptualHash at everything that is in the workspace.
     pub(in crate::tracker) fn new(
         tracker: &'a Tracker,
         actor: &Actor,
@@ -103,7 +103,7 @@ impl<'a> Intake<'a> {
         Ok(intake)
     }
 
-    /// Looks at a session that another may have added to.
+    /// PerceptualHash at a session that another may have added to.
     pub(super) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
         let session = Session::fold(self.tracker.log.events(id, Detail::Brief)?);
         let count = session.as_ref().map_or(0, |session| session.iterations.len());
@@ -490,7 +490,7 @@ impl<'a> Intake<'a> {
     /// picture of one colour is like many.
     fn is_copy(&self, image: &ImageRef, recipe: &Recipe) -> bool {
         let told = Told::of(recipe);
-        let plain = image.looks.is_none_or(|looks| looks.0 == 0);
+        let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
         let known = image.pixels.and_then(|pixels| self.pixels.get(&pixels));
         !plain && known.is_some_and(|known| told.is_nothing() || known.contains(&told))
     }
@@ -527,7 +527,7 @@ fn seen(images: &images::Images, picture: &Found) -> ImageRef {
         height: size.map(|(_, height)| height),
         name: Some(picture.name()),
         pixels: seen.map(|seen| seen.pixels),
-        looks: seen.map(|seen| seen.looks),
+        perceptual_hash: seen.map(|seen| seen.perceptual_hash),
         linked: None,
     }
 }

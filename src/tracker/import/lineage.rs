@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use crate::model::diff::tag;
-use crate::model::{Hash, ImageRef, IterationId, Looks, Recipe, Timestamp};
+use crate::model::{Hash, ImageRef, IterationId, PerceptualHash, Recipe, Timestamp};
 
 use super::look::Light;
 
@@ -55,7 +55,7 @@ pub(super) struct Made {
 pub(super) struct Sight {
     name: String,
     size: Option<(u32, u32)>,
-    looks: Option<Looks>,
+    perceptual_hash: Option<PerceptualHash>,
 }
 
 /// What a run came from.
@@ -90,7 +90,7 @@ impl Sight {
             name: image.name.as_deref().unwrap_or_default().to_lowercase(),
             size: image.width.zip(image.height),
             // A picture of one colour looks like every other one.
-            looks: image.looks.filter(|looks| looks.0 != 0),
+            perceptual_hash: image.perceptual_hash.filter(|perceptual_hash| perceptual_hash.0 != 0),
         }
     }
 }
@@ -249,14 +249,13 @@ impl Lineage {
     fn alike(&self, group: usize, sights: &[Sight]) -> Option<(usize, String)> {
         let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(500);
         let nearest = numbers.filter_map(|number| {
-            let distances = self
-                .sights(*number)
-                .iter()
-                .flat_map(|their| sights.iter().filter_map(|ours| Some(ours.looks?.distance(their.looks?))));
+            let distances = self.sights(*number).iter().flat_map(|their| {
+                sights.iter().filter_map(|ours| Some(ours.perceptual_hash?.distance(their.perceptual_hash?)))
+            });
             Some((distances.min()?, *number))
         });
         let (distance, number) = nearest.min_by_key(|(distance, _)| *distance)?;
-        (distance <= Looks::NEAR).then(|| (number, format!("they look alike: {distance} of 128 bits differ")))
+        (distance <= PerceptualHash::NEAR).then(|| (number, format!("they look alike: {distance} of 128 bits differ")))
     }
 
     fn is_before(&self, number: usize, at: Timestamp) -> bool {
@@ -278,7 +277,7 @@ impl fmt::Display for Place {
 }
 
 fn near(one: &Sight, other: &Sight) -> bool {
-    matches!((one.looks, other.looks), (Some(one), Some(other)) if one.distance(other) <= Looks::NEAR)
+    matches!((one.perceptual_hash, other.perceptual_hash), (Some(one), Some(other)) if one.distance(other) <= PerceptualHash::NEAR)
 }
 
 /// How many times larger the second size is, where it is larger and of the same shape.
@@ -334,10 +333,10 @@ mod tests {
         Light { recipe, ..Light::default() }
     }
 
-    fn image(name: &str, side: u32, looks: u128) -> ImageRef {
+    fn image(name: &str, side: u32, perceptual_hash: u128) -> ImageRef {
         serde_json::from_value(serde_json::json!({
             "hash": "0".repeat(64), "bytes": 1, "mimeType": "image/png", "width": side, "height": side, "name": name,
-            "looks": format!("{looks:032x}"),
+            "perceptualHash": format!("{perceptual_hash:032x}"),
         }))
         .unwrap()
     }
@@ -415,7 +414,9 @@ mod tests {
     #[test]
     fn an_upscale_is_known_by_seed_size_and_looks() {
         let lineage = lineage(&[(&light("a fox", 7), &[image("a.png", 512, 0xff)])]);
-        let of = |seed, side, looks| lineage.origin(1, at(10), &light("a fox", seed), &[image("b.png", side, looks)]);
+        let of = |seed, side, perceptual_hash| {
+            lineage.origin(1, at(10), &light("a fox", seed), &[image("b.png", side, perceptual_hash)])
+        };
         assert!(said(of(7, 1024, 0xfd).parent).contains("larger size"));
         assert_eq!(of(8, 1024, 0xfd).parent, None, "another seed");
         assert_eq!(of(7, 512, 0xfd).parent, None, "the same size");

@@ -7,7 +7,7 @@
 use std::fs::File;
 
 use crate::model::Timestamp;
-use crate::store::{Order, Place, Status};
+use crate::store::{Order, RecencyKey, Status};
 
 use super::Error;
 use super::intake::Intake;
@@ -50,7 +50,7 @@ impl Intake<'_> {
             if recent().count() < ROWS {
                 break;
             }
-            after = rows.last().map(|row| Place { modified: row.last_modified_at, id: row.id });
+            after = rows.last().map(|row| RecencyKey { modified: row.last_modified_at, id: row.id });
         }
         self.events = events;
         Ok(())

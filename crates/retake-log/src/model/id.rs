@@ -28,7 +28,7 @@ pub struct IterationId {
 /// The text is not a session id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a session id such as session-2025-12-11-001")]
-pub struct NotAnId(pub(crate) String);
+pub struct ParseIdError(pub(crate) String);
 
 impl SessionId {
     /// The id of that number on that day; none for years that do not have four digits.
@@ -65,28 +65,28 @@ impl fmt::Display for IterationId {
 }
 
 impl FromStr for SessionId {
-    type Err = NotAnId;
+    type Err = ParseIdError;
 
     /// Reads exactly what `Display` writes: one session has one spelling.
-    fn from_str(text: &str) -> Result<SessionId, NotAnId> {
+    fn from_str(text: &str) -> Result<SessionId, ParseIdError> {
         let id = text.strip_prefix("session-").and_then(|rest| {
             let (day, number) = rest.split_at_checked(10)?;
             let day = NaiveDate::parse_from_str(day, "%Y-%m-%d").ok()?;
             let number = number.strip_prefix('-')?.parse::<NonZeroU32>().ok()?;
             SessionId::new(day, number)
         });
-        id.filter(|id| id.to_string() == text).ok_or_else(|| NotAnId(text.chars().take(60).collect()))
+        id.filter(|id| id.to_string() == text).ok_or_else(|| ParseIdError(text.chars().take(60).collect()))
     }
 }
 
 impl FromStr for IterationId {
-    type Err = NotAnId;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<IterationId, NotAnId> {
+    fn from_str(text: &str) -> Result<IterationId, ParseIdError> {
         let id = text.split_once('#').and_then(|(session, index)| {
             Some(IterationId { session: session.parse().ok()?, index: index.parse().ok()? })
         });
-        id.filter(|id| id.to_string() == text).ok_or_else(|| NotAnId(text.chars().take(60).collect()))
+        id.filter(|id| id.to_string() == text).ok_or_else(|| ParseIdError(text.chars().take(60).collect()))
     }
 }
 

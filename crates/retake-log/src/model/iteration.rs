@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::id::IterationId;
-use super::looks::Looks;
+use super::perceptual_hash::PerceptualHash;
 
 pub use retake_recipe::recipe::*;
 
@@ -97,9 +97,9 @@ pub struct ImageRef {
     /// The hash of its pixels, where it could be decoded: the same picture saved again has the same.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pixels: Option<Hash>,
-    /// What it looks like, where it could be decoded.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub looks: Option<Looks>,
+    /// The perceptual hash, if the image could be decoded.
+    #[serde(skip_serializing_if = "Option::is_none", default, alias = "looks")]
+    pub perceptual_hash: Option<PerceptualHash>,
     /// The path of the original, when it stayed where it was instead of being copied into the store.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub linked: Option<String>,

@@ -18,7 +18,7 @@ pub(super) enum Section {
     Flags,
     Seed,
     LookDocs,
-    Looks,
+    PerceptualHash,
     SessionKeys,
     Archived,
     Project,
@@ -60,7 +60,7 @@ pub(super) struct Columns {
     flags: Vec<u8>,
     seed: Vec<u64>,
     look_docs: Vec<u32>,
-    looks: Vec<u128>,
+    perceptual_hash: Vec<u128>,
     session_keys: Vec<u64>,
     archived: Vec<u8>,
     project: Vec<u32>,
@@ -123,9 +123,9 @@ impl Columns {
             starts.push(count(values.len()));
             values.extend(list.iter().map(|name| names.number(name)));
         }
-        for looks in &facts.looks {
+        for perceptual_hash in &facts.perceptual_hash {
             self.look_docs.push(doc);
-            self.looks.push(*looks);
+            self.perceptual_hash.push(*perceptual_hash);
         }
     }
 
@@ -152,7 +152,7 @@ impl Columns {
             self.flags,
             pack(&self.seed),
             pack(&self.look_docs),
-            pack(&self.looks),
+            pack(&self.perceptual_hash),
             pack(&self.session_keys),
             self.archived,
             pack(&self.project),

@@ -38,7 +38,7 @@ pub(super) struct Facts {
     /// LoRAs and tags, in this order.
     pub(super) lists: [Vec<String>; LISTS],
     /// What its pictures look like.
-    pub(super) looks: Vec<u128>,
+    pub(super) perceptual_hash: Vec<u128>,
 }
 
 /// A session as the index takes it.
@@ -99,7 +99,12 @@ impl Doc {
                 width.zip(height).map(|(width, height)| size_name(width, height)),
             ],
             lists: [loras, Vec::new()],
-            looks: iteration.images.iter().filter_map(|image| image.looks).map(|looks| looks.0).collect(),
+            perceptual_hash: iteration
+                .images
+                .iter()
+                .filter_map(|image| image.perceptual_hash)
+                .map(|perceptual_hash| perceptual_hash.0)
+                .collect(),
         };
         Doc { facts, texts }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::model::query::{By, Condition, Facet, Field, Part, Query};
+use crate::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
 use crate::model::words::fold_name;
 
 use super::bytes::{Damage, Piece};
@@ -191,7 +191,7 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
             Facet::Tag => listed(segment, TAG, *by, value)?,
             Facet::Project => Box::new(|_| false),
         },
-        Condition::Size(width, height) => named(segment, SIZE, By::Whole, &size_name(*width, *height))?,
+        Condition::Size(width, height) => named(segment, SIZE, MatchKind::Whole, &size_name(*width, *height))?,
         Condition::Seed(seed) => {
             let (seeds, flags) =
                 (segment.column::<u64>(Section::Seed.place())?, segment.column::<u8>(Section::Flags.place())?);
@@ -230,11 +230,11 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
 }
 
 /// For each number of a name (from 1; 0 is none) whether the name is as asked.
-fn fitting(names: &[String], by: By, value: &str) -> Vec<bool> {
+fn fitting(names: &[String], by: MatchKind, value: &str) -> Vec<bool> {
     std::iter::once(false).chain(names.iter().map(|name| by.holds(&fold_name(name), value))).collect()
 }
 
-fn named<'a>(segment: &'a Segment, kind: usize, by: By, value: &str) -> Result<Test<'a>, Damage> {
+fn named<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
     let place = Section::name(kind);
     let fitting = fitting(segment.names(place + 1)?, by, value);
     if !fitting.contains(&true) {
@@ -246,7 +246,7 @@ fn named<'a>(segment: &'a Segment, kind: usize, by: By, value: &str) -> Result<T
     }))
 }
 
-fn listed<'a>(segment: &'a Segment, kind: usize, by: By, value: &str) -> Result<Test<'a>, Damage> {
+fn listed<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
     let place = Section::list(kind);
     let fitting = fitting(segment.names(place + 2)?, by, value);
     if !fitting.contains(&true) {
@@ -448,7 +448,7 @@ fn titled(words: &[String], prefix: bool, parts: &[Live]) -> Result<Vec<SessionK
     of_all(parts, |segment| with_words(segment, &[Field::Title], words, prefix, segment.sessions()))
 }
 
-fn in_project(by: By, value: &str, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+fn in_project(by: MatchKind, value: &str, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
     of_all(parts, |segment| {
         let fitting = fitting(segment.names(Section::ProjectNames.place())?, by, value);
         if !fitting.contains(&true) {

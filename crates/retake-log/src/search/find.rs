@@ -9,7 +9,7 @@ use super::doc::{SessionKey, TAG, key_of, session_of};
 use super::evaluate::{Live, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
-use super::{Found, Hit, Place, Question, SIMILAR, Sort};
+use super::{Found, Hit, Question, SIMILAR, SearchKey, Sort};
 
 /// Answers a question from these segments, with several threads from `worth_threads` documents on.
 pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> Result<Found, Damage> {
@@ -30,9 +30,9 @@ pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> R
             continue;
         }
         let from = Part { at, segment, per_session: question.per_session };
-        match question.looks {
-            Some(looks) => {
-                let distances = similar(segment, &set, looks.0)?;
+        match question.perceptual_hash {
+            Some(perceptual_hash) => {
+                let distances = similar(segment, &set, perceptual_hash.0)?;
                 set = Set::of(distances.iter().map(|(doc, _)| *doc).collect(), segment.docs());
                 let distance = |doc: u32| distances.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
                 let rank = |doc: u32| distance(doc).and_then(|at| distances.get(at)).map_or(SIMILAR, |found| found.1);
@@ -59,7 +59,7 @@ pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> R
     for (place, at, doc) in chosen.into_iter().skip(question.skip).take(question.limit) {
         let Some(part) = parts.get(at) else { continue };
         let siblings = firsts.0.get(&key_of(place.id.session)).map(|first| first.matching);
-        found.hits.push(Hit { siblings, ..hit(&part.segment, doc, place, question.looks.is_some())? });
+        found.hits.push(Hit { siblings, ..hit(&part.segment, doc, place, question.perceptual_hash.is_some())? });
     }
     found.facets = question.facets.then(|| counts.into_facets());
     Ok(found)
@@ -81,7 +81,7 @@ impl Part<'_> {
     }
 }
 
-fn hit(segment: &Segment, doc: u32, place: Place, similar: bool) -> Result<Hit, Damage> {
+fn hit(segment: &Segment, doc: u32, place: SearchKey, similar: bool) -> Result<Hit, Damage> {
     let at = doc as usize;
     let noted = segment.column::<u32>(Section::Noted.place())?.get(at).copied().unwrap_or(0);
     Ok(Hit {
@@ -96,12 +96,12 @@ fn hit(segment: &Segment, doc: u32, place: Place, similar: bool) -> Result<Hit, 
 }
 
 /// The documents of the set that look so, ascending, each with the distance of its most similar picture.
-fn similar(segment: &Segment, set: &Set, looks: u128) -> Result<Vec<(u32, u32)>, Damage> {
+fn similar(segment: &Segment, set: &Set, perceptual_hash: u128) -> Result<Vec<(u32, u32)>, Damage> {
     let docs = segment.column::<u32>(Section::LookDocs.place())?;
-    let all = segment.column::<u128>(Section::Looks.place())?;
+    let all = segment.column::<u128>(Section::PerceptualHash.place())?;
     let mut found: Vec<(u32, u32)> = Vec::new();
     for (doc, its) in docs.iter().zip(all) {
-        let distance = (its ^ looks).count_ones();
+        let distance = (its ^ perceptual_hash).count_ones();
         if distance > SIMILAR || !set.contains(*doc) {
             continue;
         }
@@ -115,9 +115,9 @@ fn similar(segment: &Segment, set: &Set, looks: u128) -> Result<Vec<(u32, u32)>,
 
 /// The first places behind the one to go on from, and one more to know whether there are more.
 struct Best {
-    after: Option<Place>,
+    after: Option<SearchKey>,
     most: usize,
-    heap: BinaryHeap<(Place, usize, u32)>,
+    heap: BinaryHeap<(SearchKey, usize, u32)>,
 }
 
 impl Best {
@@ -146,7 +146,7 @@ impl Best {
             let index = indexes.get(doc as usize).copied().unwrap_or(0);
             match segment.session(doc).map(session_of) {
                 Ok(Some(session)) => {
-                    self.offer(Place { rank, made, id: session.iteration(index) }, part, doc);
+                    self.offer(SearchKey { rank, made, id: session.iteration(index) }, part, doc);
                 }
                 Ok(None) => damage = Some(Damage::new("a session has no id")),
                 Err(error) => damage = Some(error),
@@ -155,7 +155,7 @@ impl Best {
         damage.map_or(Ok(()), Err)
     }
 
-    fn offer(&mut self, place: Place, part: usize, doc: u32) {
+    fn offer(&mut self, place: SearchKey, part: usize, doc: u32) {
         if self.after.is_none_or(|after| place > after) {
             self.heap.push((place, part, doc));
             if self.heap.len() > self.most {
@@ -164,7 +164,7 @@ impl Best {
         }
     }
 
-    fn into_sorted(self) -> Vec<(Place, usize, u32)> {
+    fn into_sorted(self) -> Vec<(SearchKey, usize, u32)> {
         self.heap.into_sorted_vec()
     }
 }
@@ -175,7 +175,7 @@ impl Best {
 struct Firsts(HashMap<SessionKey, First>);
 
 struct First {
-    place: Place,
+    place: SearchKey,
     part: usize,
     doc: u32,
     matching: u64,
@@ -193,7 +193,7 @@ impl Firsts {
                 continue;
             }
             let session = session_of(*key).ok_or(Damage::new("a session has no id"))?;
-            let place = |doc: u32| Place {
+            let place = |doc: u32| SearchKey {
                 rank: rank(doc),
                 made: made.get(doc as usize).copied().unwrap_or(i64::MIN),
                 id: session.iteration(indexes.get(doc as usize).copied().unwrap_or(0)),

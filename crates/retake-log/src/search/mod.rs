@@ -34,7 +34,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{IterationId, Looks, Query};
+use crate::model::{IterationId, PerceptualHash, Query};
 
 /// What is asked of the index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,13 +42,13 @@ pub struct Question {
     /// What iterations must be.
     pub query: Query,
     /// What their pictures must look like; the most similar come first.
-    pub looks: Option<Looks>,
+    pub perceptual_hash: Option<PerceptualHash>,
     /// One that is not to be found: the one they must look like.
     pub except: Option<IterationId>,
     /// In which order they come otherwise.
     pub sort: Sort,
     /// Only those behind this place.
-    pub after: Option<Place>,
+    pub after: Option<SearchKey>,
     /// How many to pass over from there: for a scroll bar that is dragged to anywhere.
     #[serde(default)]
     pub skip: usize,
@@ -73,7 +73,7 @@ pub enum Sort {
 
 /// A place in the order of what is found: it stays where it is, whatever is recorded meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SearchKey {
     /// How far from the first: the distance of its looks, or what its rating lacks.
     pub rank: u32,
     /// When it was made, in milliseconds.
@@ -99,7 +99,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// Where it stands.
-    pub place: Place,
+    pub place: SearchKey,
     /// The place of its recording in the session's chain.
     pub seq: u32,
     /// Its rating; 0 without one.
@@ -144,18 +144,18 @@ pub struct Facets {
 pub const MOST_VALUES: usize = 50;
 
 /// Up to this distance pictures count as similar. Those that were made from each other stay below
-/// [`Looks::NEAR`]; a new seed of the same prompt is often a little beyond.
+/// [`PerceptualHash::NEAR`]; a new seed of the same prompt is often a little beyond.
 pub const SIMILAR: u32 = 40;
 
-impl Ord for Place {
-    fn cmp(&self, other: &Place) -> Ordering {
+impl Ord for SearchKey {
+    fn cmp(&self, other: &SearchKey) -> Ordering {
         let newest_first = || (other.made, other.id).cmp(&(self.made, self.id));
         self.rank.cmp(&other.rank).then_with(newest_first)
     }
 }
 
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+impl PartialOrd for SearchKey {
+    fn partial_cmp(&self, other: &SearchKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }

@@ -269,9 +269,9 @@ impl Segment {
             *list = self.list(kind, doc)?.into_iter().map(str::to_owned).collect();
         }
         let look_docs = self.column::<u32>(Section::LookDocs.place())?;
-        let looks = self.column::<u128>(Section::Looks.place())?;
+        let perceptual_hash = self.column::<u128>(Section::PerceptualHash.place())?;
         let first = look_docs.partition_point(|of| *of < doc);
-        let its = look_docs.iter().zip(looks).skip(first).take_while(|(of, _)| **of == doc);
+        let its = look_docs.iter().zip(perceptual_hash).skip(first).take_while(|(of, _)| **of == doc);
         Ok(Facts {
             session: self.session(doc)?,
             index: number(Section::Index)?,
@@ -283,7 +283,7 @@ impl Segment {
             seed: self.column::<u64>(Section::Seed.place())?.get(at).copied().ok_or_else(missing)?,
             names,
             lists,
-            looks: its.map(|(_, looks)| *looks).collect(),
+            perceptual_hash: its.map(|(_, perceptual_hash)| *perceptual_hash).collect(),
         })
     }
 

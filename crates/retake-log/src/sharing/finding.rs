@@ -6,7 +6,7 @@ use crate::store::{Detail, Error, Progress, Store, split};
 
 use super::owner::Owner;
 use super::protocol::{Answer, Ask};
-use super::{Role, Workspace};
+use super::{Role, SharedLog};
 
 /// What a search found, with what is needed to show it.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Finding {
 /// recording, and the event of the note where there is one.
 pub(super) type Packed = (Found, Vec<Head>, Vec<u8>);
 
-impl Workspace {
+impl SharedLog {
     /// Finds iterations. Everything that was acknowledged before is taken into account; `progress` is told when the
     /// index must be made first.
     pub fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error> {

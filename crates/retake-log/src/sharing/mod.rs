@@ -1,7 +1,7 @@
 //! One workspace, many processes: the first to need it owns it and opens the store; the others are its clients and make
 //! the same calls through a local socket. When the owner goes, a client takes over. `docs/sharing.md` draws the states.
 //!
-//! A [`Workspace`] has the interface of the log, whichever side it is on, so the use cases above never ask.
+//! A [`SharedLog`] has the interface of the log, whichever side it is on, so the use cases above never ask.
 //!
 //! Never known here: recipes, pictures, people's words, async.
 
@@ -13,7 +13,7 @@ mod socket;
 mod watch;
 
 pub use finding::{Finding, Findings};
-pub use protocol::{News, Notice, OwnerInfo};
+pub use protocol::{Change, EventSummary, OwnerInfo};
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use crate::disk::ContentDir;
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Lock, Options, Order, Place, Progress, Recovery, Status, Store, Totals, Trail,
-    Verification,
+    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, RecencyKey, Recovery, Status, Store, Totals,
+    Trail, Verification,
 };
 
 use self::client::{Client, Lost};
@@ -38,7 +38,7 @@ const LISTENING: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A workspace that this process owns, or uses through the process that does.
-pub struct Workspace {
+pub struct SharedLog {
     shared: Arc<Shared>,
 }
 
@@ -48,7 +48,7 @@ struct Shared {
     options: Options,
     texts: ContentDir,
     role: Mutex<Role>,
-    followers: Mutex<Vec<Sender<News>>>,
+    followers: Mutex<Vec<Sender<Change>>>,
     /// Whether news are coming in, and who waits for that.
     listening: (Mutex<bool>, Condvar),
 }
@@ -63,16 +63,16 @@ enum Role {
 
 /// How long a process takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stay {
+pub enum Lifetime {
     /// For one request: it looks for an owner only when it has something to ask.
-    Short,
+    OneShot,
     /// For as long as someone uses it: it notices at once when the owner goes, and takes over.
-    Long,
+    LongRunning,
 }
 
-impl Workspace {
+impl SharedLog {
     /// Takes part in the workspace in `dir`: as a client if someone owns it, as its owner if not.
-    pub fn open(dir: &Path, options: Options, stay: Stay) -> Result<Workspace, Error> {
+    pub fn open(dir: &Path, options: Options, stay: Lifetime) -> Result<SharedLog, Error> {
         options.disk.create_dir_all(dir).map_err(|source| Error::Io {
             action: "make the workspace".into(),
             path: dir.to_owned(),
@@ -87,10 +87,10 @@ impl Workspace {
         let role = seek(&dir, &options, Instant::now() + PATIENCE)?;
         let texts = store::texts_dir(&dir, options.disk.clone());
         let (role, followers) = (Mutex::new(role), Mutex::new(Vec::new()));
-        let listening = (Mutex::new(stay == Stay::Short), Condvar::new());
+        let listening = (Mutex::new(stay == Lifetime::OneShot), Condvar::new());
         let shared = Shared { dir, options, texts, role, followers, listening };
-        let workspace = Workspace { shared: Arc::new(shared) };
-        if stay == Stay::Long {
+        let workspace = SharedLog { shared: Arc::new(shared) };
+        if stay == Lifetime::LongRunning {
             watch::start(&workspace.shared);
         }
         Ok(workspace)
@@ -163,7 +163,7 @@ impl Workspace {
         &self,
         status: Status,
         order: Order,
-        after: Option<Place>,
+        after: Option<RecencyKey>,
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Error> {
         self.run(
@@ -281,7 +281,7 @@ impl Workspace {
         )
     }
 
-    /// Rebuilds what [`verify`](Workspace::verify) finds wrong. None when nothing was wrong.
+    /// Rebuilds what [`verify`](SharedLog::verify) finds wrong. None when nothing was wrong.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
         self.run_long(
             |store| store.repair(progress.clone()),
@@ -307,8 +307,8 @@ impl Workspace {
         store::mark_recoveries_read(&self.shared.dir, &self.shared.options.disk)
     }
 
-    /// What happens from now on, whoever does it. Only a workspace opened for [`Stay::Long`] hears anything.
-    pub fn follow(&self) -> Receiver<News> {
+    /// What happens from now on, whoever does it. Only a workspace opened for [`Lifetime::LongRunning`] hears anything.
+    pub fn follow(&self) -> Receiver<Change> {
         let (sender, receiver) = mpsc::channel();
         let (listening, heard) = &self.shared.listening;
         let deaf = listening.lock().unwrap_or_else(PoisonError::into_inner);
@@ -363,7 +363,7 @@ impl Workspace {
     }
 }
 
-impl Drop for Workspace {
+impl Drop for SharedLog {
     fn drop(&mut self) {
         if let Err(error) = self.shared.close() {
             tracing::warn!(%error, "the workspace was not closed cleanly; the journal has everything");
@@ -426,13 +426,13 @@ impl Shared {
     /// whoever looks for what it was misses nothing after.
     fn hears(&self, again: bool) {
         if again {
-            self.tell(&News::Missed);
+            self.tell(&Change::Lagged);
         }
         *self.listening.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.listening.1.notify_all();
     }
 
-    fn tell(&self, news: &News) {
+    fn tell(&self, news: &Change) {
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
         followers.retain(|follower| follower.send(news.clone()).is_ok());
     }

@@ -15,7 +15,7 @@ use crate::model::Timestamp;
 use crate::search::{Index, Sizes};
 use crate::store::{self, Error, Lock, Options, Progress, Store};
 
-use super::protocol::{Answer, Ask, Failure, Hello, Notice, OwnerInfo, PROTOCOL, Row};
+use super::protocol::{Answer, Ask, EventSummary, Failure, Hello, OwnerInfo, PROTOCOL, Row};
 use super::socket::{Door, Frame, Wire, address, remove};
 
 /// How long a client may take to greet.
@@ -176,7 +176,7 @@ impl Owner {
                     continue;
                 }
             };
-            let place = Place::take(self);
+            let place = ClientSlot::take(self);
             if self.closing.load(Ordering::Acquire) || place.is_none() {
                 continue;
             }
@@ -274,7 +274,7 @@ impl Owner {
         let (sender, news) = mpsc::channel();
         let ender = Ender(sender.clone());
         let told = self.with_store(|store| {
-            store.tell(move |event| ender.0.send(Some(Notice::from(&**event))).is_ok());
+            store.tell(move |event| ender.0.send(Some(EventSummary::from(&**event))).is_ok());
         });
         if told.is_none() || wire.send(&Answer::Owner(self.info()), &[]).is_err() {
             return;
@@ -289,7 +289,7 @@ impl Owner {
             return;
         }
         while let Ok(Some(notice)) = news.recv() {
-            if wire.send(&Answer::News(notice), &[]).is_err() {
+            if wire.send(&Answer::Change(notice), &[]).is_err() {
                 return;
             }
         }
@@ -299,7 +299,7 @@ impl Owner {
 }
 
 /// Says that there are no more news when the store lets go of its follower.
-struct Ender(Sender<Option<Notice>>);
+struct Ender(Sender<Option<EventSummary>>);
 
 impl Drop for Ender {
     fn drop(&mut self) {
@@ -308,19 +308,19 @@ impl Drop for Ender {
 }
 
 /// A client's place among those that may be connected.
-struct Place {
+struct ClientSlot {
     owner: Arc<Owner>,
 }
 
-impl Place {
-    fn take(owner: &Arc<Owner>) -> Option<Place> {
+impl ClientSlot {
+    fn take(owner: &Arc<Owner>) -> Option<ClientSlot> {
         let before = owner.clients.fetch_add(1, Ordering::Relaxed);
-        let place = Place { owner: Arc::clone(owner) };
+        let place = ClientSlot { owner: Arc::clone(owner) };
         (before < MOST_CLIENTS).then_some(place)
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         self.owner.clients.fetch_sub(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::session::Span;
 use crate::model::{Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 use crate::search::{Found, Question};
-use crate::store::{Ack, Batch, Error, Fault, Order, Place, Recovery, Status, Totals, Verification};
+use crate::store::{Ack, Batch, Error, Fault, Order, RecencyKey, Recovery, Status, Totals, Verification};
 
 /// Raised when an older version could not understand a newer one any more.
 pub(super) const PROTOCOL: u32 = 1;
@@ -58,7 +58,7 @@ pub(super) enum Ask {
     Page {
         status: Status,
         order: Order,
-        after: Option<Place>,
+        after: Option<RecencyKey>,
         limit: usize,
     },
     Totals,
@@ -104,7 +104,7 @@ pub(super) enum Answer {
     Owner(OwnerInfo),
     /// Not an answer yet: how far it has come.
     Progress(String, u64, u64),
-    News(Notice),
+    Change(EventSummary),
     /// There will be no more news: the owner lets go of the workspace.
     Goodbye,
     Failed(Failure),
@@ -165,16 +165,16 @@ impl Row {
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum Change {
     /// An event was acknowledged.
-    Event(Notice),
+    Event(EventSummary),
     /// Something may have happened that was not heard: the owner changed.
-    Missed,
+    Lagged,
 }
 
 /// An event, as far as someone needs to know who follows the news.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct EventSummary {
     /// The session it happened to.
     pub session: SessionId,
     /// Its place in the chain.
@@ -187,13 +187,13 @@ pub struct Notice {
     pub index: Option<u32>,
 }
 
-impl From<&Event> for Notice {
-    fn from(event: &Event) -> Notice {
+impl From<&Event> for EventSummary {
+    fn from(event: &Event) -> EventSummary {
         let index = match &event.body {
             EventBody::Recorded { index, .. } | EventBody::Annotated { index, .. } => Some(*index),
             _ => None,
         };
-        Notice { session: event.session, seq: event.seq, at: event.at, kind: event.body.kind().to_owned(), index }
+        EventSummary { session: event.session, seq: event.seq, at: event.at, kind: event.body.kind().to_owned(), index }
     }
 }
 

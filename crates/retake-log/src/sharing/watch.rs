@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::client::Client;
-use super::protocol::{Answer, News, Notice};
+use super::protocol::{Answer, Change, EventSummary};
 use super::{PATIENCE, Role, Shared};
 
 /// Starts watching, for as long as the workspace is open.
@@ -29,7 +29,7 @@ fn watch(shared: &Weak<Shared>) {
             Role::Owner(owner) => {
                 let (sender, news) = mpsc::channel();
                 let told = owner.with_store(|store| {
-                    store.tell(move |event| sender.send(Notice::from(&**event)).is_ok());
+                    store.tell(move |event| sender.send(EventSummary::from(&**event)).is_ok());
                 });
                 strong.hears(again);
                 drop((owner, strong));
@@ -38,7 +38,7 @@ fn watch(shared: &Weak<Shared>) {
                     && let Ok(notice) = news.recv()
                 {
                     let Some(shared) = shared.upgrade() else { return };
-                    shared.tell(&News::Event(notice));
+                    shared.tell(&Change::Event(notice));
                 }
                 return;
             }
@@ -64,9 +64,9 @@ fn listen(shared: &Weak<Shared>, client: &Arc<Client>, again: bool) {
     }
     while let Ok(frame) = wire.receive(None) {
         match frame.read() {
-            Ok(Answer::News(notice)) => {
+            Ok(Answer::Change(notice)) => {
                 let Some(shared) = shared.upgrade() else { return };
-                shared.tell(&News::Event(notice));
+                shared.tell(&Change::Event(notice));
             }
             _ => return,
         }

@@ -11,7 +11,7 @@ use super::database::{Database, Trouble};
 use super::log::{Log, State};
 use super::record::Record;
 use super::window::{Glimpse, WINDOW, Window, place_of};
-use super::{Detail, Order, Place, Status, keys};
+use super::{Detail, Order, RecencyKey, Status, keys};
 
 impl Log {
     /// All events of a session.
@@ -66,7 +66,7 @@ impl Log {
         &self,
         status: Status,
         order: Order,
-        after: Option<Place>,
+        after: Option<RecencyKey>,
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Trouble> {
         let mut rows = Vec::new();
@@ -119,9 +119,9 @@ fn next_places(
     database: &Database,
     status: Status,
     order: Order,
-    after: Option<Place>,
+    after: Option<RecencyKey>,
     limit: usize,
-) -> Result<Vec<Place>, Trouble> {
+) -> Result<Vec<RecencyKey>, Trouble> {
     let recent = order == Order::Recent;
     let mut places = Vec::new();
     if status != Status::Archived {
@@ -140,7 +140,7 @@ fn next_places(
 }
 
 /// The row of a session, checked against the order it was found by.
-fn row(database: &Database, place: Place) -> Result<Summary, Trouble> {
+fn row(database: &Database, place: RecencyKey) -> Result<Summary, Trouble> {
     let summary = database.head(place.id)?.and_then(|head| head.summary());
     summary
         .filter(|summary| place_of(summary) == place)

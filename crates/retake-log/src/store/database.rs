@@ -23,7 +23,7 @@ use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 use super::journal::Position;
 use super::keys::{self, be_u32, le_u32};
 use super::sum::Sum;
-use super::{Place, Totals};
+use super::{RecencyKey, Totals};
 
 const SCHEMA: u32 = 2;
 const CACHE_BYTES: u64 = 64 << 20;
@@ -189,9 +189,9 @@ impl Database {
         &self,
         archived: bool,
         recent_first: bool,
-        after: Option<Place>,
+        after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<Place>, Trouble> {
+    ) -> Result<Vec<RecencyKey>, Trouble> {
         use std::ops::Bound::{Excluded, Included};
         guard(|| {
             let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
@@ -333,7 +333,7 @@ pub(super) fn position_in(value: &[u8], record: usize) -> Option<Position> {
 /// The key of a session in the recency order, if it is listed.
 pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
     let span = head.span?;
-    Some(keys::recency_key(head.archived, Place { modified: span.last_modified_at, id: head.id }))
+    Some(keys::recency_key(head.archived, RecencyKey { modified: span.last_modified_at, id: head.id }))
 }
 
 /// sled refuses a directory for some milliseconds after another handle of this process was dropped.

@@ -6,7 +6,7 @@ use chrono::{Datelike, NaiveDate};
 
 use crate::model::{Iteration, IterationId, SessionId, Timestamp};
 
-use super::Place;
+use super::RecencyKey;
 
 /// The two numbers that stand for a session on disk.
 pub(super) fn numbers(id: SessionId) -> (u32, u32) {
@@ -52,15 +52,15 @@ pub(super) fn child_key(parent: IterationId, child: IterationId) -> [u8; 24] {
     join(numbered_key(parent.session, parent.index), numbered_key(child.session, child.index))
 }
 
-pub(super) fn recency_key(archived: bool, place: Place) -> [u8; 17] {
+pub(super) fn recency_key(archived: bool, place: RecencyKey) -> [u8; 17] {
     let time = (place.modified.millis() ^ i64::MIN).to_be_bytes();
     join(join::<1, 8, 9>([u8::from(archived)], time), session_key(place.id))
 }
 
-pub(super) fn place_of(key: &[u8]) -> Option<(bool, Place)> {
+pub(super) fn place_of(key: &[u8]) -> Option<(bool, RecencyKey)> {
     let archived = *key.first()? != 0;
     let time = i64::from_be_bytes(key.get(1..9)?.try_into().ok()?) ^ i64::MIN;
-    Some((archived, Place { modified: Timestamp::from_millis(time)?, id: session_of(key.get(9..)?)? }))
+    Some((archived, RecencyKey { modified: Timestamp::from_millis(time)?, id: session_of(key.get(9..)?)? }))
 }
 
 /// Idempotency keys are any text, so the tree holds half of their hash.

@@ -114,7 +114,7 @@ pub enum Order {
 
 /// A place in the recency order: last modification, then id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct RecencyKey {
     /// When the session was last modified.
     pub modified: Timestamp,
     /// The session.
@@ -371,7 +371,7 @@ impl Store {
         &self,
         status: Status,
         order: Order,
-        after: Option<Place>,
+        after: Option<RecencyKey>,
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Error> {
         self.log.ask(|| self.log.page(status, order, after, limit))

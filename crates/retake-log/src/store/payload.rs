@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{
-    Actor, AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, LikelyParent, Looks, Lora,
-    Loss, Outcome, OutcomeStatus, Recipe, Seed, Timestamp,
+    Actor, AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, IterationId, LikelyParent, Lora, Loss,
+    Outcome, OutcomeStatus, PerceptualHash, Recipe, Seed, Timestamp,
 };
 
 use super::{Detail, keys};
@@ -125,7 +125,7 @@ struct RecordedV2 {
 #[derive(Serialize, Deserialize)]
 struct MoreOfImageV2 {
     pixels: Option<[u8; 32]>,
-    looks: Option<u128>,
+    perceptual_hash: Option<u128>,
     linked: Option<String>,
 }
 
@@ -257,7 +257,7 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             let (who, mut iteration) = iteration(first, &mut reader)?;
             for (image, more) in iteration.images.iter_mut().zip(images) {
                 image.pixels = more.pixels.map(Hash);
-                image.looks = more.looks.map(Looks);
+                image.perceptual_hash = more.perceptual_hash.map(PerceptualHash);
                 image.linked = more.linked;
             }
             iteration.parent_reason = parent_reason;
@@ -330,13 +330,13 @@ fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
 /// What version 1 has no place for; none when there is nothing of it.
 #[expect(clippy::type_complexity, reason = "the two fields of the frozen structure, used once")]
 fn more(iteration: &Iteration) -> Option<(Vec<MoreOfImageV2>, Option<(u32, u32, u32, String)>)> {
-    let seen = |image: &ImageRef| image.pixels.is_some() || image.looks.is_some() || image.linked.is_some();
+    let seen = |image: &ImageRef| image.pixels.is_some() || image.perceptual_hash.is_some() || image.linked.is_some();
     let any =
         iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some();
     any.then(|| {
         let images = iteration.images.iter().map(|image| MoreOfImageV2 {
             pixels: image.pixels.map(|hash| hash.0),
-            looks: image.looks.map(|looks| looks.0),
+            perceptual_hash: image.perceptual_hash.map(|perceptual_hash| perceptual_hash.0),
             linked: image.linked.clone(),
         });
         let likely = iteration.likely_parent.as_ref().map(|likely| {
@@ -444,7 +444,7 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
         height: image.height,
         name: image.name,
         pixels: None,
-        looks: None,
+        perceptual_hash: None,
         linked: None,
     });
     let created_at = Timestamp::from_millis(payload.created_at)?;

@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use crate::model::{Head, SessionId, Summary};
 
-use super::{Place, Status};
+use super::{RecencyKey, Status};
 
 /// How many summaries are kept.
 pub(super) const WINDOW: usize = 512;
 
 /// All sessions above the floor, most recent last.
 pub(super) struct Window {
-    rows: BTreeMap<Place, Arc<Summary>>,
+    rows: BTreeMap<RecencyKey, Arc<Summary>>,
     /// Nothing at or below it is kept; none when everything there is is kept.
-    floor: Option<Place>,
+    floor: Option<RecencyKey>,
 }
 
 /// What a window can say about a page.
 pub(super) struct Glimpse {
     pub(super) rows: Vec<Arc<Summary>>,
     /// Where the rest must be read from, when the window ran out.
-    pub(super) go_on_after: Option<Place>,
+    pub(super) go_on_after: Option<RecencyKey>,
 }
 
 /// Where a session stands in the listing.
-pub(super) fn place_of(summary: &Summary) -> Place {
-    Place { modified: summary.last_modified_at, id: summary.id }
+pub(super) fn place_of(summary: &Summary) -> RecencyKey {
+    RecencyKey { modified: summary.last_modified_at, id: summary.id }
 }
 
 impl Window {
@@ -56,7 +56,7 @@ impl Window {
     }
 
     /// The next rows after `after`, most recent first.
-    pub(super) fn recent(&self, status: Status, after: Option<Place>, limit: usize) -> Glimpse {
+    pub(super) fn recent(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> Glimpse {
         if let (Some(after), Some(floor)) = (after, self.floor)
             && after <= floor
         {
@@ -87,8 +87,8 @@ impl Window {
 }
 
 /// The place just above this one: nothing lies between, since numbers count on without gaps.
-fn above(place: Place) -> Place {
+fn above(place: RecencyKey) -> RecencyKey {
     let number = place.id.number().saturating_add(1);
     let id = SessionId::new(place.id.day(), number).unwrap_or(place.id);
-    Place { modified: place.modified, id }
+    RecencyKey { modified: place.modified, id }
 }

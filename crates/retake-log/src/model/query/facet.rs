@@ -2,7 +2,7 @@
 
 use crate::model::words::fold_name;
 
-use super::{By, Condition, Facet, Field, when};
+use super::{Condition, Facet, Field, MatchKind, when};
 
 /// What is written behind a facet's colon.
 #[derive(Clone, Copy)]
@@ -75,10 +75,10 @@ pub(super) fn example(kind: Kind) -> &'static str {
 /// names that mostly come with versions and file endings, and all of it for those that people made up themselves.
 pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
     let (by, value) = match (whole, value.strip_suffix('*')) {
-        (true, _) => (By::Whole, value),
-        (false, Some(start)) => (By::Start, start),
-        (false, None) if matches!(facet, Facet::Tag | Facet::Project) => (By::Whole, value),
-        (false, None) => (By::Part, value),
+        (true, _) => (MatchKind::Whole, value),
+        (false, Some(start)) => (MatchKind::Start, start),
+        (false, None) if matches!(facet, Facet::Tag | Facet::Project) => (MatchKind::Whole, value),
+        (false, None) => (MatchKind::Part, value),
     };
     Condition::Name { facet, by, value: fold_name(value) }
 }

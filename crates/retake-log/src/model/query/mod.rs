@@ -53,7 +53,7 @@ pub enum Condition {
         /// What the name is of.
         facet: Facet,
         /// How the name is compared.
-        by: By,
+        by: MatchKind,
         /// With what, folded.
         value: String,
     },
@@ -112,7 +112,7 @@ pub enum Facet {
 
 /// How a name is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum By {
+pub enum MatchKind {
     /// It is exactly that.
     Whole,
     /// It begins so.
@@ -141,7 +141,7 @@ pub enum Part {
 /// Why a query cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at character {}", at + 1)]
-pub struct NotAQuery {
+pub struct ParseQueryError {
     /// The character it went wrong at, from 0.
     pub at: usize,
     /// What is wrong.
@@ -195,13 +195,13 @@ impl From<Condition> for Query {
     }
 }
 
-impl By {
+impl MatchKind {
     /// Whether a folded name compares so with a folded value.
     pub fn holds(self, name: &str, value: &str) -> bool {
         match self {
-            By::Whole => name == value,
-            By::Start => name.starts_with(value),
-            By::Part => name.contains(value),
+            MatchKind::Whole => name == value,
+            MatchKind::Start => name.starts_with(value),
+            MatchKind::Part => name.contains(value),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::model::{SessionId, Timestamp};
 
 use super::facet::{FACETS, Kind, Side, digits, example, name_condition, rating};
 use super::when::{self, span};
-use super::{Condition, Field, NotAQuery, Part, Query};
+use super::{Condition, Field, ParseQueryError, Part, Query};
 
 /// The longest query.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -17,11 +17,11 @@ pub const MAX_DEPTH: usize = 32;
 
 impl Query {
     /// Reads a query; `now` is what `yesterday` and `7d` are seen from.
-    pub fn parse(text: &str, now: Timestamp) -> Result<Query, NotAQuery> {
+    pub fn parse(text: &str, now: Timestamp) -> Result<Query, ParseQueryError> {
         if text.len() > MAX_QUERY_BYTES {
             let problem = format!("the query is {} bytes long, and at most {MAX_QUERY_BYTES} are read", text.len());
             let hint = "search for the few words that tell it from the others".to_owned();
-            return Err(NotAQuery { at: text.chars().take(MAX_QUERY_BYTES).count(), problem, hint });
+            return Err(ParseQueryError { at: text.chars().take(MAX_QUERY_BYTES).count(), problem, hint });
         }
         let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0, conditions: 0, now };
         let query = parser.alternatives()?;
@@ -57,7 +57,7 @@ struct Parser {
 
 impl Parser {
     /// `one two OR three`: `OR` holds less tightly than standing side by side.
-    fn alternatives(&mut self) -> Result<Query, NotAQuery> {
+    fn alternatives(&mut self) -> Result<Query, ParseQueryError> {
         let mut alternatives = vec![self.all()?];
         loop {
             let start = self.at;
@@ -88,7 +88,7 @@ impl Parser {
         }
     }
 
-    fn all(&mut self) -> Result<Query, NotAQuery> {
+    fn all(&mut self) -> Result<Query, ParseQueryError> {
         let mut parts = Vec::new();
         loop {
             self.skip_blanks();
@@ -106,7 +106,7 @@ impl Parser {
     }
 
     /// One condition or group, perhaps with a `-`; none for punctuation that stands by itself.
-    fn part(&mut self) -> Result<Option<Query>, NotAQuery> {
+    fn part(&mut self) -> Result<Option<Query>, ParseQueryError> {
         let start = self.at;
         let mut negated = false;
         loop {
@@ -139,7 +139,7 @@ impl Parser {
         Ok(query.map(|query| if negated { Query::Not(Box::new(of_the_picture(query))) } else { query }))
     }
 
-    fn group(&mut self) -> Result<Query, NotAQuery> {
+    fn group(&mut self) -> Result<Query, ParseQueryError> {
         let open = self.at;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -156,7 +156,7 @@ impl Parser {
     }
 
     /// A phrase in quotes, of which the last word may be a beginning: `"glass brid*"`.
-    fn quoted(&mut self, field: Option<Field>) -> Result<Query, NotAQuery> {
+    fn quoted(&mut self, field: Option<Field>) -> Result<Query, ParseQueryError> {
         let start = self.at;
         let (text, _) = self.quotes()?;
         self.text_condition(start, field, &text)?.ok_or_else(|| {
@@ -165,7 +165,7 @@ impl Parser {
     }
 
     /// A bare word, or `facet:value`.
-    fn word(&mut self) -> Result<Option<Query>, NotAQuery> {
+    fn word(&mut self) -> Result<Option<Query>, ParseQueryError> {
         let word_at = self.at;
         let mut word = String::new();
         while let Some(next) = self.peek() {
@@ -182,7 +182,7 @@ impl Parser {
         self.text_condition(word_at, None, &word)
     }
 
-    fn facet(&mut self, start: usize, name: &str) -> Result<Query, NotAQuery> {
+    fn facet(&mut self, start: usize, name: &str) -> Result<Query, ParseQueryError> {
         let value_at = self.at;
         let known = FACETS.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
         let Some((_, kind)) = known else {
@@ -253,7 +253,7 @@ impl Parser {
     }
 
     /// What follows a colon, and whether it was in quotes. A time may be two words: `last week`.
-    fn value(&mut self, time: bool) -> Result<(String, bool), NotAQuery> {
+    fn value(&mut self, time: bool) -> Result<(String, bool), ParseQueryError> {
         if self.peek() == Some('"') {
             return self.quotes();
         }
@@ -280,7 +280,7 @@ impl Parser {
         run
     }
 
-    fn quotes(&mut self) -> Result<(String, bool), NotAQuery> {
+    fn quotes(&mut self) -> Result<(String, bool), ParseQueryError> {
         let open = self.at;
         self.at += 1;
         let mut text = String::new();
@@ -296,7 +296,12 @@ impl Parser {
         Ok((text, true))
     }
 
-    fn text_condition(&mut self, start: usize, field: Option<Field>, text: &str) -> Result<Option<Query>, NotAQuery> {
+    fn text_condition(
+        &mut self,
+        start: usize,
+        field: Option<Field>,
+        text: &str,
+    ) -> Result<Option<Query>, ParseQueryError> {
         let prefix = text.ends_with('*');
         let text = text.strip_suffix('*').unwrap_or(text);
         if let Some(star) = text.chars().position(|c| c == '*') {
@@ -313,7 +318,7 @@ impl Parser {
         self.count(start, Condition::Text { field, words, prefix }.into()).map(Some)
     }
 
-    fn count(&mut self, start: usize, query: Query) -> Result<Query, NotAQuery> {
+    fn count(&mut self, start: usize, query: Query) -> Result<Query, ParseQueryError> {
         self.conditions += 1;
         if self.conditions > MAX_CONDITIONS {
             let problem = format!("the query has more than {MAX_CONDITIONS} words and conditions");
@@ -346,12 +351,12 @@ impl Parser {
         self.text.get(self.at).copied()
     }
 
-    fn wrong(&self, problem: &str, hint: &str) -> NotAQuery {
+    fn wrong(&self, problem: &str, hint: &str) -> ParseQueryError {
         self.wrong_at(self.at, problem, hint)
     }
 
-    fn wrong_at(&self, at: usize, problem: &str, hint: &str) -> NotAQuery {
-        NotAQuery { at, problem: problem.to_owned(), hint: hint.to_owned() }
+    fn wrong_at(&self, at: usize, problem: &str, hint: &str) -> ParseQueryError {
+        ParseQueryError { at, problem: problem.to_owned(), hint: hint.to_owned() }
     }
 }
 
@@ -383,7 +388,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::query::{By, Facet};
+    use crate::model::query::{Facet, MatchKind};
 
     fn now() -> Timestamp {
         "2026-03-18T12:30:00.000Z".parse().unwrap()
@@ -404,7 +409,7 @@ mod tests {
         Query::Not(Box::new(Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())))
     }
 
-    fn name(facet: Facet, by: By, value: &str) -> Query {
+    fn name(facet: Facet, by: MatchKind, value: &str) -> Query {
         Condition::Name { facet, by, value: value.to_owned() }.into()
     }
 
@@ -415,7 +420,7 @@ mod tests {
             parse("bridge model:sdxl rating:>=4 -fog before:2026-05"),
             Query::All(vec![
                 text("bridge"),
-                name(Facet::Model, By::Part, "sdxl"),
+                name(Facet::Model, MatchKind::Part, "sdxl"),
                 Condition::Rating(4, 5).into(),
                 without("fog"),
                 Condition::Made { from: None, until: Some(until) }.into(),
@@ -454,10 +459,10 @@ mod tests {
 
     #[test]
     fn every_facet() {
-        assert_eq!(parse("tag:hero"), name(Facet::Tag, By::Whole, "hero"));
-        assert_eq!(parse("tag:her*"), name(Facet::Tag, By::Start, "her"));
-        assert_eq!(parse("MODEL:\"SD XL\""), name(Facet::Model, By::Whole, "sd xl"));
-        assert_eq!(parse("provider:Comfy"), name(Facet::Generator, By::Part, "comfy"));
+        assert_eq!(parse("tag:hero"), name(Facet::Tag, MatchKind::Whole, "hero"));
+        assert_eq!(parse("tag:her*"), name(Facet::Tag, MatchKind::Start, "her"));
+        assert_eq!(parse("MODEL:\"SD XL\""), name(Facet::Model, MatchKind::Whole, "sd xl"));
+        assert_eq!(parse("provider:Comfy"), name(Facet::Generator, MatchKind::Part, "comfy"));
         assert_eq!(parse("seed:18446744073709551615"), Condition::Seed(u64::MAX).into());
         assert_eq!(parse("size:1024x768"), Condition::Size(1024, 768).into());
         for (written, low, high) in

@@ -8,52 +8,52 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A perceptual hash, shown as 32 lower-case hexadecimal digits. How it is made is the business of `images`; that it is
 /// never made differently is what makes stored ones comparable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Looks(pub u128);
+pub struct PerceptualHash(pub u128);
 
 /// The text is not 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("looks are 32 hexadecimal digits")]
-pub struct NotLooks;
+#[error("invalid perceptual hash: expected 32 hexadecimal digits")]
+pub struct ParsePerceptualHashError;
 
-impl Looks {
+impl PerceptualHash {
     /// Up to this distance two pictures are nearly the same: one was made from the other, or resized, or saved again.
     pub const NEAR: u32 = 31;
 
     /// In how many of 128 bits they differ.
-    pub fn distance(self, other: Looks) -> u32 {
+    pub fn distance(self, other: PerceptualHash) -> u32 {
         (self.0 ^ other.0).count_ones()
     }
 }
 
-impl fmt::Display for Looks {
+impl fmt::Display for PerceptualHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-impl fmt::Debug for Looks {
+impl fmt::Debug for PerceptualHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Looks({self})")
+        write!(f, "PerceptualHash({self})")
     }
 }
 
-impl FromStr for Looks {
-    type Err = NotLooks;
+impl FromStr for PerceptualHash {
+    type Err = ParsePerceptualHashError;
 
-    fn from_str(text: &str) -> Result<Looks, NotLooks> {
+    fn from_str(text: &str) -> Result<PerceptualHash, ParsePerceptualHashError> {
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u128::from_str_radix(text, 16).ok().filter(|_| digits).map(Looks).ok_or(NotLooks)
+        u128::from_str_radix(text, 16).ok().filter(|_| digits).map(PerceptualHash).ok_or(ParsePerceptualHashError)
     }
 }
 
-impl Serialize for Looks {
+impl Serialize for PerceptualHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Looks {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Looks, D::Error> {
+impl<'de> Deserialize<'de> for PerceptualHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PerceptualHash, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn goes_through_text_and_counts_bits() {
-        let looks = Looks(0x0f);
-        assert_eq!(looks.to_string(), "0000000000000000000000000000000f");
-        assert_eq!(looks.to_string().parse(), Ok(looks));
-        assert_eq!(looks.distance(Looks(0xf0)), 8);
-        assert_eq!("+000000000000000000000000000000f".parse::<Looks>(), Err(NotLooks));
+        let hash = PerceptualHash(0x0f);
+        assert_eq!(hash.to_string(), "0000000000000000000000000000000f");
+        assert_eq!(hash.to_string().parse(), Ok(hash));
+        assert_eq!(hash.distance(PerceptualHash(0xf0)), 8);
+        assert_eq!("+000000000000000000000000000000f".parse::<PerceptualHash>(), Err(ParsePerceptualHashError));
     }
 }

@@ -12,27 +12,22 @@ type Gone = Arc<dyn Fn() -> bool + Send + Sync>;
 /// Only readers look out for one. A recording that has begun is carried out: half of it would be worse than one that
 /// nobody waited for.
 #[derive(Clone, Default)]
-pub struct Onlooker {
+pub struct CallContext {
     progress: Option<Progress>,
     gone: Option<Gone>,
 }
 
-impl Onlooker {
-    /// Someone who waits however long it takes, and does not care how far it has come.
-    pub fn patient() -> Onlooker {
-        Onlooker::default()
-    }
-
+impl CallContext {
     /// Someone who is told how far the call has come: what is being done, how much of it, of how much (0: unknown).
     #[must_use]
-    pub fn told(mut self, progress: Progress) -> Onlooker {
+    pub fn with_progress(mut self, progress: Progress) -> CallContext {
         self.progress = Some(progress);
         self
     }
 
     /// Someone who no longer waits once `gone` says so.
     #[must_use]
-    pub fn until(mut self, gone: impl Fn() -> bool + Send + Sync + 'static) -> Onlooker {
+    pub fn cancel_when(mut self, gone: impl Fn() -> bool + Send + Sync + 'static) -> CallContext {
         self.gone = Some(Arc::new(gone));
         self
     }
@@ -55,8 +50,8 @@ impl Onlooker {
 
 impl Tracker {
     /// The one that was named when the workspace was opened.
-    pub(super) fn onlooker(&self) -> Onlooker {
-        Onlooker { progress: self.progress.clone(), gone: None }
+    pub(super) fn context(&self) -> CallContext {
+        CallContext { progress: self.progress.clone(), gone: None }
     }
 }
 
@@ -71,13 +66,13 @@ mod tests {
         let steps = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&steps);
         let count = Arc::clone(&steps);
-        let onlooker = Onlooker::patient()
-            .told(Arc::new(move |_: &str, done, _| heard.lock().unwrap().push(done)))
-            .until(move || count.lock().unwrap().len() >= 2);
-        assert!(onlooker.step("work", 1, 3).is_ok());
-        assert!(onlooker.step("work", 2, 3).is_ok());
-        assert!(onlooker.step("work", 3, 3).unwrap_err().message.contains("nobody waits"));
+        let context = CallContext::default()
+            .with_progress(Arc::new(move |_: &str, done, _| heard.lock().unwrap().push(done)))
+            .cancel_when(move || count.lock().unwrap().len() >= 2);
+        assert!(context.step("work", 1, 3).is_ok());
+        assert!(context.step("work", 2, 3).is_ok());
+        assert!(context.step("work", 3, 3).unwrap_err().message.contains("nobody waits"));
         assert_eq!(*steps.lock().unwrap(), [1, 2]);
-        assert!(Onlooker::patient().step("work", 1, 0).is_ok());
+        assert!(CallContext::default().step("work", 1, 0).is_ok());
     }
 }

@@ -14,7 +14,7 @@ use crate::tracker::{Error, ErrorKind};
 const STARTING: Duration = Duration::from_secs(10);
 
 /// The gallery of a workspace.
-pub enum Place {
+pub enum GalleryLock {
     /// Nobody serves it: it is ours to serve.
     Free(Held),
     /// Another process serves it, at this address.
@@ -27,9 +27,9 @@ pub struct Held {
     address: PathBuf,
 }
 
-impl Place {
+impl GalleryLock {
     /// Takes the place in the workspace in `dir`, or says who has it.
-    pub fn take(dir: &Path) -> Result<Place, Error> {
+    pub fn take(dir: &Path) -> Result<GalleryLock, Error> {
         let failed = |what: &str, path: &Path, error: std::io::Error| {
             Error::new(
                 ErrorKind::Internal,
@@ -49,13 +49,13 @@ impl Place {
                     if let Err(error) = fs::write(&address, "") {
                         return Err(failed("note where this gallery is", &address, error));
                     }
-                    return Ok(Place::Free(Held { _lock: lock, address }));
+                    return Ok(GalleryLock::Free(Held { _lock: lock, address }));
                 }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(failed("lock the gallery", &path, error)),
             }
             match fs::read_to_string(&address) {
-                Ok(url) if !url.is_empty() => return Ok(Place::Taken(url)),
+                Ok(url) if !url.is_empty() => return Ok(GalleryLock::Taken(url)),
                 _ if Instant::now() >= until => {
                     return Err(Error::new(
                         ErrorKind::Busy,
@@ -98,14 +98,14 @@ mod tests {
     #[test]
     fn the_second_finds_the_first_and_a_dead_one_is_nobody() {
         let dir = tempfile::tempdir().unwrap();
-        let Place::Free(held) = Place::take(dir.path()).unwrap() else { panic!("nobody is there") };
+        let GalleryLock::Free(held) = GalleryLock::take(dir.path()).unwrap() else { panic!("nobody is there") };
         held.announce("http://127.0.0.1:7373/").unwrap();
-        match Place::take(dir.path()).unwrap() {
-            Place::Taken(url) => assert_eq!(url, "http://127.0.0.1:7373/"),
-            Place::Free(_) => panic!("it is taken"),
+        match GalleryLock::take(dir.path()).unwrap() {
+            GalleryLock::Taken(url) => assert_eq!(url, "http://127.0.0.1:7373/"),
+            GalleryLock::Free(_) => panic!("it is taken"),
         }
         drop(held);
         fs::write(dir.path().join("serve.url"), "http://127.0.0.1:1/").unwrap();
-        assert!(matches!(Place::take(dir.path()).unwrap(), Place::Free(_)));
+        assert!(matches!(GalleryLock::take(dir.path()).unwrap(), GalleryLock::Free(_)));
     }
 }
