@@ -126,7 +126,7 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
     rebuild::rebuild(site, causes, mark)
 }
 
-/// PerceptualHash at the segments' names, sizes and headers.
+/// Looks at the segments' names, sizes and headers.
 pub(super) fn outline(journal_dir: &Path) -> io::Result<Outline> {
     let mut causes = Vec::new();
     let mut headers: Vec<(u32, Option<SegmentHeader>)> = Vec::new();
