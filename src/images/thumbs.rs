@@ -71,7 +71,11 @@ impl Reduced {
 fn encoded(pixels: &RgbImage) -> Vec<u8> {
     let mut file = Vec::new();
     for quality in QUALITIES {
-        file = jpeg::encoded(pixels, quality);
+        match jpeg::encode(pixels, quality) {
+            Ok(encoded) => file = encoded,
+            // Only sides of 0 pixels fail, and a decoded image has none.
+            Err(error) => tracing::error!(%error, "a thumbnail cannot be encoded"),
+        }
         if file.len() <= MAX_THUMB_BYTES {
             break;
         }
