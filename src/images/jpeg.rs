@@ -43,6 +43,7 @@ mod tests {
         sum as f64 / one.len() as f64
     }
 
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "waves lie between 28 and 228")]
     fn scene(width: u32, height: u32) -> RgbImage {
         RgbImage::from_fn(width, height, |x, y| {
             let wave = |at: u32, length: f64| (f64::from(at) / length).sin() * 100.0 + 128.0;
