@@ -12,7 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::store::{Error, Point, Progress, Store};
+use retake_log::Log;
+use retake_log::store::{Error, Point, Progress};
 
 use super::build::build;
 use super::bytes::{Damage, Source};
@@ -110,7 +111,7 @@ impl Index {
 
     /// Answers a question with everything that was acknowledged before it was asked. When the index must be made first,
     /// `progress` is told.
-    pub fn search(&self, store: &Store, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
+    pub fn search(&self, store: &dyn Log, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
         for _ in 0..TRIES {
             let view = {
                 let mut state = self.lock(progress);
@@ -158,7 +159,7 @@ impl Index {
     }
 
     /// Does what nobody should wait for: takes in what is new, writes it, merges.
-    pub fn tend(&self, store: &Store) {
+    pub fn tend(&self, store: &dyn Log) {
         let mut state = self.lock(None);
         match self.current(&mut state, store, None) {
             Ok(_) => {}
@@ -186,7 +187,7 @@ impl Index {
     }
 
     /// The last words of a process: leaves little for the next one to read again. Never begins anything long.
-    pub fn close(&self, store: &Store) {
+    pub fn close(&self, store: &dyn Log) {
         self.stop();
         let mut state = self.lock(None);
         if state.is_none() {
@@ -231,7 +232,7 @@ impl Index {
     fn current(
         &self,
         state: &mut Option<Loaded>,
-        store: &Store,
+        store: &dyn Log,
         progress: Option<&Progress>,
     ) -> Result<Arc<Vec<Live>>, Error> {
         for _ in 0..TRIES {
@@ -273,7 +274,7 @@ impl Index {
     }
 
     /// The index as it was written; none when there is none that fits the log.
-    fn load(&self, store: &Store) -> Option<Loaded> {
+    fn load(&self, store: &dyn Log) -> Option<Loaded> {
         let manifest = Manifest::read(&self.dir)?;
         if manifest.recoveries != recoveries(store) {
             return None;
@@ -300,7 +301,7 @@ impl Index {
     }
 
     /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
-    fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, Stuck> {
+    fn catch_up(&self, loaded: &mut Loaded, store: &dyn Log) -> Result<bool, Stuck> {
         if loaded.fits == Some(store.opening()) && store.ends_at(&loaded.point) {
             return Ok(true);
         }
@@ -433,7 +434,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Which recoveries the log has been through.
-pub(super) fn recoveries(store: &Store) -> String {
+pub(super) fn recoveries(store: &dyn Log) -> String {
     let names = store.recoveries().unwrap_or_default();
     format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))
 }
