@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::store::{Error, Progress};
 
@@ -64,7 +65,7 @@ impl Client {
         progress: Option<&Progress>,
         waiting: &Waiting,
     ) -> Result<Vec<u8>, CallError> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let kept = self.idle.lock().pop();
         let connection = match kept {
             Some(connection) => connection,
             None => self.greet(waiting)?,
@@ -79,7 +80,7 @@ impl Client {
         })?;
         let answer = self.answer(&connection, id, progress, waiting);
         if matches!(answer, Ok(_) | Err(CallError::Failed(_))) {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut idle = self.idle.lock();
             if idle.len() < MAX_IDLE {
                 idle.push(connection);
             }

@@ -5,12 +5,12 @@
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use interprocess::ConnectWaitMode;
 use interprocess::local_socket::prelude::*;
 use interprocess::local_socket::{ConnectOptions, Listener as SocketListener, ListenerOptions, Name, Stream};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -89,7 +89,7 @@ impl Connection {
         frame.extend(length.to_le_bytes());
         frame.extend([0; 4]);
         frame.extend_from_slice(bytes);
-        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let _sending = self.sending.lock();
         (&self.stream).write_all(&frame)
     }
 

@@ -24,10 +24,12 @@ pub use patience::{OnWait, WaitNotice};
 pub use protocol::{Change, EventSummary, OwnerInfo};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::ContentDir;
 use crate::log::{self, Log};
@@ -279,9 +281,8 @@ impl SharedLog {
     pub fn follow(&self) -> Receiver<Change> {
         let (sender, receiver) = mpsc::channel();
         let (listening, changed) = &self.shared.listening;
-        let guard = listening.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(changed.wait_timeout_while(guard, LISTENING_TIMEOUT, |listening| !*listening));
-        self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        changed.wait_while_for(&mut listening.lock(), |listening| !*listening, LISTENING_TIMEOUT);
+        self.shared.followers.lock().push(sender);
         receiver
     }
 
@@ -355,7 +356,7 @@ impl Drop for SharedLog {
 
 impl Shared {
     fn role(&self) -> MutexGuard<'_, Role> {
-        self.role.lock().unwrap_or_else(PoisonError::into_inner)
+        self.role.lock()
     }
 
     fn close(&self) -> Result<(), Error> {
@@ -384,12 +385,12 @@ impl Shared {
         if again {
             self.notify(&Change::Lagged);
         }
-        *self.listening.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.listening.0.lock() = true;
         self.listening.1.notify_all();
     }
 
     fn notify(&self, change: &Change) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.followers.lock();
         followers.retain(|follower| follower.send(change.clone()).is_ok());
     }
 }

@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, sweep_temporaries, temporary_dirs};
@@ -167,7 +168,7 @@ impl Owner {
                 true
             }),
         );
-        *self.store.write().unwrap_or_else(PoisonError::into_inner) = Some(store);
+        *self.store.write() = Some(store);
         self.enter(Phase::Open);
         for extension in &self.extensions {
             let (extension, log) = (Arc::clone(extension), LogHandle { owner: Arc::downgrade(self) });
@@ -177,7 +178,7 @@ impl Owner {
 
     /// Uses the log, or returns `None` if it is closed.
     pub(super) fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|store| work(store))
+        self.store.read().as_ref().map(|store| work(store))
     }
 
     /// Uses the log for a call of this process, or returns `None` if it is closed.
@@ -207,7 +208,7 @@ impl Owner {
         }
         // Background work ends first, since it uses the store.
         self.extensions.iter().for_each(|extension| extension.stop());
-        let store = self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+        let store = self.store.write().take();
         if let Some(store) = &store {
             self.extensions.iter().for_each(|extension| extension.close(store));
         }
@@ -329,16 +330,13 @@ impl Owner {
     fn send_heartbeats(&self) {
         let mut phase = self.lock_phase();
         while *phase != Phase::Closed {
-            phase = match self.phase_changed.wait_timeout(phase, HEARTBEAT_INTERVAL) {
-                Ok((phase, _)) => phase,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            self.phase_changed.wait_for(&mut phase, HEARTBEAT_INTERVAL);
             if *phase == Phase::Closed {
                 return;
             }
             drop(phase);
             let slow: Vec<(Arc<Connection>, u64)> = {
-                let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+                let under_way = self.under_way.lock();
                 let slow = under_way.values().filter(|call| call.since.elapsed() >= HEARTBEAT_INTERVAL / 2);
                 slow.map(|call| (Arc::clone(&call.connection), call.id)).collect()
             };
@@ -353,14 +351,14 @@ impl Owner {
     fn begin(&self, connection: &Arc<Connection>, id: u64) -> UnderWayGuard<'_> {
         let number = self.next_call.fetch_add(1, Ordering::Relaxed);
         let call = UnderWay { connection: Arc::clone(connection), id, since: Instant::now() };
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).insert(number, call);
+        self.under_way.lock().insert(number, call);
         UnderWayGuard { owner: self, number }
     }
 
     fn wait_until_open(&self) -> Phase {
-        let phase = self.lock_phase();
-        let phase = self.phase_changed.wait_while(phase, |phase| *phase == Phase::Opening);
-        *phase.unwrap_or_else(PoisonError::into_inner)
+        let mut phase = self.lock_phase();
+        self.phase_changed.wait_while(&mut phase, |phase| *phase == Phase::Opening);
+        *phase
     }
 
     /// Changes the phase, and returns the one before.
@@ -375,7 +373,7 @@ impl Owner {
     }
 
     fn lock_phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.phase.lock()
     }
 }
 
@@ -396,7 +394,7 @@ struct UnderWayGuard<'a> {
 
 impl Drop for UnderWayGuard<'_> {
     fn drop(&mut self) {
-        self.owner.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        self.owner.under_way.lock().remove(&self.number);
     }
 }
 
@@ -424,7 +422,7 @@ fn progress_to(connection: &Arc<Connection>, id: u64) -> Progress {
     let connection = Arc::clone(connection);
     let last = Mutex::new(None::<Instant>);
     Arc::new(move |what, done, total| {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = last.lock();
         if last.is_none_or(|last| last.elapsed() > PROGRESS_INTERVAL) {
             *last = Some(Instant::now());
             let _ = connection.send(&Response::Progress { id, what: what.to_owned(), done, total });
