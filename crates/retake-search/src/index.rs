@@ -13,8 +13,8 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
-
-use crate::store::{Error, Point, Progress, Store};
+use retake_log::Log;
+use retake_log::store::{Error, Point, Progress};
 
 use super::build::build;
 use super::bytes::{Damage, Source};
@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// Searches everything that was acknowledged before the call. If the index must be built first, `progress` is called.
-    pub fn search(&self, store: &Store, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
+    pub fn search(&self, store: &dyn Log, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
         for _ in 0..MAX_ATTEMPTS {
             let view = {
                 let mut state = self.lock(progress);
@@ -159,7 +159,7 @@ impl Index {
     }
 
     /// Does the background work: indexes new events, writes segments and merges them.
-    pub fn tend(&self, store: &Store) {
+    pub fn tend(&self, store: &dyn Log) {
         let mut state = self.lock(None);
         match self.current(&mut state, store, None) {
             Ok(_) => {}
@@ -187,7 +187,7 @@ impl Index {
     }
 
     /// Closes the index, and writes what the next process would otherwise have to read again. Never starts anything long.
-    pub fn close(&self, store: &Store) {
+    pub fn close(&self, store: &dyn Log) {
         self.stop();
         let mut state = self.lock(None);
         if state.is_none() {
@@ -230,7 +230,7 @@ impl Index {
     fn current(
         &self,
         state: &mut Option<Loaded>,
-        store: &Store,
+        store: &dyn Log,
         progress: Option<&Progress>,
     ) -> Result<Arc<Vec<SegmentView>>, Error> {
         for _ in 0..MAX_ATTEMPTS {
@@ -275,7 +275,7 @@ impl Index {
     }
 
     /// Loads the index from disk; `None` if there is none that matches the log.
-    fn load(&self, store: &Store) -> Option<Loaded> {
+    fn load(&self, store: &dyn Log) -> Option<Loaded> {
         let manifest = Manifest::read(&self.dir)?;
         if manifest.recoveries != recoveries(store) {
             return None;
@@ -305,7 +305,7 @@ impl Index {
     }
 
     /// Indexes the events that follow the index; returns false if that is impossible and the index must be rebuilt.
-    fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, IndexError> {
+    fn catch_up(&self, loaded: &mut Loaded, store: &dyn Log) -> Result<bool, IndexError> {
         if loaded.verified_generation == Some(store.opening()) && store.ends_at(&loaded.point) {
             return Ok(true);
         }
@@ -439,7 +439,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Identifies the recoveries that the log has been through.
-pub(super) fn recoveries(store: &Store) -> String {
+pub(super) fn recoveries(store: &dyn Log) -> String {
     let names = store.recoveries().unwrap_or_default();
     format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))
 }

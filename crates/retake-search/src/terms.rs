@@ -4,7 +4,7 @@
 //! that is shorter, and a list of deltas otherwise. The positions of the word in each document follow, for phrases. Titles
 //! belong to sessions, everything else to iterations.
 
-use crate::model::query::Field;
+use retake_log::model::query::Field;
 
 use super::bytes::{Damage, Extent, Reader, put};
 use super::set::{Bits, Set};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::model::{Event, EventBody, IterationId};
-use crate::store::{Detail, Error, Store};
+use retake_log::Log;
+use retake_log::model::{Event, EventBody, IterationId};
+use retake_log::store::{Detail, Error};
 
 use super::bytes::Damage;
 use super::doc::{Doc, SessionDoc, SessionKey, TAG, key_of};
@@ -58,7 +59,7 @@ impl Tail {
     pub(super) fn take(
         &mut self,
         event: &Event,
-        store: &Store,
+        store: &dyn Log,
         parts: &[SegmentView],
     ) -> Result<Option<Fresh>, IndexError> {
         let session = key_of(event.session);
@@ -99,7 +100,7 @@ impl Tail {
 }
 
 /// Restores the document of an iteration from its segment, with its texts read from the log.
-fn restored(id: IterationId, store: &Store, parts: &[SegmentView]) -> Result<Option<Doc>, IndexError> {
+fn restored(id: IterationId, store: &dyn Log, parts: &[SegmentView]) -> Result<Option<Doc>, IndexError> {
     let session = key_of(id.session);
     for part in parts.iter().rev() {
         let Some(number) = part.segment.find(session, id.index)? else { continue };

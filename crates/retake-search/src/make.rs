@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use crate::model::{AnnotationChange, Event, EventBody, Session, SessionId};
-use crate::store::{Detail, Error, Progress, Store};
+use retake_log::Log;
+use retake_log::model::{AnnotationChange, Event, EventBody, Session, SessionId};
+use retake_log::store::{Detail, Error, Progress};
 
 use super::doc::{Doc, SessionDoc, key_of};
 use super::index::{BUILDING, Index, Loaded, recoveries};
@@ -15,7 +16,7 @@ const SESSIONS_PER_READ: usize = 256;
 
 impl Index {
     /// Builds the index from the current log. Events acknowledged meanwhile are indexed afterwards.
-    pub(super) fn make(&self, store: &Store, progress: Option<&Progress>) -> Result<Loaded, Error> {
+    pub(super) fn make(&self, store: &dyn Log, progress: Option<&Progress>) -> Result<Loaded, Error> {
         self.forget(&mut None);
         let recoveries = recoveries(store);
         let point = store.point()?;
@@ -41,7 +42,7 @@ impl Index {
 
     fn make_parts(
         &self,
-        store: &Store,
+        store: &dyn Log,
         loaded: &mut Loaded,
         total: u64,
         progress: Option<&Progress>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Point;
+use retake_log::store::Point;
 
 /// The version of the index, raised when words, columns or indexed fields change. An index of another version is rebuilt.
 const VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! The search index, which is derived from the log and can be deleted at any time.
+//! The search index of Retake, which is derived from the log and can be deleted at any time.
 //!
 //! It lives in `cache/search/` of the workspace and belongs to the process that owns the workspace. It consists of
 //! immutable segments and a manifest that names them and the journal position up to which they are complete. What was
@@ -9,10 +9,11 @@
 //! An index that is missing, damaged, of another version or older than a recovery is rebuilt. It never causes an error or
 //! a wrong answer: every extent has a checksum that is verified before use.
 //!
-//! There are no sockets, images or views of results here. [`Query::matches`] specifies what must be found.
+//! This crate knows nothing of sockets, images or how results are shown. [`Query::matches`] defines what must be found.
 
 mod build;
 mod bytes;
+mod call;
 mod columns;
 mod compact;
 mod counts;
@@ -28,13 +29,14 @@ mod set;
 mod tail;
 mod terms;
 
+pub use call::{Finding, Findings, SearchLog, extension};
 pub use index::{Index, Sizes};
 
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{IterationId, PerceptualHash, Query};
+use retake_log::model::{IterationId, PerceptualHash, Query};
 
 /// A search request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::disk::read_at;
+use retake_log::disk::read_at;
 
 /// The error for an index that is not as it was written. It is discarded and rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

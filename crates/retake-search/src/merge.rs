@@ -8,7 +8,7 @@ use super::columns::{Columns, Section};
 use super::evaluate::SegmentView;
 use super::segment::Segment;
 use super::terms::{self, Posting, Term};
-use crate::model::query::Field;
+use retake_log::model::query::Field;
 
 /// The new numbers of the documents of merged segments; `None` for dead ones.
 pub(super) struct Relocations {
