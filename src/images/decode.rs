@@ -17,6 +17,7 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbIma
 
 use super::header::{self, UNKNOWN_TYPE};
 use super::pool::{PIXELS_IN_MEMORY, Taken};
+use super::profile::{self, MAX_PROFILE_BYTES};
 use super::scale;
 use crate::model::Hash;
 
@@ -66,6 +67,9 @@ pub enum Undecodable {
     /// The picture would take too much memory.
     #[error("its pixels would take more than {MAX_ALLOC} bytes of memory")]
     TooMuchMemory,
+    /// The colour profile is too large.
+    #[error("its colour profile has more than {MAX_PROFILE_BYTES} bytes")]
+    TooLargeProfile,
     /// The picture would take too long.
     #[error("its pixels are spread over {0} passes, which would take too long")]
     TooManyPasses(u64),
@@ -152,6 +156,9 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
         UNKNOWN_TYPE => return Err(Undecodable::Unknown),
         _ => return Err(Undecodable::Unsupported(mime_type)),
     };
+    if !profile::is_bounded(bytes, mime_type) {
+        return Err(Undecodable::TooLargeProfile);
+    }
     // No limits on sides here: we want to say how large it is.
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);
