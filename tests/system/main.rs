@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failure is a test failure")]
 
 mod containers;
+mod faults;
 mod suspended;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = containers::trials();
     trials.extend(suspended::trials());
+    trials.extend(faults::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
