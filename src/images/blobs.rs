@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
 use super::phash;
-use super::pool::FILES_IN_MEMORY;
+use super::pool::FILE_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
 use crate::model::{Hash, ImageRef, PerceptualHash};
@@ -186,14 +186,14 @@ impl Images {
 
     /// What the pixels of any image file say, in the store or not.
     pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         let picture = decode(&read_whole(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         Ok(use_it(&decode(&read_whole(path)?)?))
     }
 
@@ -203,7 +203,7 @@ impl Images {
         hash: Hash,
         use_it: impl FnOnce(&Picture) -> T,
     ) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(&self.path(hash))?);
+        let _permit = FILE_MEMORY.acquire(readable_length(&self.path(hash))?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
@@ -214,7 +214,7 @@ impl Images {
             let header = open_regular(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
         }
-        let _room = FILES_IN_MEMORY.take(stored.bytes);
+        let _permit = FILE_MEMORY.acquire(stored.bytes);
         self.described(stored, &read_whole(path).unwrap_or_default(), name)
     }
 
