@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
@@ -53,30 +53,12 @@ pub(super) struct RequestMemory(#[expect(dead_code, reason = "held for its drop"
 
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, next: Next) -> Response {
-    let mut admitted = admit(&gallery, &request);
-    if admitted.is_ok() && has_body(&request) {
-        match gallery.request_memory(content_length(request.headers()).unwrap_or(MAX_REQUEST_BYTES)).await {
-            Some(memory) => drop(request.extensions_mut().insert(RequestMemory(Arc::new(memory)))),
-            None => {
-                admitted = Err(refusal(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "too many large requests are waiting",
-                    "try again in a moment, with fewer at once",
-                ));
-            }
-        }
-    }
+    let admitted = match admit(&gallery, &request) {
+        Ok(()) => bound_body(&gallery, &mut request).await,
+        refused => refused,
+    };
     let mut response = match admitted {
-        Ok(()) => {
-            let body = std::mem::take(request.body_mut());
-            *request.body_mut() = Body::new(Bounded {
-                inner: body,
-                left: MAX_REQUEST_BYTES,
-                deadline: Box::pin(sleep(ARRIVAL)),
-                failed: false,
-            });
-            next.run(request).await
-        }
+        Ok(()) => next.run(request).await,
         Err(refusal) => *refusal,
     };
     let headers = response.headers_mut();
@@ -92,6 +74,42 @@ pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, 
     }
     headers.entry(CACHE_CONTROL).or_insert(ASK_AGAIN);
     response
+}
+
+/// Bounds the body of a request in size, time and memory. One whose length is not announced is read here, so that it holds
+/// no more memory than it needs: its answer may be a stream that lasts for hours.
+async fn bound_body(gallery: &Gallery, request: &mut Request) -> Result<(), Box<Response>> {
+    let body = Body::new(Bounded {
+        inner: std::mem::take(request.body_mut()),
+        left: MAX_REQUEST_BYTES,
+        deadline: Box::pin(sleep(ARRIVAL)),
+        failed: false,
+    });
+    if !has_body(request) {
+        *request.body_mut() = body;
+        return Ok(());
+    }
+    let announced = content_length(request.headers());
+    let memory = gallery.request_memory(announced.unwrap_or(MAX_REQUEST_BYTES)).await;
+    let mut memory = memory.ok_or_else(|| {
+        refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many large requests are waiting",
+            "try again in a moment, with fewer at once",
+        )
+    })?;
+    *request.body_mut() = if announced.is_some() {
+        body
+    } else {
+        let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
+            let message = format!("the request could not be read: {error}");
+            refusal(StatusCode::PAYLOAD_TOO_LARGE, &message, "send it again, smaller and at once")
+        })?;
+        drop(memory.split(memory.num_permits().saturating_sub(bytes.len())));
+        Body::from(bytes)
+    };
+    request.extensions_mut().insert(RequestMemory(Arc::new(memory)));
+    Ok(())
 }
 
 fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
