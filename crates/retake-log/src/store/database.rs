@@ -439,7 +439,7 @@ pub(super) fn encode_hit(hit: KeyHit) -> Vec<u8> {
     bytes
 }
 
-fn decode_hit(bytes: &[u8]) -> Option<KeyHit> {
+pub(super) fn decode_hit(bytes: &[u8]) -> Option<KeyHit> {
     let (session, seq) = keys::numbered_of(bytes)?;
     Some(KeyHit { session, seq, index: be_u32(bytes, 12)?.checked_sub(1) })
 }

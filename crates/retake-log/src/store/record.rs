@@ -10,7 +10,8 @@ use super::payload::{self, TextSource};
 
 pub(super) const MAGIC: [u8; 4] = [0xF6, b'R', b'T', b'E'];
 const ENVELOPE: u16 = 1;
-const HEADER: usize = 72;
+/// The length of the envelope before the payload.
+pub(super) const HEADER: usize = 72;
 const TRAILER: usize = 32;
 
 /// What the envelope says.
