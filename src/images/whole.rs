@@ -22,7 +22,7 @@ pub enum Written {
 /// Where a JPEG's end may be: tools put little behind it.
 const JPEG_TAIL: usize = 64 * 1024;
 
-/// PerceptualHash at the beginning and the end of a file.
+/// Looks at the beginning and the end of a file.
 pub fn written(path: &Path) -> io::Result<Written> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();

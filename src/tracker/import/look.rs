@@ -72,7 +72,7 @@ impl From<Reading> for Light {
     }
 }
 
-/// PerceptualHash at a file; why not, in words, when it is no picture that can be brought in.
+/// Looks at a file; why not, in words, when it is no picture that can be brought in.
 pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     let Candidate { path, root } = candidate;
     let unreadable = |error| unreadable(&error);

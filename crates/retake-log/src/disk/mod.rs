@@ -6,8 +6,10 @@
 //! Never known here: what the bytes mean.
 
 mod content;
+mod reading;
 
 pub use content::{ContentDir, Stored};
+pub use reading::{FileKind, ReadFile};
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -36,6 +38,16 @@ pub enum Op<'a> {
     CreateDir(&'a Path),
     /// A file is removed: a temporary one, or one that has been set aside.
     Remove(&'a Path),
+    /// A file is opened or read, or its metadata is.
+    Read(&'a Path),
+    /// The names in a directory are read.
+    List(&'a Path),
+    /// The database engine opens its files in this directory.
+    OpenDatabase(&'a Path),
+    /// The database engine is about to write to its files in this directory.
+    WriteDatabase(&'a Path),
+    /// The database engine syncs its files in this directory.
+    SyncDatabase(&'a Path),
 }
 
 /// Sees every operation before it happens, and may refuse it.
@@ -137,7 +149,8 @@ impl Disk {
         if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    fn tell(&self, op: Op<'_>) -> io::Result<()> {
+    /// Reports an operation to the observer, which may refuse it.
+    pub(crate) fn tell(&self, op: Op<'_>) -> io::Result<()> {
         self.observer.as_ref().map_or(Ok(()), |observer| observer.before(op))
     }
 }

@@ -1,10 +1,10 @@
-//! The applier: a thread that moves acknowledged commits into the database in order, and keeps the database quick to open.
+//! The applier: a thread that applied_epoch acknowledged commits into the database in order, and keeps the database quick to open.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::database::{Database, Trouble, guard};
+use super::database::{Database, DatabaseError, guard};
 use super::log::{Log, State};
 
 /// How many events one transaction applies at the most. sled lets nobody read while a transaction runs.
@@ -53,7 +53,7 @@ impl Log {
                 self.quietly(|| self.apply_some())
             };
             if let Err((generation, trouble)) = worked
-                && let Err(error) = self.mend(generation, &trouble)
+                && let Err(error) = self.rebuild_online(generation, &trouble)
             {
                 tracing::error!(%error, "the database could not be mended; the next request tries again");
             }
@@ -61,7 +61,7 @@ impl Log {
     }
 
     /// Makes everything applied last in the database, and writes the mark.
-    pub(super) fn checkpoint(&self) -> Result<(), Trouble> {
+    pub(super) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let mark = {
             let mut state = self.lock();
             state.mark.count += 1;
@@ -76,13 +76,13 @@ impl Log {
         Ok(())
     }
 
-    fn quietly(&self, work: impl FnOnce() -> Result<(), Trouble>) -> Result<(), (u64, Trouble)> {
+    fn quietly(&self, work: impl FnOnce() -> Result<(), DatabaseError>) -> Result<(), (u64, DatabaseError)> {
         let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = self.generation.load(Ordering::Acquire);
         work().map_err(|trouble| (generation, trouble))
     }
 
-    fn apply_some(&self) -> Result<(), Trouble> {
+    fn apply_some(&self) -> Result<(), DatabaseError> {
         let mut taken = Vec::new();
         let mut ticket = 0;
         {
@@ -113,7 +113,7 @@ impl Log {
         state.applied = ticket;
         state.pending.drain(..taken.len());
         taken.iter().for_each(|change| state.acked.forget_change(ticket, change));
-        self.moves.fetch_add(1, Ordering::AcqRel);
+        self.applied_epoch.fetch_add(1, Ordering::AcqRel);
         let reopen = state.since_open > REOPEN_AFTER;
         drop(state);
         self.applied.notify_all();
@@ -121,7 +121,7 @@ impl Log {
     }
 
     /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
-    fn reopen(&self) -> Result<(), Trouble> {
+    fn reopen(&self) -> Result<(), DatabaseError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let old = database.take();
         let position = match &old {
@@ -144,7 +144,7 @@ impl Log {
     }
 
     /// The checkpoint of a log that ends: nothing needs to be written when nothing was applied since the last one.
-    pub(super) fn last_checkpoint(&self) -> Result<(), Trouble> {
+    pub(super) fn last_checkpoint(&self) -> Result<(), DatabaseError> {
         let dirty = self.lock().dirty;
         let checked = if dirty { self.checkpoint() } else { Ok(()) };
         let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();

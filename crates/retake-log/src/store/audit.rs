@@ -7,18 +7,18 @@ use std::sync::PoisonError;
 use crate::disk::read_at;
 use crate::model::{Event, EventBody, Hash, Head, SessionId};
 
-use super::database::{Database, Trouble, event_value, position_in, recency_of};
+use super::database::{Database, DatabaseError, event_value, position_in, recency_of};
 use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, segment_path};
 use super::log::Log;
 use super::open::outline;
 use super::payload::MAX_PAYLOAD;
 use super::record::Record;
-use super::scan::{Entry, Stretch, carve, read_segment, walk};
+use super::scan::{Entry, ScanItem, carve, read_segment, walk};
 use super::{Error, Fault, FaultKind, Progress, Trail, Verification, keys};
 
 impl Log {
     /// A session's events, each checked in both copies, and the chain between them.
-    pub(super) fn trail(&self, id: SessionId) -> Result<Trail, Trouble> {
+    pub(super) fn trail(&self, id: SessionId) -> Result<Trail, DatabaseError> {
         self.settle(Some(id));
         let values = self.read()?.events_of(id)?;
         let head = self.head(id)?;
@@ -101,7 +101,7 @@ impl Chain {
     fn link(&mut self, event: &Event, faults: &mut Vec<Fault>) {
         let gap = event.seq > self.next;
         faults.extend((self.next..event.seq).map(|seq| Fault { seq, kind: FaultKind::Missing }));
-        // Behind a gap only the event that names the loss can be linked: it names the last one there is.
+        // CatchUpError a gap only the event that names the loss can be linked: it names the last one there is.
         let linkable = !gap || matches!(event.body, EventBody::Lost(_));
         if linkable && event.prev != self.tip.unwrap_or(Hash::NONE) {
             faults.push(Fault { seq: event.seq, kind: FaultKind::Unlinked });
@@ -128,7 +128,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Reads the journal, and looks for each of its entries in the database.
-    fn journal(&mut self, database: &Database) -> Result<(), Trouble> {
+    fn journal(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let applied = database.position()?.unwrap_or_default();
         let dir = self.log.dir.join("journal");
         let outline = match outline(&dir) {
@@ -152,8 +152,8 @@ impl Check<'_> {
             };
             self.found.journal_bytes += bytes.len() as u64;
             let void_from = outline.void_from(*number);
-            walk(&bytes, SEGMENT_HEADER, &mut |stretch| match stretch {
-                Stretch::Frame(frame) if frame.number < void_from => {
+            walk(&bytes, SEGMENT_HEADER, &mut |item| match item {
+                ScanItem::Frame(frame) if frame.number < void_from => {
                     let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
                     if frame.number != expected && !stands_for_lost {
                         self.problem(format!("frame {expected} of the journal is missing"));
@@ -170,10 +170,10 @@ impl Check<'_> {
                         }
                     }
                 }
-                Stretch::Frame(_) => {}
-                Stretch::Ruin(ruin) => {
-                    if ruin.followed || (Position { segment: *number, offset: ruin.start }) < applied {
-                        self.problem(format!("the journal is damaged at byte {} of segment {number}", ruin.start));
+                ScanItem::Frame(_) => {}
+                ScanItem::DamagedSpan(span) => {
+                    if span.is_followed || (Position { segment: *number, offset: span.start }) < applied {
+                        self.problem(format!("the journal is damaged at byte {} of segment {number}", span.start));
                     }
                 }
             });
@@ -181,7 +181,7 @@ impl Check<'_> {
         trouble
     }
 
-    fn compare(&mut self, database: &Database, entry: Entry<'_>, position: Position) -> Result<(), Trouble> {
+    fn compare(&mut self, database: &Database, entry: Entry<'_>, position: Position) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
                 self.journal_events += 1;
@@ -210,7 +210,7 @@ impl Check<'_> {
     }
 
     /// Reads the database: every record, every chain, and every tree that is derived from them.
-    fn database(&mut self, database: &Database) -> Result<(), Trouble> {
+    fn database(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let totals = database.totals()?;
         let mut after = None;
         loop {
@@ -236,7 +236,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn session(&mut self, database: &Database, id: SessionId) -> Result<(), Trouble> {
+    fn session(&mut self, database: &Database, id: SessionId) -> Result<(), DatabaseError> {
         let mut head = Head::new(id);
         let mut chain = Chain::default();
         let mut faults = Vec::new();

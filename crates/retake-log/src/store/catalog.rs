@@ -7,15 +7,15 @@ use sled::IVec;
 
 use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
 
-use super::database::{Database, Trouble};
+use super::database::{Database, DatabaseError};
 use super::log::{Log, State};
 use super::record::Record;
-use super::window::{Glimpse, WINDOW, Window, place_of};
+use super::recent::{RecentPage, MAX_RECENT, RecentSessions, place_of};
 use super::{Detail, Order, RecencyKey, Status, keys};
 
 impl Log {
     /// All events of a session.
-    pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Trouble> {
+    pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
         values
@@ -25,27 +25,27 @@ impl Log {
     }
 
     /// One event of a session.
-    pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Trouble> {
+    pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, DatabaseError> {
         let Some(bytes) = self.record(id, seq)? else { return Ok(None) };
         let texts = |hash: Hash| self.text(hash);
         Ok(Some(read(id, seq, &bytes)?.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
     }
 
     /// The exact bytes of one record of a session.
-    pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Trouble> {
+    pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.settle(Some(id));
         let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
         Ok(Some(read(id, seq, &value)?.bytes.to_vec()))
     }
 
     /// The exact bytes of a session's records, each checked.
-    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Trouble> {
+    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, DatabaseError> {
         let values = self.values(id)?;
         values.iter().map(|(seq, value)| Ok(Record::read(value).ok_or_else(unread(id, *seq))?.bytes.to_vec())).collect()
     }
 
     /// A session's records as sled has them. A place that is missing and not on record as lost is trouble.
-    fn values(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, Trouble> {
+    fn values(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, DatabaseError> {
         self.settle(Some(id));
         let (values, head) = {
             let database = self.read()?;
@@ -53,7 +53,7 @@ impl Log {
         };
         let last = values.last().map_or(0, |(seq, _)| seq.saturating_add(1));
         if head.is_some_and(|head| head.next_seq > last) {
-            return Err(Trouble::Wrong(format!("the last events of {id} are missing")));
+            return Err(DatabaseError::Wrong(format!("the last events of {id} are missing")));
         }
         if !values.iter().zip(0u32..).all(|((seq, _), dense)| *seq == dense) {
             check_gaps(id, &values)?;
@@ -68,7 +68,7 @@ impl Log {
         order: Order,
         after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<Arc<Summary>>, Trouble> {
+    ) -> Result<Vec<Arc<Summary>>, DatabaseError> {
         let mut rows = Vec::new();
         let mut after = after;
         if order == Order::Recent {
@@ -80,7 +80,7 @@ impl Log {
                     state.window.insert(window).recent(status, after, limit)
                 }
             };
-            let Glimpse { rows: seen, go_on_after } = glimpse;
+            let RecentPage { rows: seen, go_on_after } = glimpse;
             rows = seen;
             match go_on_after {
                 Some(place) if rows.len() < limit => after = Some(place),
@@ -96,11 +96,11 @@ impl Log {
         Ok(rows)
     }
 
-    fn new_window(&self, state: &State) -> Result<Window, Trouble> {
+    fn new_window(&self, state: &State) -> Result<RecentSessions, DatabaseError> {
         let database = self.read()?;
         // The tree may be behind for sessions in the overlay, which therefore tell their place themselves.
         let ahead: Vec<&Head> = state.acked.heads.values().map(|(_, head)| head).collect();
-        let wanted = WINDOW + ahead.len();
+        let wanted = MAX_RECENT + ahead.len();
         let places = next_places(&database, Status::All, Order::Recent, None, wanted)?;
         let complete = places.len() < wanted;
         let floor = places.last().copied();
@@ -110,7 +110,7 @@ impl Log {
         }
         let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
         newest.extend(ahead.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
-        Ok(Window::new(newest, complete))
+        Ok(RecentSessions::new(newest, complete))
     }
 }
 
@@ -121,7 +121,7 @@ fn next_places(
     order: Order,
     after: Option<RecencyKey>,
     limit: usize,
-) -> Result<Vec<RecencyKey>, Trouble> {
+) -> Result<Vec<RecencyKey>, DatabaseError> {
     let recent = order == Order::Recent;
     let mut places = Vec::new();
     if status != Status::Archived {
@@ -140,14 +140,14 @@ fn next_places(
 }
 
 /// The row of a session, checked against the order it was found by.
-fn row(database: &Database, place: RecencyKey) -> Result<Summary, Trouble> {
+fn row(database: &Database, place: RecencyKey) -> Result<Summary, DatabaseError> {
     let summary = database.head(place.id)?.and_then(|head| head.summary());
     summary
         .filter(|summary| place_of(summary) == place)
-        .ok_or_else(|| Trouble::Wrong(format!("the listing and what is known of {} disagree", place.id)))
+        .ok_or_else(|| DatabaseError::Wrong(format!("the listing and what is known of {} disagree", place.id)))
 }
 
-fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), Trouble> {
+fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), DatabaseError> {
     let mut there = BTreeSet::new();
     let mut lost = BTreeSet::new();
     for (seq, value) in values {
@@ -159,15 +159,15 @@ fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), Trouble> {
     }
     let last = there.last().copied().unwrap_or(0);
     match (0..last).find(|seq| !there.contains(seq) && !lost.contains(seq)) {
-        Some(seq) => Err(Trouble::Wrong(format!("event {seq} of {id} is missing"))),
+        Some(seq) => Err(DatabaseError::Wrong(format!("event {seq} of {id} is missing"))),
         None => Ok(()),
     }
 }
 
-fn read(id: SessionId, seq: u32, value: &[u8]) -> Result<Record<'_>, Trouble> {
+fn read(id: SessionId, seq: u32, value: &[u8]) -> Result<Record<'_>, DatabaseError> {
     Record::read_unchecked(value).ok_or_else(unread(id, seq))
 }
 
-fn unread(id: SessionId, seq: u32) -> impl Fn() -> Trouble {
-    move || Trouble::Wrong(format!("event {seq} of {id} cannot be read"))
+fn unread(id: SessionId, seq: u32) -> impl Fn() -> DatabaseError {
+    move || DatabaseError::Wrong(format!("event {seq} of {id} cannot be read"))
 }

@@ -1,6 +1,6 @@
 //! sled: the database every question is answered from. Derived from the journal, applied behind it, rebuilt at will.
 //!
-//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as [`Trouble`],
+//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as [`DatabaseError`],
 //! and whoever gets it rebuilds the database from the journal.
 
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 
 use super::journal::Position;
 use super::keys::{self, be_u32, le_u32};
-use super::sum::Sum;
+use super::write_set::WriteSet;
 use super::{RecencyKey, Totals};
 
 const SCHEMA: u32 = 2;
@@ -30,7 +30,7 @@ const CACHE_BYTES: u64 = 64 << 20;
 
 /// The database cannot be trusted any more.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum DatabaseError {
     #[error("{0}")]
     Sled(#[from] sled::Error),
     #[error("it panicked: {0}")]
@@ -89,7 +89,7 @@ pub(super) struct Change {
 
 impl Database {
     /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
-    pub(super) fn open(path: &Path) -> Result<Database, Trouble> {
+    pub(super) fn open(path: &Path) -> Result<Database, DatabaseError> {
         let size = std::fs::metadata(path.join("db")).map_or(0, |file| file.len());
         let patience = Duration::from_secs(30 + size / (16 << 20));
         let (sender, receiver) = mpsc::channel();
@@ -98,16 +98,16 @@ impl Database {
             let _ = sender.send(guard(|| open_waiting(&owned)));
         });
         if let Err(error) = opener {
-            return Err(Trouble::Wrong(format!("no thread to open it: {error}")));
+            return Err(DatabaseError::Wrong(format!("no thread to open it: {error}")));
         }
         match receiver.recv_timeout(patience) {
             Ok(opened) => opened,
-            Err(_) => Err(Trouble::Hang(patience)),
+            Err(_) => Err(DatabaseError::Hang(patience)),
         }
     }
 
     /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
-    pub(super) fn position(&self) -> Result<Option<Position>, Trouble> {
+    pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
         let schema = self.meta.get("schema")?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
             return Ok(None);
@@ -115,20 +115,20 @@ impl Database {
         Ok(self.meta.get("position")?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    pub(super) fn totals(&self) -> Result<Totals, Trouble> {
+    pub(super) fn totals(&self) -> Result<Totals, DatabaseError> {
         let bytes = self.meta.get("totals")?;
-        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| Trouble::Wrong("it has no totals".to_owned()))
+        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| DatabaseError::Wrong("it has no totals".to_owned()))
     }
 
     /// Says that everything up to `position` is applied: the last act of building one.
-    pub(super) fn finish(&self, position: Position, totals: Totals) -> Result<(), Trouble> {
+    pub(super) fn finish(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
         self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
         self.meta.insert("totals", encode_totals(totals))?;
         self.meta.insert("position", position.to_bytes().to_vec())?;
         self.sync()
     }
 
-    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, Trouble> {
+    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
         match guard(|| Ok(self.heads.get(keys::session_key(id))?))? {
             Some(bytes) => decode_head(id, &bytes).map(Some),
             None => Ok(None),
@@ -136,32 +136,32 @@ impl Database {
     }
 
     /// The values of a session's events in order.
-    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, Trouble> {
+    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, DatabaseError> {
         guard(|| {
             let mut events = Vec::new();
             for item in self.events.scan_prefix(keys::session_key(id)) {
                 let (key, value) = item?;
-                let seq = be_u32(&key, 8).ok_or_else(|| Trouble::Wrong("an event has a short key".to_owned()))?;
+                let seq = be_u32(&key, 8).ok_or_else(|| DatabaseError::Wrong("an event has a short key".to_owned()))?;
                 events.push((seq, value));
             }
             Ok(events)
         })
     }
 
-    pub(super) fn key(&self, key: [u8; 16]) -> Result<Option<KeyHit>, Trouble> {
+    pub(super) fn key(&self, key: [u8; 16]) -> Result<Option<KeyHit>, DatabaseError> {
         Ok(guard(|| Ok(self.keys.get(key)?))?.and_then(|bytes| decode_hit(&bytes)))
     }
 
     /// The highest number given out on that day.
-    pub(super) fn last_of_day(&self, day: u32) -> Result<u32, Trouble> {
+    pub(super) fn last_of_day(&self, day: u32) -> Result<u32, DatabaseError> {
         Ok(guard(|| Ok(self.days.get(day.to_be_bytes())?))?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0))
     }
 
-    pub(super) fn text(&self, hash: Hash) -> Result<Option<Position>, Trouble> {
+    pub(super) fn text(&self, hash: Hash) -> Result<Option<Position>, DatabaseError> {
         Ok(guard(|| Ok(self.texts.get(hash.0)?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Trouble> {
+    pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, DatabaseError> {
         guard(|| {
             let mut children = Vec::new();
             for key in self.children.scan_prefix(keys::numbered_key(id.session, id.index)).keys() {
@@ -172,7 +172,7 @@ impl Database {
         })
     }
 
-    pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Trouble> {
+    pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, DatabaseError> {
         use std::ops::Bound::{Excluded, Unbounded};
         guard(|| {
             let start = after.map_or(Unbounded, |id| Excluded(keys::session_key(id)));
@@ -191,7 +191,7 @@ impl Database {
         recent_first: bool,
         after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<RecencyKey>, Trouble> {
+    ) -> Result<Vec<RecencyKey>, DatabaseError> {
         use std::ops::Bound::{Excluded, Included};
         guard(|| {
             let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
@@ -202,7 +202,7 @@ impl Database {
                     places.push(place);
                     Ok(())
                 }
-                None => Err(Trouble::Wrong("the recency order has a bad key".to_owned())),
+                None => Err(DatabaseError::Wrong("the recency order has a bad key".to_owned())),
             };
             if recent_first {
                 let range = self.recency.range((Included(low), Excluded(after.unwrap_or(high))));
@@ -224,8 +224,8 @@ impl Database {
     ///
     /// sled lets nobody read while a transaction runs, and reads each value before it replaces it: so the less in it the
     /// better.
-    pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), Trouble> {
-        let Some(sum) = Sum::of(changes) else { return Ok(()) };
+    pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
+        let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
         guard(|| {
             for (key, value) in &sum.events {
                 self.events.insert(key, value)?;
@@ -262,26 +262,26 @@ impl Database {
             });
             match applied {
                 Ok(()) => Ok(()),
-                Err(TransactionError::Storage(error)) => Err(Trouble::Sled(error)),
-                Err(TransactionError::Abort(())) => Err(Trouble::Wrong("a transaction was aborted".to_owned())),
+                Err(TransactionError::Storage(error)) => Err(DatabaseError::Sled(error)),
+                Err(TransactionError::Abort(())) => Err(DatabaseError::Wrong("a transaction was aborted".to_owned())),
             }
         })
     }
 
     /// Makes what is applied last: sled's flush, and the sync that it leaves out.
-    pub(super) fn sync(&self) -> Result<(), Trouble> {
+    pub(super) fn sync(&self) -> Result<(), DatabaseError> {
         guard(|| {
             self.db.flush()?;
-            sync_files(&self.path).map_err(|error| Trouble::Sled(error.into()))
+            sync_files(&self.path).map_err(|error| DatabaseError::Sled(error.into()))
         })
     }
 }
 
-impl Trouble {
+impl DatabaseError {
     /// Whether the disk said no, which says nothing about what is on it: opening it again decides.
     pub(super) fn is_refusal(&self) -> bool {
         use io::ErrorKind as Io;
-        let Trouble::Sled(sled::Error::Io(error)) = self else { return false };
+        let DatabaseError::Sled(sled::Error::Io(error)) = self else { return false };
         let refused = [
             Io::StorageFull,
             Io::QuotaExceeded,
@@ -296,7 +296,7 @@ impl Trouble {
 }
 
 /// Runs something that sled may panic in.
-pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -313,7 +313,7 @@ pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, Trouble>) -> Result<T, T
     QUIET.set(before);
     done.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(Trouble::Panic(text.unwrap_or("no message").chars().take(200).collect()))
+        Err(DatabaseError::Panic(text.unwrap_or("no message").chars().take(200).collect()))
     })
 }
 
@@ -337,11 +337,11 @@ pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
 }
 
 /// sled refuses a directory for some milliseconds after another handle of this process was dropped.
-fn open_waiting(path: &Path) -> Result<Database, Trouble> {
+fn open_waiting(path: &Path) -> Result<Database, DatabaseError> {
     let begun = Instant::now();
     loop {
         match open_now(path) {
-            Err(Trouble::Sled(sled::Error::Io(error)))
+            Err(DatabaseError::Sled(sled::Error::Io(error)))
                 if is_lock_error(&error) && begun.elapsed() < Duration::from_secs(5) =>
             {
                 thread::sleep(Duration::from_millis(2));
@@ -355,7 +355,7 @@ fn is_lock_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
 }
 
-fn open_now(path: &Path) -> Result<Database, Trouble> {
+fn open_now(path: &Path) -> Result<Database, DatabaseError> {
     let db = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None).open()?;
     let tree = |name: &str| db.open_tree(name);
     Ok(Database {
@@ -411,8 +411,8 @@ pub(super) fn encode_head(head: &Head) -> Vec<u8> {
     options().serialize(&stored).unwrap_or_default()
 }
 
-pub(super) fn decode_head(id: SessionId, bytes: &[u8]) -> Result<Head, Trouble> {
-    let wrong = || Trouble::Wrong(format!("the head of {id} does not decode"));
+pub(super) fn decode_head(id: SessionId, bytes: &[u8]) -> Result<Head, DatabaseError> {
+    let wrong = || DatabaseError::Wrong(format!("the head of {id} does not decode"));
     let stored: StoredHead = options().deserialize(bytes).map_err(|_| wrong())?;
     let span = match stored.span {
         Some((created, modified)) => Some(Span {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::model::{EventBody, Head, SessionId};
 
-use super::database::Trouble;
+use super::database::DatabaseError;
 use super::log::{Failure, Log, State, TRIES};
 use super::queued::Queued;
 use super::record::Record;
@@ -29,8 +29,8 @@ impl Log {
                 match self.try_import(chunk, &lost) {
                     Ok(new) => break new,
                     Err(Failure::Error(error)) => return Err(error),
-                    Err(Failure::Trouble(trouble)) if tries < TRIES => self.mend(generation, &trouble)?,
-                    Err(Failure::Trouble(trouble)) => return Err(trouble.into()),
+                    Err(Failure::DatabaseError(trouble)) if tries < TRIES => self.rebuild_online(generation, &trouble)?,
+                    Err(Failure::DatabaseError(trouble)) => return Err(trouble.into()),
                 }
                 tries += 1;
             };
@@ -108,7 +108,7 @@ impl Log {
         if let Some((_, _, bytes)) = pending {
             return Ok(Some(bytes.clone()));
         }
-        let value = self.read()?.events.get(keys::numbered_key(id, seq)).map_err(Trouble::from)?;
+        let value = self.read()?.events.get(keys::numbered_key(id, seq)).map_err(DatabaseError::from)?;
         Ok(value.and_then(|value| Some(Record::read_unchecked(&value)?.bytes.to_vec())))
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Disk, DiskFile};
 
 use super::keys::{le_u32, le_u64};
-use super::rebuild::Site;
+use super::rebuild::RecoveryContext;
 
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"RETAKEJ1";
 pub(super) const SEGMENT_HEADER: u64 = 64;
@@ -88,7 +88,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Goes on writing behind `end`, whose segment exists. With `spoilt`, junk lies there, and a new segment is begun.
-    pub(super) fn resume(site: &Site<'_>, end: Position, next_frame: u64, spoilt: bool) -> io::Result<Journal> {
+    pub(super) fn resume(site: &RecoveryContext<'_>, end: Position, next_frame: u64, spoilt: bool) -> io::Result<Journal> {
         let dir = site.journal_dir();
         let file = site.disk.open(&segment_path(&dir, end.segment))?;
         let allocated = file.len()?;

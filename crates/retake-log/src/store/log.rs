@@ -3,7 +3,7 @@
 //! An append is decided under the state's lock: whether the session takes it, what id, index and place it gets. It joins
 //! the queue. Whoever finds nobody leading writes the whole queue as one frame, syncs it, and acknowledges everyone in
 //! it; the others wait. So one writer pays no hand-over, and many share one fdatasync. Acknowledged commits go to the
-//! applier, a thread that moves them into sled in order; until then questions find them in the overlay.
+//! applier, a thread that applied_epoch them into sled in order; until then questions find them in the overlay.
 //!
 //! Locks, always taken in this order: `maintenance`, `state`, `database`, `journal`.
 
@@ -17,14 +17,14 @@ use crate::disk::{ContentDir, Disk};
 use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal, SessionId};
 
 use super::applier::WORTH_APPLYING;
-use super::database::{Change, Database, KeyHit, Trouble};
+use super::database::{Change, Database, KeyHit, DatabaseError};
 use super::journal::Journal;
 use super::keys;
-use super::mark::Mark;
-use super::overlay::Overlay;
-use super::queued::{Queued, Told, Waiter};
+use super::checkpoint::Checkpoint;
+use super::unapplied::Unapplied;
+use super::queued::{Queued, CommitOutcome, Waiter};
 use super::record;
-use super::window::Window;
+use super::recent::RecentSessions;
 use super::{Ack, Batch, Clock, Error, Target, Totals};
 
 /// How many events the database may be behind before appends wait for it.
@@ -56,7 +56,7 @@ pub(super) struct Log {
     pub(super) generation: AtomicU64,
     /// Counts how often commits have moved from the overlay to the database, so that what was looked up without the
     /// state's lock is known to hold still.
-    pub(super) moves: AtomicU64,
+    pub(super) applied_epoch: AtomicU64,
 }
 
 /// Someone who is told of every acknowledged event, until it says no.
@@ -66,14 +66,14 @@ pub(super) struct State {
     pub(super) queue: Vec<Queued>,
     leading: bool,
     /// No append begins while this is set: the database is being rebuilt.
-    pub(super) mending: bool,
+    pub(super) rebuilding: bool,
     pub(super) next_ticket: u64,
     /// The last ticket that was acknowledged or refused.
     settled: u64,
     /// Tickets that were refused by the disk, with how many of them have yet to hear of it.
     refused: Vec<(std::ops::RangeInclusive<u64>, u64, Arc<io::Error>)>,
-    pub(super) queued: Overlay,
-    pub(super) acked: Overlay,
+    pub(super) queued: Unapplied,
+    pub(super) acked: Unapplied,
     /// Commits that the database lacks, in order, with their tickets.
     pub(super) pending: VecDeque<(u64, Arc<Change>)>,
     pub(super) pending_events: usize,
@@ -82,16 +82,16 @@ pub(super) struct State {
     /// The last ticket that someone waits for in the database.
     pub(super) wanted: u64,
     /// The newest summaries; none until a page was asked for.
-    pub(super) window: Option<Window>,
+    pub(super) window: Option<RecentSessions>,
     pub(super) totals: Totals,
-    pub(super) mark: Mark,
+    pub(super) mark: Checkpoint,
     /// Events applied since sled was opened.
     pub(super) since_open: usize,
     /// Whether something was applied since the last checkpoint.
     pub(super) dirty: bool,
     pub(super) followers: Vec<Follower>,
     pub(super) stopping: bool,
-    /// Why there is no database now: mending it failed, as on a full disk. The next request tries again.
+    /// Why there is no database now: rebuilding it failed, as on a full disk. The next request tries again.
     pub(super) broken: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Parts {
     pub(super) journal: Journal,
     pub(super) database: Database,
     pub(super) totals: Totals,
-    pub(super) mark: Mark,
+    pub(super) mark: Checkpoint,
     pub(super) since_open: usize,
 }
 
@@ -117,12 +117,12 @@ impl Log {
         let state = State {
             queue: Vec::new(),
             leading: false,
-            mending: false,
+            rebuilding: false,
             next_ticket: 1,
             settled: 0,
             refused: Vec::new(),
-            queued: Overlay::default(),
-            acked: Overlay::default(),
+            queued: Unapplied::default(),
+            acked: Unapplied::default(),
             pending: VecDeque::new(),
             pending_events: 0,
             applied: 0,
@@ -152,7 +152,7 @@ impl Log {
             journal: Mutex::new(journal),
             database: RwLock::new(Some(database)),
             generation: AtomicU64::new(0),
-            moves: AtomicU64::new(0),
+            applied_epoch: AtomicU64::new(0),
         }
     }
 
@@ -167,14 +167,14 @@ impl Log {
             match self.try_append(&batch, &texts) {
                 Ok(ack) => return Ok(ack),
                 Err(Failure::Error(error)) => return Err(error),
-                Err(Failure::Trouble(trouble)) => self.mend(generation, &trouble)?,
+                Err(Failure::DatabaseError(trouble)) => self.rebuild_online(generation, &trouble)?,
             }
         }
         Err(Error::Database("it fails again and again, although it was rebuilt".to_owned()))
     }
 
     /// What the acknowledged events say of a session.
-    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, Trouble> {
+    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
         if let Some((_, head)) = self.lock().acked.heads.get(&id) {
             return Ok(Some(head.clone()));
         }
@@ -196,11 +196,11 @@ impl Log {
         drop(self.applied.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The database, for reading. Trouble when a rebuild failed and left none.
-    pub(super) fn read(&self) -> Result<Reading<'_>, Trouble> {
+    /// The database, for reading. DatabaseError when a rebuild failed and left none.
+    pub(super) fn read(&self) -> Result<Reading<'_>, DatabaseError> {
         let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
-            return Err(Trouble::Absent);
+            return Err(DatabaseError::Absent);
         }
         Ok(Reading(guard))
     }
@@ -249,7 +249,7 @@ impl Log {
         let mut stored = self.look_up(batch, key)?;
         let mut state = self.ready(self.lock())?;
         for _ in 0..TRIES {
-            if stored.moves == self.moves.load(Ordering::Acquire) {
+            if stored.applied_epoch == self.applied_epoch.load(Ordering::Acquire) {
                 break;
             }
             drop(state);
@@ -263,7 +263,7 @@ impl Log {
         }
         let known = match state.acked.keys.get(&key) {
             Some((_, hit)) => Some(*hit),
-            None if self.moves.load(Ordering::Acquire) == stored.moves => stored.key,
+            None if self.applied_epoch.load(Ordering::Acquire) == stored.applied_epoch => stored.key,
             None => self.read()?.key(key)?,
         };
         if let Some(hit) = known {
@@ -305,9 +305,9 @@ impl Log {
                 drop(state);
             }
             match waiter.wait() {
-                Told::Acknowledged => return Ok(()),
-                Told::Refused => return Err(self.refusal(ticket)),
-                Told::Lead => state = self.lock(),
+                CommitOutcome::Acknowledged => return Ok(()),
+                CommitOutcome::Refused => return Err(self.refusal(ticket)),
+                CommitOutcome::Lead => state = self.lock(),
             }
         }
     }
@@ -321,24 +321,24 @@ impl Log {
 
     /// Waits until an append may begin.
     pub(super) fn ready<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Failure> {
-        let busy = |state: &mut State| state.broken.is_none() && (state.mending || state.pending_events >= MOST_BEHIND);
+        let busy = |state: &mut State| state.broken.is_none() && (state.rebuilding || state.pending_events >= MOST_BEHIND);
         let state = self.applied.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
         match &state.broken {
-            Some(why) => Err(Failure::Trouble(Trouble::Wrong(why.clone()))),
+            Some(why) => Err(Failure::DatabaseError(DatabaseError::Wrong(why.clone()))),
             None => Ok(state),
         }
     }
 
     /// What the database says of a batch. Looked up without the state's lock: sled keeps readers waiting while the
     /// applier writes, and nobody else should wait with them.
-    fn look_up(&self, batch: &Batch, key: [u8; 16]) -> Result<Stored, Trouble> {
-        let moves = self.moves.load(Ordering::Acquire);
+    fn look_up(&self, batch: &Batch, key: [u8; 16]) -> Result<Stored, DatabaseError> {
+        let applied_epoch = self.applied_epoch.load(Ordering::Acquire);
         let database = self.read()?;
         let head = match batch.target {
             Target::Existing(id) => database.head(id)?,
             Target::New(_) => None,
         };
-        Ok(Stored { moves, key: database.key(key)?, head })
+        Ok(Stored { applied_epoch, key: database.key(key)?, head })
     }
 
     /// The session that a batch goes to: as it stands, and as it will.
@@ -362,7 +362,7 @@ impl Log {
                 let ahead = [&state.queued, &state.acked].into_iter().find_map(|overlay| overlay.heads.get(&id));
                 let head = match ahead {
                     Some((_, head)) => Some(head.clone()),
-                    None if self.moves.load(Ordering::Acquire) == stored.moves => stored.head,
+                    None if self.applied_epoch.load(Ordering::Acquire) == stored.applied_epoch => stored.head,
                     None => self.read()?.head(id)?,
                 };
                 let head = head.ok_or(Refusal::NoSession(id))?;
@@ -375,7 +375,7 @@ impl Log {
         }
     }
 
-    pub(super) fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, Trouble> {
+    pub(super) fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, DatabaseError> {
         match state.acked.heads.get(&id) {
             Some((_, head)) => Ok(Some(head.clone())),
             None => self.read()?.head(id),
@@ -420,7 +420,7 @@ impl Log {
             Err(error) => {
                 waiters.extend(state.queue.iter().map(|queued| Arc::clone(&queued.waiter)));
                 state.refuse(error);
-                waiters.iter().for_each(|waiter| waiter.settle(Told::Refused));
+                waiters.iter().for_each(|waiter| waiter.settle(CommitOutcome::Refused));
             }
         }
         state.leading = false;
@@ -435,11 +435,11 @@ impl Log {
     /// Runs `work` while no append is under way and none can begin, then wakes whoever waits.
     pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock();
-        state.mending = true;
+        state.rebuilding = true;
         let busy = |state: &mut State| state.leading || !state.queue.is_empty();
         drop(self.settled.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner));
         let done = work();
-        self.lock().mending = false;
+        self.lock().rebuilding = false;
         self.applied.notify_all();
         done
     }
@@ -447,7 +447,7 @@ impl Log {
 
 /// What the database said when commits had been moved into it that often.
 struct Stored {
-    moves: u64,
+    applied_epoch: u64,
     key: Option<KeyHit>,
     head: Option<Head>,
 }
@@ -467,7 +467,7 @@ impl std::ops::Deref for Reading<'_> {
 /// Why an append did not happen: for the caller, or for us to mend.
 pub(super) enum Failure {
     Error(Error),
-    Trouble(Trouble),
+    DatabaseError(DatabaseError),
 }
 
 impl From<Refusal> for Failure {
@@ -476,9 +476,9 @@ impl From<Refusal> for Failure {
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Failure {
-        Failure::Trouble(trouble)
+impl From<DatabaseError> for Failure {
+    fn from(trouble: DatabaseError) -> Failure {
+        Failure::DatabaseError(trouble)
     }
 }
 
@@ -503,7 +503,7 @@ impl State {
         self.acked_ticket = queued.ticket;
         self.pending_events += queued.change.records.len();
         self.pending.push_back((queued.ticket, Arc::new(queued.change)));
-        queued.waiter.settle(Told::Acknowledged);
+        queued.waiter.settle(CommitOutcome::Acknowledged);
         if !self.followers.is_empty() {
             for event in queued.events {
                 let event = Arc::new(event);
@@ -516,7 +516,7 @@ impl State {
     fn refuse(&mut self, error: io::Error) {
         let (first, last) = (self.settled + 1, self.next_ticket - 1);
         self.queue.clear();
-        self.queued = Overlay::default();
+        self.queued = Unapplied::default();
         self.refused.push((first..=last, last + 1 - first, Arc::new(error)));
         self.settled = last;
     }
@@ -537,7 +537,7 @@ impl State {
         self.pending.clear();
         self.pending_events = 0;
         self.applied = self.acked_ticket;
-        self.acked = Overlay::default();
+        self.acked = Unapplied::default();
         self.window = None;
         self.totals = totals;
         self.since_open = 0;

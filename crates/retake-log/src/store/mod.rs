@@ -12,18 +12,18 @@ mod audit;
 mod catalog;
 mod database;
 mod fold;
-mod following;
+mod cursor;
 mod import;
 mod journal;
 mod key_index;
 mod keys;
 mod lock;
 mod log;
-mod mark;
-mod mend;
+mod checkpoint;
+mod online;
 mod open;
-mod overlay;
 mod pack;
+mod unapplied;
 mod payload;
 mod quarantine;
 mod queued;
@@ -33,10 +33,12 @@ mod salvage;
 mod scan;
 mod sealed;
 mod segment;
-mod sum;
-mod window;
+mod write_set;
+mod recent;
 
-pub use following::{Point, Since};
+pub use cursor::{JournalCursor, Since};
+/// The former name of [`JournalCursor`], for the search index.
+pub use cursor::JournalCursor as Point;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -52,7 +54,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{ContentDir, Disk};
 use crate::model::{Actor, Draft, Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 
-use self::database::Trouble;
+use self::database::DatabaseError;
 use self::log::Log;
 use self::record::Record;
 
@@ -289,11 +291,11 @@ pub struct SessionLoss {
 pub struct Options {
     /// Tells the time, for reports and names in quarantine.
     pub clock: Clock,
-    /// Told how far long work has come.
+    /// CommitOutcome how far long work has come.
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
-    /// A segment of the journal that would grow past this many bytes is followed by the next.
+    /// A segment of the journal that would grow past this many bytes is is_followed by the next.
     pub segment_bytes: u64,
 }
 
@@ -307,7 +309,7 @@ impl Options {
 /// Tells the time. It comes from outside, so that everything can be compared to the letter.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Told how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
+/// CommitOutcome how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
 pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 
 /// An open store. Every call may come from any thread.
@@ -492,7 +494,7 @@ impl Store {
         Ok(self.end()?)
     }
 
-    fn end(&mut self) -> Result<(), Trouble> {
+    fn end(&mut self) -> Result<(), DatabaseError> {
         let Some(applier) = self.applier.take() else { return Ok(()) };
         self.log.stop();
         let _ = applier.join();

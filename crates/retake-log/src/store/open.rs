@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{ContentDir, Disk, read_at};
 use crate::model::{EventBody, Head, SessionId};
 
-use super::database::{Change, Database, KeyHit, Trouble, event_value, guard, recency_of};
+use super::database::{Change, Database, KeyHit, DatabaseError, event_value, guard, recency_of};
 use super::journal::{
     FORMAT, Journal, Position, SEGMENT_HEADER, STANDS_FOR_LOST, SegmentHeader, segment_path, segments,
 };
 use super::log::Parts;
-use super::mark::Mark;
-use super::rebuild::{self, Loaded, Site};
+use super::checkpoint::Checkpoint;
+use super::rebuild::{self, Loaded, RecoveryContext};
 use super::record::Record;
-use super::scan::{Entry, Frame, Stretch, read_segment, walk};
+use super::scan::{Entry, Frame, ScanItem, read_segment, walk};
 use super::{Error, Options, Totals, keys, quarantine};
 
 /// A workspace with no more events than this is compared in full when sled has written since its last snapshot.
@@ -47,7 +47,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Parts, Error> {
     let workspace = identity(disk, dir)?;
     let journal_dir = dir.join("journal");
     let texts = ContentDir::new(disk.clone(), dir.join("texts"));
-    let site = Site {
+    let site = RecoveryContext {
         dir,
         disk,
         workspace,
@@ -62,7 +62,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Parts, Error> {
         let header = SegmentHeader { format: FORMAT, segment: 1, workspace, first_frame: 1, previous_end: 0 };
         Journal::create_segment(disk, &journal_dir, header).map_err(io_error("make the journal", &journal_dir))?;
     }
-    let loaded = load(&site, Mark::read(&journal_dir))?;
+    let loaded = load(&site, Checkpoint::read(&journal_dir))?;
     let Loaded { journal, database, totals, mark, since_open, .. } = loaded;
     let (dir, disk) = (dir.to_owned(), disk.clone());
     let parts = Parts {
@@ -82,7 +82,7 @@ pub(super) fn open(dir: &Path, options: &Options) -> Result<Parts, Error> {
 }
 
 /// Opens sled and the journal's end when they agree; rebuilds what does not.
-pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error> {
+pub(super) fn load(site: &RecoveryContext<'_>, mark: Option<Checkpoint>) -> Result<Loaded, Error> {
     let (journal_dir, database_dir) = (site.dir.join("journal"), site.dir.join("db"));
     let outline = outline(&journal_dir).map_err(|source| Error::Io {
         action: "read the journal".into(),
@@ -101,7 +101,7 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
     let database = if database_dir.exists() || outline.is_empty_journal(&journal_dir) {
         Database::open(&database_dir)
     } else {
-        Err(Trouble::Wrong("it is missing".to_owned()))
+        Err(DatabaseError::Wrong("it is missing".to_owned()))
     };
     match database {
         Ok(database) if causes.is_empty() => match catch_up(site, &journal_dir, &outline, mark, &database) {
@@ -113,12 +113,12 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
                 })?;
                 return healthy(site, &journal_dir, mark, database, caught_up);
             }
-            Err(Behind::Damage(cause)) => causes.push(cause),
-            Err(Behind::Io(path, source)) => return Err(Error::Io { action: "read the journal".into(), path, source }),
+            Err(CatchUpError::Damage(cause)) => causes.push(cause),
+            Err(CatchUpError::Io(path, source)) => return Err(Error::Io { action: "read the journal".into(), path, source }),
         },
         Ok(_) => {}
         Err(trouble) if trouble.is_refusal() => {
-            let Trouble::Sled(sled::Error::Io(source)) = trouble else { return Err(trouble.into()) };
+            let DatabaseError::Sled(sled::Error::Io(source)) = trouble else { return Err(trouble.into()) };
             return Err(Error::Io { action: "open the database".into(), path: database_dir, source });
         }
         Err(trouble) => causes.push(format!("the database does not open: {trouble}")),
@@ -126,7 +126,7 @@ pub(super) fn load(site: &Site<'_>, mark: Option<Mark>) -> Result<Loaded, Error>
     rebuild::rebuild(site, causes, mark)
 }
 
-/// PerceptualHash at the segments' names, sizes and headers.
+/// Looks at the segments' names, sizes and headers.
 pub(super) fn outline(journal_dir: &Path) -> io::Result<Outline> {
     let mut causes = Vec::new();
     let mut headers: Vec<(u32, Option<SegmentHeader>)> = Vec::new();
@@ -183,25 +183,25 @@ struct CaughtUp {
     applied: usize,
 }
 
-enum Behind {
+enum CatchUpError {
     Damage(String),
     Io(std::path::PathBuf, io::Error),
 }
 
-impl From<Trouble> for Behind {
-    fn from(trouble: Trouble) -> Behind {
-        Behind::Damage(format!("the database fails: {trouble}"))
+impl From<DatabaseError> for CatchUpError {
+    fn from(trouble: DatabaseError) -> CatchUpError {
+        CatchUpError::Damage(format!("the database fails: {trouble}"))
     }
 }
 
 /// Compares the tail of the journal with the database and applies what it lacks.
 fn catch_up(
-    site: &Site<'_>,
+    site: &RecoveryContext<'_>,
     journal_dir: &Path,
     outline: &Outline,
-    mark: Option<Mark>,
+    mark: Option<Checkpoint>,
     database: &Database,
-) -> Result<CaughtUp, Behind> {
+) -> Result<CaughtUp, CatchUpError> {
     let start = Position { segment: 1, offset: SEGMENT_HEADER };
     let position = match database.position()? {
         Some(position) => position,
@@ -210,7 +210,7 @@ fn catch_up(
             database.finish(start, Totals::default())?;
             start
         }
-        None => return Err(Behind::Damage("the database was never filled".to_owned())),
+        None => return Err(CatchUpError::Damage("the database was never filled".to_owned())),
     };
     let mut tail = Tail { site, database, position, totals: database.totals()?, ..Tail::new(site, database) };
     let unchecked = mark.map_or(start, |mark| mark.unchecked);
@@ -222,7 +222,7 @@ fn catch_up(
     }
     let last = outline.headers.last().map_or(0, |(number, _)| *number);
     if last < position.segment.max(mark.map_or(0, |mark| mark.end.segment)) {
-        return Err(Behind::Damage(format!("segment {} of the journal is missing", last + 1)));
+        return Err(CatchUpError::Damage(format!("segment {} of the journal is missing", last + 1)));
     }
     let mut end = from;
     let mut spoilt = false;
@@ -232,24 +232,24 @@ fn catch_up(
             && let (Some(header), Some(expected)) = (header, tail.expected)
             && header.first_frame != expected
         {
-            return Err(Behind::Damage(format!(
+            return Err(CatchUpError::Damage(format!(
                 "frames {expected} to {} of the journal are missing",
                 header.first_frame - 1
             )));
         }
         let path = segment_path(journal_dir, *number);
-        let bytes = read_segment(&path, base).map_err(|error| Behind::Io(path, error))?;
+        let bytes = read_segment(&path, base).map_err(|error| CatchUpError::Io(path, error))?;
         let void_from = outline.void_from(*number);
         let mut failed = None;
         let mut junk = None;
-        let behind = walk(&bytes, base, &mut |stretch| match stretch {
+        let behind = walk(&bytes, base, &mut |item| match item {
             _ if failed.is_some() => {}
-            Stretch::Frame(frame) => failed = tail.take(*number, &frame, void_from).err(),
-            Stretch::Ruin(ruin) if ruin.followed => {
+            ScanItem::Frame(frame) => failed = tail.take(*number, &frame, void_from).err(),
+            ScanItem::DamagedSpan(span) if span.is_followed => {
                 failed =
-                    Some(Behind::Damage(format!("the journal is damaged at byte {} of segment {number}", ruin.start)));
+                    Some(CatchUpError::Damage(format!("the journal is damaged at byte {} of segment {number}", span.start)));
             }
-            Stretch::Ruin(ruin) => junk = Some(ruin.start),
+            ScanItem::DamagedSpan(span) => junk = Some(span.start),
         });
         if let Some(failed) = failed {
             return Err(failed);
@@ -261,17 +261,17 @@ fn catch_up(
     let acknowledged = mark.map_or(position, |mark| mark.end.max(position));
     let last_frame = tail.expected.map(|expected| expected - 1);
     if end < acknowledged || mark.is_some_and(|mark| last_frame.is_some_and(|last| last < mark.frame)) {
-        return Err(Behind::Damage("the journal ends before what was acknowledged".to_owned()));
+        return Err(CatchUpError::Damage("the journal ends before what was acknowledged".to_owned()));
     }
     let next_frame = match (tail.expected, mark) {
         (Some(expected), _) => expected,
         (None, Some(mark)) if mark.end == end => mark.frame + 1,
         // Nothing to read and no witness of the number: only reading all of the journal tells.
-        _ => return Err(Behind::Damage("the mark of the journal is missing".to_owned())),
+        _ => return Err(CatchUpError::Damage("the mark of the journal is missing".to_owned())),
     };
     let expected_events = mark.map_or(0, |mark| mark.events);
     if tail.totals.events < expected_events {
-        return Err(Behind::Damage("the database has fewer events than were acknowledged".to_owned()));
+        return Err(CatchUpError::Damage("the database has fewer events than were acknowledged".to_owned()));
     }
     if whole {
         tail.check_counts()?;
@@ -280,9 +280,9 @@ fn catch_up(
 }
 
 fn healthy(
-    site: &Site<'_>,
+    site: &RecoveryContext<'_>,
     journal_dir: &Path,
-    mark: Option<Mark>,
+    mark: Option<Checkpoint>,
     database: Database,
     caught_up: CaughtUp,
 ) -> Result<Loaded, Error> {
@@ -293,7 +293,7 @@ fn healthy(
         source,
     })?;
     let old = mark.unwrap_or_default();
-    let mut mark = Mark { frame: next_frame - 1, end, events: totals.events, unchecked: snapshot, ..old };
+    let mut mark = Checkpoint { frame: next_frame - 1, end, events: totals.events, unchecked: snapshot, ..old };
     if mark != old {
         mark.count += 1;
         mark.write(site.disk, journal_dir).map_err(|source| Error::Io {
@@ -307,7 +307,7 @@ fn healthy(
 
 /// The tail of the journal on its way into the database.
 struct Tail<'a> {
-    site: &'a Site<'a>,
+    site: &'a RecoveryContext<'a>,
     database: &'a Database,
     position: Position,
     expected: Option<u64>,
@@ -320,7 +320,7 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    fn new(site: &'a Site<'a>, database: &'a Database) -> Tail<'a> {
+    fn new(site: &'a RecoveryContext<'a>, database: &'a Database) -> Tail<'a> {
         Tail {
             site,
             database,
@@ -334,18 +334,18 @@ impl<'a> Tail<'a> {
         }
     }
 
-    fn take(&mut self, segment: u32, frame: &Frame<'_>, void_from: u64) -> Result<(), Behind> {
+    fn take(&mut self, segment: u32, frame: &Frame<'_>, void_from: u64) -> Result<(), CatchUpError> {
         if frame.number >= void_from {
             return Ok(());
         }
         let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
         if self.expected.is_some_and(|expected| frame.number != expected && !stands_for_lost) {
-            return Err(Behind::Damage(format!("frame {} of the journal follows where another belongs", frame.number)));
+            return Err(CatchUpError::Damage(format!("frame {} of the journal follows where another belongs", frame.number)));
         }
         self.expected = Some(frame.number + 1);
         let end = Position { segment, offset: frame.end };
         if end > self.position && !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
-            return Err(Behind::Damage(format!("frame {} of the journal was altered", frame.number)));
+            return Err(CatchUpError::Damage(format!("frame {} of the journal was altered", frame.number)));
         }
         let mut texts = Vec::new();
         for (offset, entry) in &frame.entries {
@@ -365,13 +365,13 @@ impl<'a> Tail<'a> {
         if self.changes.len() >= 256 { self.flush() } else { Ok(()) }
     }
 
-    fn compare(&mut self, record: &Record<'_>, position: Position) -> Result<(), Behind> {
+    fn compare(&mut self, record: &Record<'_>, position: Position) -> Result<(), CatchUpError> {
         let id = record.header.session;
-        let stored = self.database.events.get(keys::numbered_key(id, record.header.seq)).map_err(Trouble::from)?;
+        let stored = self.database.events.get(keys::numbered_key(id, record.header.seq)).map_err(DatabaseError::from)?;
         if stored.as_deref() != Some(event_value(record.bytes, position).as_slice()) {
             let seq = record.header.seq;
             let other = stored.as_deref().and_then(Record::read).filter(|other| other.hash != record.hash);
-            return Err(Behind::Damage(match other {
+            return Err(CatchUpError::Damage(match other {
                 // No accident does this: both are whole, so one of them was rewritten.
                 Some(_) => format!("the journal and the database hold different events at place {seq} of {id}"),
                 None => format!("the database lacks event {seq} of {id}"),
@@ -387,18 +387,18 @@ impl<'a> Tail<'a> {
         position: Position,
         end: Position,
         texts: Vec<(crate::model::Hash, Position)>,
-    ) -> Result<(), Behind> {
+    ) -> Result<(), CatchUpError> {
         let id = record.header.session;
         let (event, _) = record
             .event(&|_| None)
-            .ok_or_else(|| Behind::Damage(format!("event {} of {id} cannot be read", record.header.seq)))?;
+            .ok_or_else(|| CatchUpError::Damage(format!("event {} of {id} cannot be read", record.header.seq)))?;
         let before = match self.changes.iter().rev().find(|change| change.after.id == id) {
             Some(change) => Some(change.after.clone()),
             None => self.database.head(id)?,
         };
         let mut after = before.clone().unwrap_or_else(|| Head::new(id));
         if event.seq < after.next_seq || event.prev != after.tip {
-            return Err(Behind::Damage(format!("event {} of {id} does not follow what the database has", event.seq)));
+            return Err(CatchUpError::Damage(format!("event {} of {id} does not follow what the database has", event.seq)));
         }
         after.advance(&event);
         let key = keys::idempotency_key(&event.key);
@@ -432,12 +432,12 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Behind> {
+    fn flush(&mut self) -> Result<(), CatchUpError> {
         let changes = std::mem::take(&mut self.changes);
         Ok(self.database.apply(&changes)?)
     }
 
-    fn finish(&mut self) -> Result<(), Behind> {
+    fn finish(&mut self) -> Result<(), CatchUpError> {
         self.flush()?;
         for id in &self.compared {
             if self.thorough { check_session(self.database, *id)? } else { check_tip(self.database, *id)? }
@@ -446,13 +446,13 @@ impl<'a> Tail<'a> {
     }
 
     /// Whether the trees hold as many entries as the totals say.
-    fn check_counts(&self) -> Result<(), Behind> {
-        let wrong = |what: &str| Err(Behind::Damage(format!("the database's {what} disagree with its totals")));
+    fn check_counts(&self) -> Result<(), CatchUpError> {
+        let wrong = |what: &str| Err(CatchUpError::Damage(format!("the database's {what} disagree with its totals")));
         let count = |tree: &sled::Tree| tree.iter().keys().try_fold(0u64, |count, key| key.map(|_| count + 1));
-        if count(&self.database.events).map_err(Trouble::from)? != self.totals.events {
+        if count(&self.database.events).map_err(DatabaseError::from)? != self.totals.events {
             return wrong("events");
         }
-        if count(&self.database.recency).map_err(Trouble::from)? != self.totals.sessions {
+        if count(&self.database.recency).map_err(DatabaseError::from)? != self.totals.sessions {
             return wrong("sessions");
         }
         Ok(())
@@ -461,36 +461,36 @@ impl<'a> Tail<'a> {
 
 /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up to its
 /// tip, so one that names the last of them is the one those events give.
-fn check_tip(database: &Database, id: SessionId) -> Result<(), Trouble> {
-    let head = database.head(id)?.ok_or_else(|| Trouble::Wrong(format!("it does not know {id}")))?;
+fn check_tip(database: &Database, id: SessionId) -> Result<(), DatabaseError> {
+    let head = database.head(id)?.ok_or_else(|| DatabaseError::Wrong(format!("it does not know {id}")))?;
     let last = guard(|| Ok(database.events.scan_prefix(keys::session_key(id)).next_back().transpose()?))?;
     let place = |value: &[u8]| Record::read_unchecked(value).map(|record| (record.header.seq, record.hash));
     let last = last.and_then(|(_, value)| place(&value));
     if last != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
-        return Err(Trouble::Wrong(format!("what it says of {id} differs from its events")));
+        return Err(DatabaseError::Wrong(format!("what it says of {id} differs from its events")));
     }
     listed(database, &head)
 }
 
-fn listed(database: &Database, head: &Head) -> Result<(), Trouble> {
+fn listed(database: &Database, head: &Head) -> Result<(), DatabaseError> {
     match recency_of(head) {
         Some(key) if !guard(|| Ok(database.recency.contains_key(key)?))? => {
-            Err(Trouble::Wrong(format!("{} is not in its listing", head.id)))
+            Err(DatabaseError::Wrong(format!("{} is not in its listing", head.id)))
         }
         _ => Ok(()),
     }
 }
 
 /// Checks a session's head and its place in the recency order against its events.
-pub(super) fn check_session(database: &Database, id: SessionId) -> Result<(), Trouble> {
+pub(super) fn check_session(database: &Database, id: SessionId) -> Result<(), DatabaseError> {
     let mut head = Head::new(id);
     for (seq, value) in database.events_of(id)? {
         let event = Record::read_unchecked(&value).and_then(|record| record.event(&|_| None));
-        let (event, _) = event.ok_or_else(|| Trouble::Wrong(format!("event {seq} of {id} cannot be read")))?;
+        let (event, _) = event.ok_or_else(|| DatabaseError::Wrong(format!("event {seq} of {id} cannot be read")))?;
         head.advance(&event);
     }
     if database.head(id)?.as_ref() != Some(&head) {
-        return Err(Trouble::Wrong(format!("what it says of {id} differs from its events")));
+        return Err(DatabaseError::Wrong(format!("what it says of {id} differs from its events")));
     }
     listed(database, &head)
 }

@@ -30,7 +30,7 @@ pub(super) struct Waiter {
 
 /// What a waiter can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum CommitOutcome {
     /// Nobody leads: look whether you must.
     Lead,
     /// Your commit is on the disk.
@@ -51,13 +51,13 @@ impl Waiter {
     }
 
     /// Waits to be told something. What a commit came to is told for good, a call to lead once.
-    pub(super) fn wait(&self) -> Told {
+    pub(super) fn wait(&self) -> CommitOutcome {
         loop {
             match self.told.load(Ordering::Acquire) {
-                ACKNOWLEDGED => return Told::Acknowledged,
-                REFUSED => return Told::Refused,
+                ACKNOWLEDGED => return CommitOutcome::Acknowledged,
+                REFUSED => return CommitOutcome::Refused,
                 LEAD if self.told.compare_exchange(LEAD, NOTHING, Ordering::AcqRel, Ordering::Acquire).is_ok() => {
-                    return Told::Lead;
+                    return CommitOutcome::Lead;
                 }
                 _ => thread::park(),
             }
@@ -70,8 +70,8 @@ impl Waiter {
     }
 
     /// Tells what became of the commit; the thread notices when it is [woken](Waiter::wake).
-    pub(super) fn settle(&self, told: Told) {
-        self.told.store(if told == Told::Refused { REFUSED } else { ACKNOWLEDGED }, Ordering::Release);
+    pub(super) fn settle(&self, told: CommitOutcome) {
+        self.told.store(if told == CommitOutcome::Refused { REFUSED } else { ACKNOWLEDGED }, Ordering::Release);
     }
 
     pub(super) fn wake(&self) {

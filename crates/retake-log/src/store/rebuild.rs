@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use crate::disk::{ContentDir, Disk};
 use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
 
-use super::database::{Database, KeyHit, Trouble, encode_head, encode_hit, event_value, recency_of};
+use super::database::{Database, KeyHit, DatabaseError, encode_head, encode_hit, event_value, recency_of};
 use super::fold::{Evidence, Fold};
 use super::journal::{FORMAT, Journal, PUT_BACK, Position, SEGMENT_HEADER, SegmentHeader, segment_path, text_bytes};
-use super::mark::Mark;
+use super::checkpoint::Checkpoint;
 use super::open::{Outline, outline};
 use super::record::{self, Record};
-use super::scan::{Entry, Stretch, carve, read_segment, walk};
+use super::scan::{Entry, ScanItem, carve, read_segment, walk};
 use super::segment::{self, Segment};
 use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
 
@@ -26,7 +26,7 @@ use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
 const FRAME_BYTES: usize = 1 << 20;
 
 /// The workspace that is being opened or mended.
-pub(super) struct Site<'a> {
+pub(super) struct RecoveryContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) disk: &'a Disk,
     pub(super) workspace: [u8; 16],
@@ -41,14 +41,14 @@ pub(super) struct Loaded {
     pub(super) database: Database,
     pub(super) journal: Journal,
     pub(super) totals: Totals,
-    pub(super) mark: Mark,
+    pub(super) mark: Checkpoint,
     /// Events applied since sled was opened.
     pub(super) since_open: usize,
     /// What had to be done, unless nothing was lost and nothing set aside.
     pub(super) recovery: Option<Recovery>,
 }
 
-impl Site<'_> {
+impl RecoveryContext<'_> {
     pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
@@ -61,7 +61,7 @@ impl Site<'_> {
 }
 
 /// Rebuilds the database, mends the journal and names what is lost. The old database must be closed.
-pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) -> Result<Loaded, Error> {
+pub(super) fn rebuild(site: &RecoveryContext<'_>, causes: Vec<String>, mark: Option<Checkpoint>) -> Result<Loaded, Error> {
     for cause in &causes {
         tracing::warn!(cause, "recovering");
     }
@@ -77,7 +77,7 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
     let name = quarantine::name_for(site.dir, site.now);
     let place = site.dir.join("quarantine").join(&name);
     site.disk.create_dir_all(&place).map_err(io_error("make room for what is set aside", place.clone()))?;
-    let mut work = Work::begin(site, Database::open(&fresh)?, mark)?;
+    let mut work = Rebuild::begin(site, Database::open(&fresh)?, mark)?;
     work.read_journal()?;
     if !work.journal_is_whole() {
         work.search_old_databases()?;
@@ -87,17 +87,17 @@ pub(super) fn rebuild(site: &Site<'_>, causes: Vec<String>, mark: Option<Mark>) 
     work.finish(causes, &fresh, name)
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Error {
+impl From<DatabaseError> for Error {
+    fn from(trouble: DatabaseError) -> Error {
         Error::Database(trouble.to_string())
     }
 }
 
 /// A recovery under way.
-pub(super) struct Work<'a> {
-    pub(super) site: &'a Site<'a>,
+pub(super) struct Rebuild<'a> {
+    pub(super) site: &'a RecoveryContext<'a>,
     database: Database,
-    mark: Option<Mark>,
+    mark: Option<Checkpoint>,
     outline: Outline,
     segments: Vec<Segment>,
     journal: Option<Journal>,
@@ -118,15 +118,15 @@ pub(super) struct Work<'a> {
     newest: (u32, u32),
 }
 
-impl<'a> Work<'a> {
-    fn begin(site: &'a Site<'a>, database: Database, mark: Option<Mark>) -> Result<Work<'a>, Error> {
+impl<'a> Rebuild<'a> {
+    fn begin(site: &'a RecoveryContext<'a>, database: Database, mark: Option<Checkpoint>) -> Result<Rebuild<'a>, Error> {
         let journal_dir = site.journal_dir();
         let outline = outline(&journal_dir).map_err(|source| Error::Io {
             action: "read the journal".into(),
             path: journal_dir,
             source,
         })?;
-        Ok(Work {
+        Ok(Rebuild {
             site,
             database,
             mark,
@@ -163,15 +163,15 @@ impl<'a> Work<'a> {
             let void_from = self.outline.void_from(number);
             let mut failed = None;
             let frames = bytes.get(64..).unwrap_or_default();
-            walk(frames, SEGMENT_HEADER, &mut |stretch| match stretch {
-                Stretch::Frame(frame) => {
+            walk(frames, SEGMENT_HEADER, &mut |item| match item {
+                ScanItem::Frame(frame) => {
                     if frame.number >= void_from || failed.is_some() {
                         return;
                     }
                     self.highest_frame = self.highest_frame.max(frame.number);
                     if !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
                         // A checksum that fits and a hash that does not: someone has been here. The other copy decides.
-                        segment.ruins.push((frame.start, frame.end));
+                        segment.damaged.push((frame.start, frame.end));
                         let (kept, altered): (Vec<_>, Vec<_>) =
                             frame.entries.iter().partition(|(_, entry)| entry.is_true());
                         salvaged.extend(kept.iter().map(|(_, entry)| owned(entry)));
@@ -199,15 +199,15 @@ impl<'a> Work<'a> {
                         failed = failed.take().or(self.take(entry, position).err());
                     }
                 }
-                Stretch::Ruin(ruin) => {
+                ScanItem::DamagedSpan(span) => {
                     let known =
-                        self.mark.is_some_and(|mark| Position { segment: number, offset: ruin.start } < mark.end);
-                    if ruin.followed || known {
-                        segment.ruins.push((ruin.start, ruin.end));
-                        salvaged.extend(ruin.entries.iter().map(|(_, entry)| owned(entry)));
-                        ruin.headers.iter().for_each(|header| self.heard_of(header.session, header.seq + 1, None));
+                        self.mark.is_some_and(|mark| Position { segment: number, offset: span.start } < mark.end);
+                    if span.is_followed || known {
+                        segment.damaged.push((span.start, span.end));
+                        salvaged.extend(span.entries.iter().map(|(_, entry)| owned(entry)));
+                        span.headers.iter().for_each(|header| self.heard_of(header.session, header.seq + 1, None));
                     }
-                    segment.junk |= !ruin.followed;
+                    segment.junk |= !span.is_followed;
                 }
             });
             if let Some(trouble) = failed {
@@ -223,7 +223,7 @@ impl<'a> Work<'a> {
     fn journal_is_whole(&self) -> bool {
         let mut expected = 1;
         for segment in &self.segments {
-            if !segment.ruins.is_empty() || segment.header.is_none() {
+            if !segment.damaged.is_empty() || segment.header.is_none() {
                 return false;
             }
             for (_, _, number) in &segment.frames {
@@ -250,7 +250,7 @@ impl<'a> Work<'a> {
     }
 
     /// Takes something that a whole frame of the journal holds.
-    fn take(&mut self, entry: &Entry<'_>, position: Position) -> Result<(), Trouble> {
+    fn take(&mut self, entry: &Entry<'_>, position: Position) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
                 let key = keys::numbered_key(record.header.session, record.header.seq);
@@ -272,9 +272,9 @@ impl<'a> Work<'a> {
     pub(super) fn offer(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         let new = if let Some(record) = Record::read(&bytes) {
             let key = keys::numbered_key(record.header.session, record.header.seq);
-            !self.database.events.contains_key(key).map_err(Trouble::from)? && self.missing_keys.insert(key)
+            !self.database.events.contains_key(key).map_err(DatabaseError::from)? && self.missing_keys.insert(key)
         } else if let Some((_, Entry::Text(hash, _))) = carve(&bytes, 0).0.first() {
-            !self.database.texts.contains_key(hash.0).map_err(Trouble::from)? && self.missing_texts.insert(*hash)
+            !self.database.texts.contains_key(hash.0).map_err(DatabaseError::from)? && self.missing_texts.insert(*hash)
         } else {
             false
         };
@@ -343,7 +343,7 @@ impl<'a> Work<'a> {
         let mut fold: Option<Fold> = None;
         let mut done = 0;
         for item in events.iter() {
-            let (key, value) = item.map_err(Trouble::from)?;
+            let (key, value) = item.map_err(DatabaseError::from)?;
             let Some((id, _)) = keys::numbered_of(&key) else { continue };
             let event =
                 Record::read_unchecked(&value).and_then(|record| Some((record.event(&|_| None)?, record.texts())));
@@ -380,7 +380,7 @@ impl<'a> Work<'a> {
 
     /// A long text that only its file holds goes into the journal as well.
     fn keep_text_twice(&mut self, hash: Hash) -> Result<(), Error> {
-        if self.database.texts.contains_key(hash.0).map_err(Trouble::from)? {
+        if self.database.texts.contains_key(hash.0).map_err(DatabaseError::from)? {
             return Ok(());
         }
         if let Ok(bytes) = self.site.texts.get(hash.0)
@@ -400,11 +400,11 @@ impl<'a> Work<'a> {
         if let EventBody::Recorded { index, iteration } = &event.body {
             hit.index = Some(*index);
             if let Some((parent, child)) = keys::link(iteration, event.session.iteration(*index)) {
-                self.database.children.insert(keys::child_key(parent, child), &[]).map_err(Trouble::from)?;
+                self.database.children.insert(keys::child_key(parent, child), &[]).map_err(DatabaseError::from)?;
             }
         }
         if !event.key.is_empty() {
-            self.database.keys.insert(key, encode_hit(hit)).map_err(Trouble::from)?;
+            self.database.keys.insert(key, encode_hit(hit)).map_err(DatabaseError::from)?;
         }
         Ok(())
     }
@@ -440,7 +440,7 @@ impl<'a> Work<'a> {
             self.database.days.insert(day.to_be_bytes(), &last.max(number).to_le_bytes())?;
             Ok(())
         };
-        write().map_err(|error| Trouble::from(error).into())
+        write().map_err(|error| DatabaseError::from(error).into())
     }
 
     /// Gives the new database its name, sets the old one and damaged segments aside, and writes the report.
@@ -467,7 +467,7 @@ impl<'a> Work<'a> {
         let damaged = segment::mend(self.site, &self.segments, self.highest_frame, &place)?;
         quarantined.extend(damaged.into_iter().map(|segment| format!("quarantine/{name}/{segment:08}.log")));
         let old = self.site.dir.join("db");
-        let Work { site, database, journal, losses, totals, restored, newest, mark, .. } = self;
+        let Rebuild { site, database, journal, losses, totals, restored, newest, mark, .. } = self;
         drop(database);
         let io_error = |action: &'static str, path: &Path| {
             let path = path.to_owned();
@@ -491,7 +491,7 @@ impl<'a> Work<'a> {
             recovery = Some(report);
         }
         site.disk.rename(fresh, &old).map_err(io_error("put the new database in its place", &old))?;
-        let mark = Mark {
+        let mark = Checkpoint {
             count: mark.map_or(1, |mark| mark.count + 1),
             frame: next_frame - 1,
             end: position,

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::database::{Database, decode_head};
-use super::rebuild::{Work, owned};
+use super::rebuild::{Rebuild, owned};
 use super::record::Record;
 use super::scan::carve;
 use super::{Error, keys, quarantine};
@@ -14,7 +14,7 @@ use super::{Error, keys, quarantine};
 const PIECE: usize = 32 << 20;
 const OVERLAP: usize = 2 << 20;
 
-impl Work<'_> {
+impl Rebuild<'_> {
     /// Takes records from databases that are damaged, replaced, or set aside by a recovery that did not finish.
     pub(super) fn search_old_databases(&mut self) -> Result<(), Error> {
         let mut places = vec![self.site.dir.join("db")];

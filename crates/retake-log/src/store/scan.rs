@@ -42,7 +42,7 @@ pub(super) struct Frame<'a> {
 }
 
 /// Bytes that are no frame, with what could be made out in them.
-pub(super) struct Ruin<'a> {
+pub(super) struct DamagedSpan<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Entries that are whole all the same.
@@ -50,13 +50,13 @@ pub(super) struct Ruin<'a> {
     /// Records that are not, but whose header tells what they were.
     pub(super) headers: Vec<Header>,
     /// Whether a whole frame follows in the same segment.
-    pub(super) followed: bool,
+    pub(super) is_followed: bool,
 }
 
 /// What a walk meets.
-pub(super) enum Stretch<'a> {
+pub(super) enum ScanItem<'a> {
     Frame(Frame<'a>),
-    Ruin(Ruin<'a>),
+    DamagedSpan(DamagedSpan<'a>),
 }
 
 /// Reads a segment from `from` on: all of it when that is 0, header included.
@@ -69,7 +69,7 @@ pub(super) fn read_segment(path: &Path, from: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Walks the frames in `bytes`, which begin at `base` of their segment, and gives the offset behind the last whole one.
-pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(Stretch<'a>)) -> u64 {
+pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanItem<'a>)) -> u64 {
     let mut at = 0;
     let mut end = base;
     loop {
@@ -77,20 +77,20 @@ pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(Stretch
         if let Some((frame, length)) = frame_at(rest, base + at as u64) {
             at += length;
             end = base + at as u64;
-            visit(Stretch::Frame(frame));
+            visit(ScanItem::Frame(frame));
             continue;
         }
         let Some(last) = rest.iter().rposition(|byte| *byte != 0) else { return end };
         let next = next_frame(rest);
-        let ruin = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
+        let span = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
         let start = base + at as u64;
-        let (entries, headers) = carve(ruin, start);
-        visit(Stretch::Ruin(Ruin {
+        let (entries, headers) = carve(span, start);
+        visit(ScanItem::DamagedSpan(DamagedSpan {
             start,
-            end: start + ruin.len() as u64,
+            end: start + span.len() as u64,
             entries,
             headers,
-            followed: next.is_some(),
+            is_followed: next.is_some(),
         }));
         match next {
             Some(next) => at += next,
@@ -186,15 +186,15 @@ mod tests {
             .collect()
     }
 
-    /// What a walk found: whole frames, entries in ruins, headers in ruins, ruins that are followed and not.
+    /// What a walk found: whole frames, entries in damaged, headers in damaged, damaged that are is_followed and not.
     fn found(bytes: &[u8]) -> (usize, usize, usize, usize, usize) {
         let mut found = (0, 0, 0, 0, 0);
-        walk(bytes, 64, &mut |stretch| match stretch {
-            Stretch::Frame(_) => found.0 += 1,
-            Stretch::Ruin(ruin) => {
-                found.1 += ruin.entries.len();
-                found.2 += ruin.headers.len();
-                if ruin.followed { found.3 += 1 } else { found.4 += 1 }
+        walk(bytes, 64, &mut |item| match item {
+            ScanItem::Frame(_) => found.0 += 1,
+            ScanItem::DamagedSpan(span) => {
+                found.1 += span.entries.len();
+                found.2 += span.headers.len();
+                if span.is_followed { found.3 += 1 } else { found.4 += 1 }
             }
         });
         found

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Error;
 use super::journal::{FORMAT, FRAME_HEADER, STANDS_FOR_LOST, SegmentHeader, frame_bytes, segment_path};
-use super::rebuild::Site;
+use super::rebuild::RecoveryContext;
 
 /// How a segment looked.
 pub(super) struct Segment {
@@ -14,14 +14,14 @@ pub(super) struct Segment {
     /// Start, end and number of each whole frame.
     pub(super) frames: Vec<(u64, u64, u64)>,
     /// Bytes between frames that are none.
-    pub(super) ruins: Vec<(u64, u64)>,
+    pub(super) damaged: Vec<(u64, u64)>,
     /// Junk behind the last frame.
     pub(super) junk: bool,
 }
 
 /// Writes a mended copy of every damaged segment in its place, after the damaged one has a second name in `aside`. Gives
 /// the numbers of those that were there.
-pub(super) fn mend(site: &Site<'_>, segments: &[Segment], highest_frame: u64, aside: &Path) -> Result<Vec<u32>, Error> {
+pub(super) fn mend(site: &RecoveryContext<'_>, segments: &[Segment], highest_frame: u64, aside: &Path) -> Result<Vec<u32>, Error> {
     let mut mended = Vec::new();
     let mut first = 1;
     for (at, segment) in segments.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn mend(site: &Site<'_>, segments: &[Segment], highest_frame: u64, as
 
 impl Segment {
     pub(super) fn new(number: u32, header: Option<SegmentHeader>) -> Segment {
-        Segment { number, header, frames: Vec::new(), ruins: Vec::new(), junk: false }
+        Segment { number, header, frames: Vec::new(), damaged: Vec::new(), junk: false }
     }
 
     pub(super) fn last_frame(&self) -> u64 {
@@ -67,7 +67,7 @@ impl Segment {
     fn is_sound(&self, first: u64) -> bool {
         let numbers = self.frames.iter().map(|(_, _, number)| *number);
         let contiguous = numbers.zip(first..).all(|(number, expected)| number <= expected);
-        self.header.is_some() && self.ruins.is_empty() && contiguous
+        self.header.is_some() && self.damaged.is_empty() && contiguous
     }
 
     /// The segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins

@@ -17,7 +17,7 @@ use super::{Detail, Error, Store};
 /// A point between two commits of the journal. It knows what lies before it, so that it is recognised in another journal
 /// as not being a point of that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Point {
+pub struct JournalCursor {
     segment: u32,
     offset: u64,
     /// The last bytes before it: the hash of the last event, as a rule.
@@ -32,7 +32,7 @@ pub struct Since {
     /// The events, in the order of the journal.
     pub events: Vec<Event>,
     /// The point behind them.
-    pub point: Point,
+    pub point: JournalCursor,
     /// Whether nothing else had been acknowledged when this was asked.
     pub complete: bool,
 }
@@ -42,7 +42,7 @@ const CHUNK: usize = 1 << 20;
 
 impl Store {
     /// The point behind everything that is acknowledged.
-    pub fn point(&self) -> Result<Point, Error> {
+    pub fn point(&self) -> Result<JournalCursor, Error> {
         let (end, events) = self.log.acknowledged();
         self.log.point(end, events).ok_or_else(|| self.log.unreadable(end))
     }
@@ -54,14 +54,14 @@ impl Store {
     }
 
     /// Whether nothing was acknowledged behind a point of this journal. Reads nothing.
-    pub fn ends_at(&self, point: &Point) -> bool {
+    pub fn ends_at(&self, point: &JournalCursor) -> bool {
         let at = Position { segment: point.segment, offset: point.offset };
         self.log.acknowledged() == (at, point.events)
     }
 
     /// What was acknowledged behind a point, some of it at a time. None when the point is not one of this journal, or
     /// when what lies behind it cannot be read: whoever follows must then begin again from what the log says now.
-    pub fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+    pub fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         let (end, events) = self.log.acknowledged();
         let at = Position { segment: point.segment, offset: point.offset };
         if at > end || point.events > events || self.log.point(at, point.events) != Some(*point) {
@@ -81,12 +81,12 @@ impl Log {
         (state.mark.end, state.totals.events)
     }
 
-    fn point(&self, at: Position, events: u64) -> Option<Point> {
+    fn point(&self, at: Position, events: u64) -> Option<JournalCursor> {
         let mut before = [0; 32];
         let file = File::open(segment_path(&self.dir.join("journal"), at.segment)).ok()?;
         let bytes = read_at(&file, at.offset.checked_sub(32)?, 32).ok()?;
         before.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-        Some(Point { segment: at.segment, offset: at.offset, before, events })
+        Some(JournalCursor { segment: at.segment, offset: at.offset, before, events })
     }
 
     fn since(&self, mut at: Position, end: Position, before: u64) -> Option<Since> {

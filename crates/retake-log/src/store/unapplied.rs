@@ -10,14 +10,14 @@ use super::database::{Change, KeyHit};
 
 /// The newest word on each session, key, day and text, each with the ticket of the commit that said it.
 #[derive(Default)]
-pub(super) struct Overlay {
+pub(super) struct Unapplied {
     pub(super) heads: HashMap<SessionId, (u64, Head)>,
     pub(super) keys: HashMap<[u8; 16], (u64, KeyHit)>,
     pub(super) days: HashMap<u32, (u64, u32)>,
     pub(super) texts: HashMap<Hash, (u64, ())>,
 }
 
-impl Overlay {
+impl Unapplied {
     /// Takes in a commit.
     pub(super) fn add(&mut self, ticket: u64, change: &Change) {
         let head = &change.after;

@@ -11,9 +11,9 @@ use super::database::{Change, encode_head, encode_hit, encode_totals, event_valu
 use super::keys;
 
 /// What some commits change in all, as keys and values: a session that several of them touch is written once.
-pub(super) struct Sum {
+pub(super) struct WriteSet {
     pub(super) events: Vec<([u8; 12], IVec)>,
-    pub(super) sessions: BTreeMap<SessionId, SessionSum>,
+    pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
     pub(super) keys: Vec<([u8; 16], IVec)>,
     pub(super) children: Vec<[u8; 24]>,
     pub(super) days: BTreeMap<u32, u32>,
@@ -22,15 +22,15 @@ pub(super) struct Sum {
     pub(super) position: IVec,
 }
 
-pub(super) struct SessionSum {
+pub(super) struct SessionWrite {
     pub(super) head: IVec,
     pub(super) recency_before: Option<[u8; 17]>,
     pub(super) recency_after: Option<[u8; 17]>,
 }
 
-impl Sum {
+impl WriteSet {
     /// None when there are no commits.
-    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<Sum> {
+    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
         let (mut events, mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut days = BTreeMap::new();
         let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();
@@ -54,9 +54,9 @@ impl Sum {
         }
         let last = last?;
         let session = |(id, (recency_before, head)): (SessionId, (Option<[u8; 17]>, &Head))| {
-            (id, SessionSum { head: encode_head(head).into(), recency_before, recency_after: recency_of(head) })
+            (id, SessionWrite { head: encode_head(head).into(), recency_before, recency_after: recency_of(head) })
         };
-        Some(Sum {
+        Some(WriteSet {
             events,
             sessions: touched.into_iter().map(session).collect(),
             keys: keys_,

@@ -3,29 +3,29 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::database::{Trouble, guard};
+use super::database::{DatabaseError, guard};
 use super::log::{Log, TRIES};
-use super::mark::Mark;
+use super::checkpoint::Checkpoint;
 use super::open;
-use super::rebuild::{self, Loaded, Site};
+use super::rebuild::{self, Loaded, RecoveryContext};
 use super::{Error, Progress, Recovery};
 
 impl Log {
     /// Asks the database, and mends it when it fails.
-    pub(super) fn ask<T>(&self, question: impl Fn() -> Result<T, Trouble>) -> Result<T, Error> {
+    pub(super) fn ask<T>(&self, question: impl Fn() -> Result<T, DatabaseError>) -> Result<T, Error> {
         for _ in 0..TRIES {
             let generation = self.generation.load(Ordering::Acquire);
             match question() {
                 Ok(answer) => return Ok(answer),
-                Err(trouble) => self.mend(generation, &trouble)?,
+                Err(trouble) => self.rebuild_online(generation, &trouble)?,
             }
         }
         Err(Error::Database("it fails again and again, although it was rebuilt".to_owned()))
     }
 
     /// Mends the database, unless someone has since `seen`. One that the disk refused may only need opening again.
-    pub(super) fn mend(&self, seen: u64, trouble: &Trouble) -> Result<(), Error> {
-        let again = trouble.is_refusal() || matches!(trouble, Trouble::Absent) || self.lock().broken.is_some();
+    pub(super) fn rebuild_online(&self, seen: u64, trouble: &DatabaseError) -> Result<(), Error> {
+        let again = trouble.is_refusal() || matches!(trouble, DatabaseError::Absent) || self.lock().broken.is_some();
         let causes = if again { Vec::new() } else { vec![format!("the database fails: {trouble}")] };
         self.replace_database(Some(seen), causes, None).map(|_| ())
     }
@@ -50,7 +50,7 @@ impl Log {
         self.while_still(|| {
             let mut mark = {
                 let state = self.lock();
-                Mark { events: state.totals.events, ..state.mark }
+                Checkpoint { events: state.totals.events, ..state.mark }
             };
             mark.count += 1;
             let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Log {
                 drop(old);
                 Ok(())
             });
-            let site = Site {
+            let site = RecoveryContext {
                 dir: &self.dir,
                 disk: &self.disk,
                 workspace: self.workspace,
@@ -79,7 +79,7 @@ impl Log {
                     *self.journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
                     let mut state = self.lock();
                     state.caught_up(totals);
-                    self.moves.fetch_add(1, Ordering::AcqRel);
+                    self.applied_epoch.fetch_add(1, Ordering::AcqRel);
                     state.since_open = since_open;
                     state.mark = mark;
                     state.broken = None;

@@ -15,7 +15,7 @@ const SLOT: usize = 128;
 const SLOTS: [usize; 2] = [0, 512];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct Checkpoint {
     /// Counts writes, so that the newer slot is known.
     pub(super) count: u64,
     /// The last acknowledged frame.
@@ -30,11 +30,11 @@ pub(super) struct Mark {
     pub(super) newest: (u32, u32),
 }
 
-impl Mark {
+impl Checkpoint {
     /// The newest mark that can be read.
-    pub(super) fn read(dir: &Path) -> Option<Mark> {
+    pub(super) fn read(dir: &Path) -> Option<Checkpoint> {
         let bytes = fs::read(dir.join("mark")).ok()?;
-        SLOTS.iter().filter_map(|slot| Mark::from_slot(bytes.get(*slot..)?)).max_by_key(|mark| mark.count)
+        SLOTS.iter().filter_map(|slot| Checkpoint::from_slot(bytes.get(*slot..)?)).max_by_key(|mark| mark.count)
     }
 
     /// Writes it into the slot that does not hold the newest one, and syncs it.
@@ -70,11 +70,11 @@ impl Mark {
         bytes
     }
 
-    fn from_slot(bytes: &[u8]) -> Option<Mark> {
+    fn from_slot(bytes: &[u8]) -> Option<Checkpoint> {
         if !bytes.starts_with(&MAGIC) || crc32fast::hash(bytes.get(..SLOT - 4)?) != le_u32(bytes, SLOT - 4)? {
             return None;
         }
-        Some(Mark {
+        Some(Checkpoint {
             count: le_u64(bytes, 8)?,
             frame: le_u64(bytes, 16)?,
             end: Position::from_bytes(bytes.get(24..36)?)?,
@@ -92,19 +92,19 @@ mod tests {
     #[test]
     fn a_damaged_slot_leaves_the_other() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Mark::read(dir.path()), None);
-        let marks: Vec<Mark> = (1..=5).map(|count| Mark { count, frame: count * 10, ..Mark::default() }).collect();
+        assert_eq!(Checkpoint::read(dir.path()), None);
+        let marks: Vec<Checkpoint> = (1..=5).map(|count| Checkpoint { count, frame: count * 10, ..Checkpoint::default() }).collect();
         for mark in &marks {
             mark.write(&Disk::default(), dir.path()).unwrap();
-            assert_eq!(Mark::read(dir.path()), Some(*mark));
+            assert_eq!(Checkpoint::read(dir.path()), Some(*mark));
         }
         let path = dir.path().join("mark");
         let mut bytes = fs::read(&path).unwrap();
         bytes[512 + 20] ^= 0x40;
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(Mark::read(dir.path()), Some(marks[3]));
+        assert_eq!(Checkpoint::read(dir.path()), Some(marks[3]));
         bytes[20] ^= 0x40;
         fs::write(&path, &bytes).unwrap();
-        assert_eq!(Mark::read(dir.path()), None);
+        assert_eq!(Checkpoint::read(dir.path()), None);
     }
 }
