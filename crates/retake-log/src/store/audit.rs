@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use crate::disk::read_at;
 use crate::model::{Event, EventBody, Hash, Head, SessionId};
 
-use super::database::{Database, DatabaseError, event_value, position_in, recency_of};
+use super::database::{Database, DatabaseError, encode_head, event_value, position_in, recency_of};
 use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, segment_path};
 use super::log::Log;
 use super::open::outline;
@@ -189,7 +189,7 @@ impl Check<'_> {
                 if Record::read(record.bytes).is_none() {
                     self.problem(format!("event {seq} of {id} was altered in the journal"));
                 }
-                let stored = database.events.get(keys::numbered_key(id, seq))?;
+                let stored = database.events.get(id, seq)?;
                 if stored.as_deref() != Some(event_value(record.bytes, position).as_slice()) {
                     self.problem(format!("event {seq} of {id} differs between the journal and the database"));
                 }
@@ -223,7 +223,7 @@ impl Check<'_> {
             self.tell("checking the database", self.found.events, totals.events);
         }
         let recency = database.recency.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1u64))?;
-        let events = database.events.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1u64))?;
+        let events = database.events.count()?;
         if events != self.found.events || totals.events != events {
             self.problem(format!("the database counts {} events and has {events}", totals.events));
         }
@@ -283,7 +283,7 @@ impl Check<'_> {
             self.problem(format!("what the database says of {id} differs from its events"));
         }
         if let Some(key) = recency_of(&head)
-            && !database.recency.contains_key(key)?
+            && database.recency.get(key)?.as_deref() != Some(encode_head(&head).as_slice())
         {
             self.problem(format!("{id} is not in the listing"));
         }

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sled::IVec;
-
 use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
 
 use super::database::{Database, DatabaseError};
+use super::event_tree::StoredEvent;
 use super::log::{Log, State};
 use super::record::Record;
 use super::recent::{RecentPage, MAX_RECENT, RecentSessions, place_of};
-use super::{Detail, Order, RecencyKey, Status, keys};
+use super::{Detail, Order, RecencyKey, Status};
 
 impl Log {
     /// All events of a session.
@@ -34,7 +33,7 @@ impl Log {
     /// The exact bytes of one record of a session.
     pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.settle(Some(id));
-        let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
+        let Some(value) = self.read()?.events.get(id, seq)? else { return Ok(None) };
         Ok(Some(read(id, seq, &value)?.bytes.to_vec()))
     }
 
@@ -45,7 +44,7 @@ impl Log {
     }
 
     /// A session's records as sled has them. A place that is missing and not on record as lost is trouble.
-    fn values(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, DatabaseError> {
+    fn values(&self, id: SessionId) -> Result<Vec<(u32, StoredEvent)>, DatabaseError> {
         self.settle(Some(id));
         let (values, head) = {
             let database = self.read()?;
@@ -89,9 +88,8 @@ impl Log {
         }
         self.settle(None);
         let database = self.read()?;
-        let places = next_places(&database, status, order, after, limit - rows.len())?;
-        for place in places {
-            rows.push(Arc::new(row(&database, place)?));
+        for (place, head) in next_listed(&database, status, order, after, limit - rows.len())? {
+            rows.push(Arc::new(row(place, &head)?));
         }
         Ok(rows)
     }
@@ -101,12 +99,12 @@ impl Log {
         // The tree may be behind for sessions in the overlay, which therefore tell their place themselves.
         let ahead: Vec<&Head> = state.acked.heads.values().map(|(_, head)| head).collect();
         let wanted = MAX_RECENT + ahead.len();
-        let places = next_places(&database, Status::All, Order::Recent, None, wanted)?;
-        let complete = places.len() < wanted;
-        let floor = places.last().copied();
-        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(places.len());
-        for place in places.into_iter().filter(|place| !state.acked.heads.contains_key(&place.id)) {
-            newest.push(Arc::new(row(&database, place)?));
+        let listed = next_listed(&database, Status::All, Order::Recent, None, wanted)?;
+        let complete = listed.len() < wanted;
+        let floor = listed.last().map(|(place, _)| *place);
+        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(listed.len());
+        for (place, head) in listed.into_iter().filter(|(place, _)| !state.acked.heads.contains_key(&place.id)) {
+            newest.push(Arc::new(row(place, &head)?));
         }
         let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
         newest.extend(ahead.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
@@ -115,39 +113,38 @@ impl Log {
 }
 
 /// Merges active and archived sessions in the order asked for.
-fn next_places(
+fn next_listed(
     database: &Database,
     status: Status,
     order: Order,
     after: Option<RecencyKey>,
     limit: usize,
-) -> Result<Vec<RecencyKey>, DatabaseError> {
+) -> Result<Vec<(RecencyKey, Head)>, DatabaseError> {
     let recent = order == Order::Recent;
-    let mut places = Vec::new();
+    let mut listed = Vec::new();
     if status != Status::Archived {
-        places.extend(database.places(false, recent, after, limit)?);
+        listed.extend(database.listed(false, recent, after, limit)?);
     }
     if status != Status::Active {
-        places.extend(database.places(true, recent, after, limit)?);
+        listed.extend(database.listed(true, recent, after, limit)?);
     }
     if recent {
-        places.sort_unstable_by(|a, b| b.cmp(a));
+        listed.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(*place));
     } else {
-        places.sort_unstable();
+        listed.sort_unstable_by_key(|(place, _)| *place);
     }
-    places.truncate(limit);
-    Ok(places)
+    listed.truncate(limit);
+    Ok(listed)
 }
 
-/// The row of a session, checked against the order it was found by.
-fn row(database: &Database, place: RecencyKey) -> Result<Summary, DatabaseError> {
-    let summary = database.head(place.id)?.and_then(|head| head.summary());
-    summary
+/// Returns the row of a session, checked against the place in the order that it was found at.
+fn row(place: RecencyKey, head: &Head) -> Result<Summary, DatabaseError> {
+    head.summary()
         .filter(|summary| place_of(summary) == place)
         .ok_or_else(|| DatabaseError::Wrong(format!("the listing and what is known of {} disagree", place.id)))
 }
 
-fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), DatabaseError> {
+fn check_gaps(id: SessionId, values: &[(u32, StoredEvent)]) -> Result<(), DatabaseError> {
     let mut there = BTreeSet::new();
     let mut lost = BTreeSet::new();
     for (seq, value) in values {

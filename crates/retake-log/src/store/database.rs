@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Once, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,22 @@ use sled::{IVec, Tree};
 use crate::model::session::Span;
 use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 
-use super::journal::Position;
+use super::event_tree::{EventTree, StoredEvent};
+use super::head_tree::HeadTree;
+use super::journal::{Position, SEGMENT_HEADER};
+use super::key_index::{Key, KeyIndex, KeyIndexError};
 use super::keys::{self, be_u32, le_u32};
 use super::write_set::WriteSet;
 use super::{RecencyKey, Totals};
 
-const SCHEMA: u32 = 2;
-const CACHE_BYTES: u64 = 64 << 20;
+/// The version of the layout. Version 2 kept one item per event, key and head.
+const SCHEMA: u32 = 3;
+/// sled's cache. It holds whole pages of up to 16 packs, of which a page of the listing or a history needs a few.
+const CACHE_BYTES: u64 = 12 << 20;
+/// The number of new keys that are written out before the next checkpoint does.
+const MAX_PENDING_KEYS: usize = 8192;
+/// The first position of every journal.
+const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
 
 /// The database cannot be trusted any more.
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +57,11 @@ pub(super) enum DatabaseError {
 pub(super) struct Database {
     path: PathBuf,
     db: sled::Db,
-    pub(super) events: Tree,
-    pub(super) heads: Tree,
+    pub(super) events: EventTree,
+    pub(super) heads: HeadTree,
+    /// The listing: every session that has an iteration, by recency, with its head.
     pub(super) recency: Tree,
-    pub(super) keys: Tree,
+    keys: Arc<Mutex<KeyIndex>>,
     pub(super) children: Tree,
     pub(super) days: Tree,
     pub(super) texts: Tree,
@@ -122,6 +132,7 @@ impl Database {
 
     /// Says that everything up to `position` is applied: the last act of building one.
     pub(super) fn finish(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
+        self.add_keys([], position)?;
         self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
         self.meta.insert("totals", encode_totals(totals))?;
         self.meta.insert("position", position.to_bytes().to_vec())?;
@@ -129,27 +140,56 @@ impl Database {
     }
 
     pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
-        match guard(|| Ok(self.heads.get(keys::session_key(id))?))? {
-            Some(bytes) => decode_head(id, &bytes).map(Some),
-            None => Ok(None),
-        }
+        self.heads.get(id)
     }
 
-    /// The values of a session's events in order.
-    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, DatabaseError> {
-        guard(|| {
-            let mut events = Vec::new();
-            for item in self.events.scan_prefix(keys::session_key(id)) {
-                let (key, value) = item?;
-                let seq = be_u32(&key, 8).ok_or_else(|| DatabaseError::Wrong("an event has a short key".to_owned()))?;
-                events.push((seq, value));
-            }
-            Ok(events)
-        })
+    /// Returns the records of a session in order.
+    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, StoredEvent)>, DatabaseError> {
+        self.events.of(id)
     }
 
-    pub(super) fn key(&self, key: [u8; 16]) -> Result<Option<KeyHit>, DatabaseError> {
-        Ok(guard(|| Ok(self.keys.get(key)?))?.and_then(|bytes| decode_hit(&bytes)))
+    /// Returns what an idempotency key was used for.
+    pub(super) fn key(&self, key: Key) -> Result<Option<KeyHit>, DatabaseError> {
+        Ok(self.keys().get(key)?)
+    }
+
+    /// Returns the position of the journal up to which every key is known.
+    pub(super) fn keys_end(&self) -> Position {
+        self.keys().end()
+    }
+
+    /// Adds the keys of a stretch of the journal that ends at `end`.
+    pub(super) fn add_keys(
+        &self,
+        added: impl IntoIterator<Item = (Key, KeyHit)>,
+        end: Position,
+    ) -> Result<(), DatabaseError> {
+        let mut keys = self.keys();
+        keys.insert(added, end);
+        if keys.pending() >= MAX_PENDING_KEYS { Ok(keys.flush()?) } else { Ok(()) }
+    }
+
+    /// Adds a key that a rebuild found.
+    pub(super) fn add_found_key(&self, key: Key, hit: KeyHit) -> Result<(), DatabaseError> {
+        let mut keys = self.keys();
+        keys.insert([(key, hit)], START);
+        if keys.pending() >= 16 * MAX_PENDING_KEYS { Ok(keys.spill()?) } else { Ok(()) }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, KeyIndex> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the database has a layout of an earlier version, with everything in it.
+    pub(super) fn is_older_layout(&self) -> Result<bool, DatabaseError> {
+        let schema = self.meta.get("schema")?;
+        Ok(schema.as_deref().and_then(|bytes| le_u32(bytes, 0)).is_some_and(|schema| schema < SCHEMA))
+    }
+
+    /// Returns a tree of an earlier layout, if there is one.
+    pub(super) fn older_tree(&self, name: &str) -> Option<Tree> {
+        let known = self.db.tree_names().iter().any(|known| known == name.as_bytes());
+        if known { self.db.open_tree(name).ok() } else { None }
     }
 
     /// The highest number given out on that day.
@@ -173,83 +213,75 @@ impl Database {
     }
 
     pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, DatabaseError> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        guard(|| {
-            let start = after.map_or(Unbounded, |id| Excluded(keys::session_key(id)));
-            let mut ids = Vec::new();
-            for key in self.heads.range((start, Unbounded)).keys().take(limit) {
-                ids.extend(keys::session_of(&key?));
-            }
-            Ok(ids)
-        })
+        self.heads.ids(after, limit)
     }
 
-    /// The next places of one status after `after`, at most `limit`, most recent first or last.
-    pub(super) fn places(
+    /// Returns the heads of the next sessions of one status after `after`, at most `limit`, most recent first or last.
+    pub(super) fn listed(
         &self,
         archived: bool,
         recent_first: bool,
         after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<RecencyKey>, DatabaseError> {
+    ) -> Result<Vec<(RecencyKey, Head)>, DatabaseError> {
         use std::ops::Bound::{Excluded, Included};
         guard(|| {
             let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
             let after = after.map(|place| keys::recency_key(archived, place).to_vec());
-            let mut places = Vec::new();
-            let mut keep = |key: IVec| match keys::place_of(&key) {
+            let mut listed = Vec::new();
+            let mut keep = |key: IVec, value: IVec| match keys::place_of(&key) {
                 Some((_, place)) => {
-                    places.push(place);
+                    listed.push((place, decode_head(place.id, &value)?));
                     Ok(())
                 }
                 None => Err(DatabaseError::Wrong("the recency order has a bad key".to_owned())),
             };
             if recent_first {
                 let range = self.recency.range((Included(low), Excluded(after.unwrap_or(high))));
-                for key in range.keys().rev().take(limit) {
-                    keep(key?)?;
+                for item in range.rev().take(limit) {
+                    let (key, value) = item?;
+                    keep(key, value)?;
                 }
             } else {
                 let start = after.map_or(Included(low), Excluded);
-                for key in self.recency.range((start, Excluded(high))).keys().take(limit) {
-                    keep(key?)?;
+                for item in self.recency.range((start, Excluded(high))).take(limit) {
+                    let (key, value) = item?;
+                    keep(key, value)?;
                 }
             }
-            Ok(places)
+            Ok(listed)
         })
     }
 
     /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
-    /// there already, and is applied again to the same end. Then, in one transaction, all that tells where things stand.
+    /// there already, and is applied again to the same end. Then, in one transaction, everything that says where things
+    /// stand. Keys come last: until then, readers find them among the unapplied commits, and after a crash opening reads
+    /// them from the journal.
     ///
-    /// sled lets nobody read while a transaction runs, and reads each value before it replaces it: so the less in it the
+    /// sled blocks readers while a transaction runs, and reads each value before it replaces it: so the less in it the
     /// better.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
+        self.events.append(&sum.events)?;
+        let blocks = self.heads.blocks(sum.sessions.iter().map(|(id, session)| (*id, session.head.as_ref())))?;
         guard(|| {
-            for (key, value) in &sum.events {
-                self.events.insert(key, value)?;
-            }
-            for (key, value) in &sum.keys {
-                self.keys.insert(key, value)?;
-            }
             for key in &sum.children {
                 self.children.insert(key, &[])?;
             }
             for (hash, position) in &sum.texts {
                 self.texts.insert(hash.0, position)?;
             }
-            let trees = (&self.heads, &self.recency, &self.days, &self.meta);
+            let trees = (self.heads.tree(), &self.recency, &self.days, &self.meta);
             let applied = trees.transaction(|(heads, recency, days, meta)| {
-                for (id, session) in &sum.sessions {
-                    heads.insert(&keys::session_key(*id), &session.head)?;
-                    if session.recency_before != session.recency_after {
-                        if let Some(key) = session.recency_before {
-                            recency.remove(&key)?;
-                        }
-                        if let Some(key) = session.recency_after {
-                            recency.insert(&key, &[])?;
-                        }
+                for (key, block) in &blocks {
+                    heads.insert(key, block.as_slice())?;
+                }
+                for session in sum.sessions.values() {
+                    if let Some(key) = session.recency_before.filter(|before| session.recency_after != Some(*before)) {
+                        recency.remove(&key)?;
+                    }
+                    if let Some(key) = session.recency_after {
+                        recency.insert(&key, &session.head)?;
                     }
                 }
                 for (day, number) in &sum.days {
@@ -265,15 +297,27 @@ impl Database {
                 Err(TransactionError::Storage(error)) => Err(DatabaseError::Sled(error)),
                 Err(TransactionError::Abort(())) => Err(DatabaseError::Wrong("a transaction was aborted".to_owned())),
             }
-        })
+        })?;
+        self.add_keys(sum.keys, sum.end)
     }
 
     /// Makes what is applied last: sled's flush, and the sync that it leaves out.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
+        self.events.flush()?;
         guard(|| {
             self.db.flush()?;
             sync_files(&self.path).map_err(|error| DatabaseError::Sled(error.into()))
-        })
+        })?;
+        Ok(self.keys().flush()?)
+    }
+}
+
+impl From<KeyIndexError> for DatabaseError {
+    fn from(error: KeyIndexError) -> DatabaseError {
+        match error {
+            KeyIndexError::Io { source, .. } => DatabaseError::Sled(source.into()),
+            KeyIndexError::Damaged(_) => DatabaseError::Wrong(error.to_string()),
+        }
     }
 }
 
@@ -360,10 +404,11 @@ fn open_now(path: &Path) -> Result<Database, DatabaseError> {
     let tree = |name: &str| db.open_tree(name);
     Ok(Database {
         path: path.to_owned(),
-        events: tree("events")?,
-        heads: tree("heads")?,
-        recency: tree("recency")?,
-        keys: tree("keys")?,
+        // Names of their own: an earlier layout called its trees `events`, `heads`, `recency` and `keys`.
+        events: EventTree::new(tree("packs")?),
+        heads: HeadTree::new(tree("head_blocks")?),
+        recency: tree("listing")?,
+        keys: Arc::new(Mutex::new(KeyIndex::open(&path.join("keys"), START)?)),
         children: tree("children")?,
         days: tree("days")?,
         texts: tree("texts")?,

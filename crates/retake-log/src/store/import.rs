@@ -6,11 +6,10 @@ use std::sync::atomic::Ordering;
 
 use crate::model::{EventBody, Head, SessionId};
 
-use super::database::DatabaseError;
 use super::log::{Failure, Log, State, TRIES};
 use super::queued::Queued;
 use super::record::Record;
-use super::{Error, keys};
+use super::Error;
 
 impl Log {
     /// Appends records of one session as they are; gives how many were new.
@@ -108,7 +107,7 @@ impl Log {
         if let Some((_, _, bytes)) = pending {
             return Ok(Some(bytes.clone()));
         }
-        let value = self.read()?.events.get(keys::numbered_key(id, seq)).map_err(DatabaseError::from)?;
+        let value = self.read()?.events.get(id, seq)?;
         Ok(value.and_then(|value| Some(Record::read_unchecked(&value)?.bytes.to_vec())))
     }
 }

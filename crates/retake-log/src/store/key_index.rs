@@ -1,4 +1,4 @@
-//! The index of idempotency keys: which batch a key was used for, in files of their own under `keys/`.
+//! The index of idempotency keys: which batch a key was used for, in files of their own under `db/keys/`.
 //!
 //! A key is looked up before every append and almost never found, and it is never removed. One sled item per key made
 //! them the second largest part of the database, with a page table that was read on every open. Here they lie in sorted,
@@ -20,7 +20,7 @@ use crate::disk::{Disk, read_at};
 
 use super::database::KeyHit;
 use super::journal::Position;
-use super::keys::{self, le_u32};
+use super::keys::le_u32;
 
 const MAGIC: [u8; 8] = *b"RETAKEK1";
 const VERSION: u32 = 1;
@@ -61,7 +61,6 @@ pub(super) enum KeyIndexError {
 pub(super) struct KeyIndex {
     disk: Disk,
     dir: PathBuf,
-    workspace: [u8; 16],
     /// The runs in the order of the journal.
     runs: Vec<Run>,
     /// Keys that are in no run yet.
@@ -83,10 +82,10 @@ struct Run {
 impl KeyIndex {
     /// Opens the index in `dir`, whose journal begins at `start`. Files that are not part of the gapless chain from
     /// `start` are left out; [`end`](KeyIndex::end) tells how far the chain reaches.
-    pub(super) fn open(disk: &Disk, dir: &Path, workspace: [u8; 16], start: Position) -> Result<KeyIndex, KeyIndexError> {
+    pub(super) fn open(dir: &Path, start: Position) -> Result<KeyIndex, KeyIndexError> {
         let mut found: BTreeMap<Position, Run> = BTreeMap::new();
         for path in run_paths(dir)? {
-            let Some(run) = Run::open(&path, workspace)? else { continue };
+            let Some(run) = Run::open(&path)? else { continue };
             // After a merge that was interrupted, the merged run and its parts are both there.
             match found.get(&run.from) {
                 Some(other) if other.to >= run.to => {}
@@ -99,16 +98,7 @@ impl KeyIndex {
             end = run.to;
             runs.push(run);
         }
-        let (disk, dir) = (disk.clone(), dir.to_owned());
-        Ok(KeyIndex { disk, dir, workspace, runs, pending: HashMap::new(), durable: end, end })
-    }
-
-    /// Starts an empty index in `dir` over whatever lies there.
-    pub(super) fn create(disk: &Disk, dir: &Path, workspace: [u8; 16], start: Position) -> Result<KeyIndex, KeyIndexError> {
-        for path in run_paths(dir)? {
-            disk.remove(&path).map_err(io_error(&path))?;
-        }
-        KeyIndex::open(disk, dir, workspace, start)
+        Ok(KeyIndex { disk: Disk::default(), dir: dir.to_owned(), runs, pending: HashMap::new(), durable: end, end })
     }
 
     /// Returns the position up to which the index has every key.
@@ -140,6 +130,14 @@ impl KeyIndex {
         self.end = self.end.max(end);
     }
 
+    /// Writes pending keys as a run before the stretch of the journal that they belong to is complete. A rebuild finds keys
+    /// session by session and cannot hold all of them; the positions that it ends its runs at only put them in order,
+    /// and the last run ends where the journal does.
+    pub(super) fn spill(&mut self) -> Result<(), KeyIndexError> {
+        self.end.offset += 1;
+        self.flush()
+    }
+
     /// Writes pending keys as a run, and merges runs of similar size.
     pub(super) fn flush(&mut self) -> Result<(), KeyIndexError> {
         if self.end == self.durable {
@@ -147,7 +145,7 @@ impl KeyIndex {
         }
         let mut entries: Vec<(Key, KeyHit)> = self.pending.iter().map(|(key, hit)| (*key, *hit)).collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
-        let bytes = encode(self.workspace, self.durable, self.end, &entries);
+        let bytes = encode(self.durable, self.end, &entries);
         self.disk.create_dir_all(&self.dir).map_err(io_error(&self.dir))?;
         let run = self.write(self.durable, self.end, &bytes)?;
         self.runs.push(run);
@@ -180,7 +178,7 @@ impl KeyIndex {
             merged.push(next);
         }
         let (from, to) = (older.from, newer.to);
-        let bytes = encode(self.workspace, from, to, &merged);
+        let bytes = encode(from, to, &merged);
         let replaced = [older.path.clone(), newer.path.clone()];
         let run = self.write(from, to, &bytes)?;
         let at = self.runs.len().saturating_sub(2);
@@ -197,22 +195,22 @@ impl KeyIndex {
         let name = format!("{:08}-{:012}-{:08}-{:012}.keys", from.segment, from.offset, to.segment, to.offset);
         let path = self.dir.join(name);
         self.disk.replace(&path, bytes).map_err(io_error(&path))?;
-        Run::open(&path, self.workspace)?.ok_or(KeyIndexError::Damaged(path))
+        Run::open(&path)?.ok_or(KeyIndexError::Damaged(path))
     }
 }
 
 impl Run {
-    /// Opens a run; `None` if its header is not valid or belongs to another workspace.
-    fn open(path: &Path, workspace: [u8; 16]) -> Result<Option<Run>, KeyIndexError> {
+    /// Opens a run; `None` if its header is not valid.
+    fn open(path: &Path) -> Result<Option<Run>, KeyIndexError> {
         let file = File::open(path).map_err(io_error(path))?;
         let header = read_at(&file, 0, HEADER).map_err(io_error(path))?;
         let length = file.metadata().map_err(io_error(path))?.len();
-        Ok(Run::from_header(path, file, &header, length, workspace))
+        Ok(Run::from_header(path, file, &header, length))
     }
 
-    fn from_header(path: &Path, file: File, header: &[u8], length: u64, workspace: [u8; 16]) -> Option<Run> {
+    fn from_header(path: &Path, file: File, header: &[u8], length: u64) -> Option<Run> {
         let sound = header.starts_with(&MAGIC) && crc32fast::hash(header.get(..60)?) == le_u32(header, 60)?;
-        if !sound || le_u32(header, 8)? != VERSION || header.get(40..56)? != workspace {
+        if !sound || le_u32(header, 8)? != VERSION {
             return None;
         }
         let (count, lines) = (u64::from(le_u32(header, 12)?), u64::from(le_u32(header, 56)?));
@@ -309,7 +307,7 @@ fn probes(key: Key) -> impl Iterator<Item = u32> {
     })
 }
 
-fn encode(workspace: [u8; 16], from: Position, to: Position, entries: &[(Key, KeyHit)]) -> Vec<u8> {
+fn encode(from: Position, to: Position, entries: &[(Key, KeyHit)]) -> Vec<u8> {
     let lines = entries.len().div_ceil(KEYS_PER_LINE).max(1);
     let blocks = entries.len().div_ceil(ENTRIES_PER_BLOCK);
     let mut bytes = Vec::with_capacity(HEADER + lines * LINE + blocks * BLOCK);
@@ -319,7 +317,7 @@ fn encode(workspace: [u8; 16], from: Position, to: Position, entries: &[(Key, Ke
     bytes.extend_from_slice(&short(entries.len()).to_le_bytes());
     bytes.extend_from_slice(&from.to_bytes());
     bytes.extend_from_slice(&to.to_bytes());
-    bytes.extend_from_slice(&workspace);
+    bytes.resize(56, 0);
     bytes.extend_from_slice(&short(lines).to_le_bytes());
     let crc = crc32fast::hash(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
@@ -383,8 +381,8 @@ fn io_error(path: &Path) -> impl FnOnce(io::Error) -> KeyIndexError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::keys;
 
-    const WORKSPACE: [u8; 16] = [7; 16];
     const START: Position = Position { segment: 1, offset: 64 };
 
     fn entry(number: u32) -> (Key, KeyHit) {
@@ -397,7 +395,7 @@ mod tests {
     }
 
     fn open(dir: &Path) -> KeyIndex {
-        KeyIndex::open(&Disk::default(), dir, WORKSPACE, START).unwrap()
+        KeyIndex::open(dir, START).unwrap()
     }
 
     /// Fills an index with the keys of `0..total`, writing a run after every `each`.
@@ -494,13 +492,5 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             assert_eq!(open(home.path()).end(), START);
         }
-    }
-
-    #[test]
-    fn files_of_another_workspace_are_left_out() {
-        let home = tempfile::tempdir().unwrap();
-        drop(fill(home.path(), 100, 100));
-        let other = KeyIndex::open(&Disk::default(), home.path(), [8; 16], START).unwrap();
-        assert_eq!(other.end(), START);
     }
 }

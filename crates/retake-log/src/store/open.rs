@@ -2,7 +2,7 @@
 //! the journal, and apply what it lacks. A healthy workspace is never read in full; anything else goes to
 //! [`rebuild`](super::rebuild).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{ContentDir, Disk, read_at};
 use crate::model::{EventBody, Head, SessionId};
 
-use super::database::{Change, Database, KeyHit, DatabaseError, event_value, guard, recency_of};
+use super::database::{Change, Database, DatabaseError, KeyHit, encode_head, event_value, guard, recency_of};
 use super::journal::{
     FORMAT, Journal, Position, SEGMENT_HEADER, STANDS_FOR_LOST, SegmentHeader, segment_path, segments,
 };
+use super::event_tree::StoredEvent;
+use super::key_index::Key;
 use super::log::Parts;
 use super::checkpoint::Checkpoint;
 use super::rebuild::{self, Loaded, RecoveryContext};
@@ -23,6 +25,8 @@ use super::record::Record;
 use super::scan::{Entry, Frame, ScanItem, read_segment, walk};
 use super::{Error, Options, Totals, keys, quarantine};
 
+/// Why a database of an earlier version is made again.
+pub(super) const UPGRADE: &str = "the database has the layout of an earlier version";
 /// A workspace with no more events than this is compared in full when sled has written since its last snapshot.
 const SMALL: u64 = 4096;
 
@@ -104,6 +108,7 @@ pub(super) fn load(site: &RecoveryContext<'_>, mark: Option<Checkpoint>) -> Resu
         Err(DatabaseError::Wrong("it is missing".to_owned()))
     };
     match database {
+        Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
         Ok(database) if causes.is_empty() => match catch_up(site, &journal_dir, &outline, mark, &database) {
             Ok(caught_up) => {
                 quarantine::settle(site.disk, site.dir).map_err(|source| Error::Io {
@@ -216,7 +221,8 @@ fn catch_up(
     let unchecked = mark.map_or(start, |mark| mark.unchecked);
     let whole = unchecked < position && tail.totals.events <= SMALL;
     tail.thorough = whole;
-    let from = if whole { start } else { unchecked.min(position) };
+    tail.keys_end = database.keys_end();
+    let from = if whole { start } else { unchecked.min(position).min(tail.keys_end) };
     if from == start {
         tail.expected = Some(1);
     }
@@ -313,10 +319,14 @@ struct Tail<'a> {
     expected: Option<u64>,
     totals: Totals,
     changes: Vec<Change>,
-    compared: BTreeSet<SessionId>,
+    /// Events that the database should have, by session.
+    compared: BTreeMap<SessionId, Vec<(u32, Vec<u8>)>>,
     /// Whether sessions are folded again rather than asked for their last event only.
     thorough: bool,
     applied: usize,
+    /// Up to where the key index knows all keys, and those after it that belong to applied events.
+    keys_end: Position,
+    missing_keys: BTreeMap<Key, KeyHit>,
 }
 
 impl<'a> Tail<'a> {
@@ -328,9 +338,11 @@ impl<'a> Tail<'a> {
             expected: None,
             totals: Totals::default(),
             changes: Vec::new(),
-            compared: BTreeSet::new(),
+            compared: BTreeMap::new(),
             thorough: false,
             applied: 0,
+            keys_end: Position::default(),
+            missing_keys: BTreeMap::new(),
         }
     }
 
@@ -351,7 +363,12 @@ impl<'a> Tail<'a> {
         for (offset, entry) in &frame.entries {
             let position = Position { segment, offset: *offset };
             match entry {
-                Entry::Record(record) if end <= self.position => self.compare(record, position)?,
+                Entry::Record(record) if end <= self.position => {
+                    self.compare(record, position);
+                    if end > self.keys_end {
+                        self.note_key(record)?;
+                    }
+                }
                 Entry::Record(record) => self.apply(record, position, end, std::mem::take(&mut texts))?,
                 Entry::Text(hash, text) => {
                     texts.push((*hash, position));
@@ -362,22 +379,39 @@ impl<'a> Tail<'a> {
                 }
             }
         }
-        if self.changes.len() >= 256 { self.flush() } else { Ok(()) }
+        if self.changes.len() >= 256 || self.missing_keys.len() >= 256 && end > self.position {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
-    fn compare(&mut self, record: &Record<'_>, position: Position) -> Result<(), CatchUpError> {
-        let id = record.header.session;
-        let stored = self.database.events.get(keys::numbered_key(id, record.header.seq)).map_err(DatabaseError::from)?;
-        if stored.as_deref() != Some(event_value(record.bytes, position).as_slice()) {
-            let seq = record.header.seq;
-            let other = stored.as_deref().and_then(Record::read).filter(|other| other.hash != record.hash);
-            return Err(CatchUpError::Damage(match other {
+    /// Notes an event that the database should have. They are compared session by session, since a session's events lie
+    /// together there.
+    fn compare(&mut self, record: &Record<'_>, position: Position) {
+        let expected = (record.header.seq, event_value(record.bytes, position));
+        self.compared.entry(record.header.session).or_default().push(expected);
+    }
+
+    /// Compares the noted events of a session with what the database has.
+    fn compare_session(&self, id: SessionId, expected: &[(u32, Vec<u8>)]) -> Result<(), CatchUpError> {
+        let seqs = || expected.iter().map(|(seq, _)| *seq);
+        let (Some(first), Some(last)) = (seqs().min(), seqs().max()) else { return Ok(()) };
+        let stored: BTreeMap<u32, StoredEvent> = self.database.events.between(id, first, last)?.into_iter().collect();
+        for (seq, expected) in expected {
+            let stored = stored.get(seq);
+            if stored.is_some_and(|stored| **stored == **expected) {
+                continue;
+            }
+            let record = Record::read(expected);
+            let other = stored.and_then(|stored| Record::read(stored));
+            let differs = other.is_some_and(|other| record.is_none_or(|record| record.hash != other.hash));
+            return Err(CatchUpError::Damage(match differs {
                 // No accident does this: both are whole, so one of them was rewritten.
-                Some(_) => format!("the journal and the database hold different events at place {seq} of {id}"),
-                None => format!("the database lacks event {seq} of {id}"),
+                true => format!("the journal and the database hold different events at place {seq} of {id}"),
+                false => format!("the database lacks event {seq} of {id}"),
             }));
         }
-        self.compared.insert(id);
         Ok(())
     }
 
@@ -432,14 +466,34 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
+    /// Notes the key of an event that is applied, but whose key was not written before a crash.
+    fn note_key(&mut self, record: &Record<'_>) -> Result<(), CatchUpError> {
+        let (id, seq) = (record.header.session, record.header.seq);
+        let (event, _) = record
+            .event(&|_| None)
+            .ok_or_else(|| CatchUpError::Damage(format!("event {seq} of {id} cannot be read")))?;
+        let key = keys::idempotency_key(&event.key);
+        let hit = self.missing_keys.entry(key).or_insert(KeyHit { session: id, seq, index: None });
+        if let EventBody::Recorded { index, .. } = &event.body {
+            hit.index = Some(*index);
+        }
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<(), CatchUpError> {
+        if self.position > self.keys_end {
+            // Everything up to the database's own position was walked before the first change.
+            self.database.add_keys(std::mem::take(&mut self.missing_keys), self.position)?;
+            self.keys_end = self.position;
+        }
         let changes = std::mem::take(&mut self.changes);
         Ok(self.database.apply(&changes)?)
     }
 
     fn finish(&mut self) -> Result<(), CatchUpError> {
         self.flush()?;
-        for id in &self.compared {
+        for (id, expected) in &self.compared {
+            self.compare_session(*id, expected)?;
             if self.thorough { check_session(self.database, *id)? } else { check_tip(self.database, *id)? }
         }
         Ok(())
@@ -449,7 +503,7 @@ impl<'a> Tail<'a> {
     fn check_counts(&self) -> Result<(), CatchUpError> {
         let wrong = |what: &str| Err(CatchUpError::Damage(format!("the database's {what} disagree with its totals")));
         let count = |tree: &sled::Tree| tree.iter().keys().try_fold(0u64, |count, key| key.map(|_| count + 1));
-        if count(&self.database.events).map_err(DatabaseError::from)? != self.totals.events {
+        if self.database.events.count()? != self.totals.events {
             return wrong("events");
         }
         if count(&self.database.recency).map_err(DatabaseError::from)? != self.totals.sessions {
@@ -463,9 +517,8 @@ impl<'a> Tail<'a> {
 /// tip, so one that names the last of them is the one those events give.
 fn check_tip(database: &Database, id: SessionId) -> Result<(), DatabaseError> {
     let head = database.head(id)?.ok_or_else(|| DatabaseError::Wrong(format!("it does not know {id}")))?;
-    let last = guard(|| Ok(database.events.scan_prefix(keys::session_key(id)).next_back().transpose()?))?;
     let place = |value: &[u8]| Record::read_unchecked(value).map(|record| (record.header.seq, record.hash));
-    let last = last.and_then(|(_, value)| place(&value));
+    let last = database.events.last(id)?.and_then(|value| place(&value));
     if last != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
         return Err(DatabaseError::Wrong(format!("what it says of {id} differs from its events")));
     }
@@ -474,10 +527,11 @@ fn check_tip(database: &Database, id: SessionId) -> Result<(), DatabaseError> {
 
 fn listed(database: &Database, head: &Head) -> Result<(), DatabaseError> {
     match recency_of(head) {
-        Some(key) if !guard(|| Ok(database.recency.contains_key(key)?))? => {
-            Err(DatabaseError::Wrong(format!("{} is not in its listing", head.id)))
-        }
-        _ => Ok(()),
+        Some(key) => match guard(|| Ok(database.recency.get(key)?))? {
+            Some(row) if *row == *encode_head(head) => Ok(()),
+            _ => Err(DatabaseError::Wrong(format!("{} is not in its listing", head.id))),
+        },
+        None => Ok(()),
     }
 }
 

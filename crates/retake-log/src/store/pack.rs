@@ -33,9 +33,9 @@ const VERSION: u8 = 1;
 /// The flag of a body that is compressed.
 const COMPRESSED: u8 = 1;
 /// The length of a header without its list of annotated iterations.
-const FIXED_HEADER: usize = 40;
+const FIXED_HEADER: usize = 44;
 /// The length of a journal position, which follows each record.
-const POSITION: usize = 12;
+pub(super) const POSITION: usize = 12;
 /// The uncompressed length at which a pack is full.
 const FULL_BODY: usize = 12 << 10;
 /// The largest value: sled keeps pages above 128 KiB in files that it never syncs, and a page holds up to 16 values.
@@ -70,6 +70,8 @@ pub(super) struct PackHeader {
     pub(super) session: SessionId,
     /// The places of its first and last record.
     pub(super) seqs: RangeInclusive<u32>,
+    /// How many records it holds.
+    pub(super) count: u32,
     /// The indexes of the first and last iteration recorded in it.
     pub(super) iterations: Option<RangeInclusive<u32>>,
     /// The indexes of the iterations annotated in it, ascending.
@@ -140,6 +142,7 @@ impl PackHeader {
         Some(PackHeader {
             session: keys::session_from(le_u32(value, 8)?, le_u32(value, 12)?)?,
             seqs: le_u32(value, 16)?..=le_u32(value, 20)?,
+            count: le_u32(value, 40)?,
             iterations: iterations.map(|(first, last)| first..=last),
             annotated: (0..annotated).map(|at| le_u32(value, FIXED_HEADER + 4 * at)).collect::<Option<_>>()?,
             flags: *value.get(5)?,
@@ -260,7 +263,8 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     // At most as many as entries fit, far below 65,536.
     value.extend_from_slice(&u16::try_from(annotated.len()).unwrap_or(u16::MAX).to_le_bytes());
     let seqs = [seq_of(first), seq_of(last)];
-    for field in [day, number].into_iter().chain(seqs).chain([short(body.len()), short(stored.len())]).chain(marks) {
+    let lengths = [short(body.len()), short(stored.len())];
+    for field in [[day, number], seqs, lengths, marks].into_iter().flatten().chain([short(entries.len())]) {
         value.extend_from_slice(&field.to_le_bytes());
     }
     for index in &annotated {
@@ -297,7 +301,7 @@ fn subject(record: &[u8]) -> Option<Subject> {
 }
 
 fn seq_of(entry: &PackEntry<'_>) -> u32 {
-    keys::le_u32(&entry.record, 24).unwrap_or(0)
+    le_u32(&entry.record, 24).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -425,7 +429,7 @@ mod tests {
         let mut packs = BTreeMap::new();
         merge_batch(&mut packs, &entries);
         let header = PackHeader::read(&packs[&0]).unwrap();
-        assert_eq!((header.session, header.seqs.clone()), (id(), 0..=3));
+        assert_eq!((header.session, header.seqs.clone(), header.count), (id(), 0..=3, 4));
         assert_eq!(header.annotated, [3, 7]);
         assert!(header.concerns(3) && header.concerns(7) && !header.concerns(5));
     }

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use crate::disk::{ContentDir, Disk};
 use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
 
-use super::database::{Database, KeyHit, DatabaseError, encode_head, encode_hit, event_value, recency_of};
+use super::database::{Database, DatabaseError, KeyHit, encode_head, recency_of};
+use super::event_tree::unpack;
 use super::fold::{Evidence, Fold};
 use super::journal::{FORMAT, Journal, PUT_BACK, Position, SEGMENT_HEADER, SegmentHeader, segment_path, text_bytes};
 use super::checkpoint::Checkpoint;
-use super::open::{Outline, outline};
+use super::open::{Outline, UPGRADE, outline};
 use super::record::{self, Record};
 use super::scan::{Entry, ScanItem, carve, read_segment, walk};
 use super::segment::{self, Segment};
@@ -253,8 +254,7 @@ impl<'a> Rebuild<'a> {
     fn take(&mut self, entry: &Entry<'_>, position: Position) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
-                let key = keys::numbered_key(record.header.session, record.header.seq);
-                self.database.events.insert(key, event_value(record.bytes, position))?;
+                self.database.events.insert(record, position)?;
             }
             Entry::Text(hash, text) => {
                 self.database.texts.insert(hash.0, position.to_bytes().to_vec())?;
@@ -272,7 +272,8 @@ impl<'a> Rebuild<'a> {
     pub(super) fn offer(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         let new = if let Some(record) = Record::read(&bytes) {
             let key = keys::numbered_key(record.header.session, record.header.seq);
-            !self.database.events.contains_key(key).map_err(DatabaseError::from)? && self.missing_keys.insert(key)
+            let known = self.database.events.contains(record.header.session, record.header.seq)?;
+            !known && self.missing_keys.insert(key)
         } else if let Some((_, Entry::Text(hash, _))) = carve(&bytes, 0).0.first() {
             !self.database.texts.contains_key(hash.0).map_err(DatabaseError::from)? && self.missing_texts.insert(*hash)
         } else {
@@ -342,29 +343,29 @@ impl<'a> Rebuild<'a> {
         let events = self.database.events.clone();
         let mut fold: Option<Fold> = None;
         let mut done = 0;
-        for item in events.iter() {
-            let (key, value) = item.map_err(DatabaseError::from)?;
-            let Some((id, _)) = keys::numbered_of(&key) else { continue };
-            let event =
-                Record::read_unchecked(&value).and_then(|record| Some((record.event(&|_| None)?, record.texts())));
-            let Some(((event, _), texts)) = event else {
-                let _ = events.remove(key);
-                continue;
-            };
-            for hash in texts {
-                self.keep_text_twice(hash)?;
-            }
-            if fold.as_ref().is_none_or(|fold| fold.head.id != id) {
-                let finished = fold.replace(Fold::new(id));
-                finished.map_or(Ok(()), |fold| self.end_session(fold))?;
-            }
-            if let Some(fold) = &mut fold {
-                self.index(fold, &event)?;
-                fold.take(&event);
-            }
-            done += 1;
-            if done % 4096 == 0 {
-                self.site.tell("rebuilding the database", done, self.expected_events.max(done));
+        for value in events.packs()? {
+            for (seq, value) in unpack(&value.map_err(DatabaseError::from)?)? {
+                let Some(record) = Record::read_unchecked(&value) else { continue };
+                let id = record.header.session;
+                let Some((event, _)) = record.event(&|_| None) else {
+                    events.remove(id, seq)?;
+                    continue;
+                };
+                for hash in record.texts() {
+                    self.keep_text_twice(hash)?;
+                }
+                if fold.as_ref().is_none_or(|fold| fold.head.id != id) {
+                    let finished = fold.replace(Fold::new(id));
+                    finished.map_or(Ok(()), |fold| self.end_session(fold))?;
+                }
+                if let Some(fold) = &mut fold {
+                    self.index(fold, &event)?;
+                    fold.take(&event);
+                }
+                done += 1;
+                if done % 4096 == 0 {
+                    self.site.tell("rebuilding the database", done, self.expected_events.max(done));
+                }
             }
         }
         fold.map_or(Ok(()), |fold| self.end_session(fold))?;
@@ -404,7 +405,7 @@ impl<'a> Rebuild<'a> {
             }
         }
         if !event.key.is_empty() {
-            self.database.keys.insert(key, encode_hit(hit)).map_err(DatabaseError::from)?;
+            self.database.add_found_key(key, hit)?;
         }
         Ok(())
     }
@@ -430,10 +431,10 @@ impl<'a> Rebuild<'a> {
         self.totals.events += fold.events;
         self.totals.sessions += u64::from(head.span.is_some());
         self.totals.archived += u64::from(head.span.is_some() && head.archived);
+        self.database.heads.insert(head)?;
         let write = || -> Result<(), sled::Error> {
-            self.database.heads.insert(keys::session_key(head.id), encode_head(head))?;
             if let Some(key) = recency_of(head) {
-                self.database.recency.insert(key, &[])?;
+                self.database.recency.insert(key, encode_head(head))?;
             }
             let last =
                 self.database.days.get(day.to_be_bytes())?.and_then(|bytes| keys::le_u32(&bytes, 0)).unwrap_or(0);
@@ -480,9 +481,11 @@ impl<'a> Rebuild<'a> {
             moved.map_err(io_error("set the old database aside", &place))?;
             quarantined.push(format!("quarantine/{name}/{free}"));
         }
+        let upgraded = causes.iter().all(|cause| cause == UPGRADE) && restored == 0 && losses.is_empty();
+        let upgraded = upgraded && quarantined.iter().all(|path| !path.ends_with(".log"));
         let lost_events = lost_before + unnamed;
         let mut recovery = None;
-        if restored > 0 || !quarantined.is_empty() || !losses.is_empty() {
+        if !upgraded && (restored > 0 || !quarantined.is_empty() || !losses.is_empty()) {
             let (at, restored_to_journal) = (site.now, restored);
             let message = message(&causes, lost_events, &losses, restored);
             let report = Recovery { name, at, causes, lost_events, losses, restored_to_journal, quarantined, message };
@@ -502,6 +505,9 @@ impl<'a> Rebuild<'a> {
         mark.write(site.disk, &site.journal_dir()).map_err(io_error("write the mark", &site.journal_dir()))?;
         if recovery.is_some() {
             quarantine::settle(site.disk, site.dir).map_err(io_error("name the report of a recovery", &place))?;
+        } else if upgraded {
+            // The new database has everything that the old one had, and so has the journal.
+            let _ = fs::remove_dir_all(&place);
         } else {
             // Nothing was set aside: it was only the database that someone had deleted.
             let _ = fs::remove_dir(&place);

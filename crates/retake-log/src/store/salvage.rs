@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::database::{Database, decode_head};
+use super::pack::{self, Pack};
 use super::rebuild::{Rebuild, owned};
 use super::record::Record;
 use super::scan::carve;
@@ -40,21 +41,14 @@ impl Rebuild<'_> {
     }
 
     fn question(&mut self, database: &Database) -> Result<(), Error> {
-        for item in database.events.iter() {
-            // An error would come again for ever.
-            let Ok((_, value)) = item else { break };
-            if let Some(record) = Record::read(&value) {
-                self.offer(record.bytes.to_vec())?;
-            }
+        for value in database.events.packs()? {
+            let Ok(value) = value else { break };
+            self.offer_pack(&value)?;
         }
-        for item in database.heads.iter() {
-            let Ok((key, value)) = item else { break };
-            if let Some(id) = keys::session_of(&key)
-                && let Ok(head) = decode_head(id, &value)
-            {
-                self.heard_of(id, head.next_seq, head.last_index);
-            }
+        for head in database.heads.all() {
+            self.heard_of(head.id, head.next_seq, head.last_index);
         }
+        self.question_older(database)?;
         for item in database.days.iter() {
             let Ok((key, value)) = item else { break };
             if let (Some(day), Some(number)) = (keys::be_u32(&key, 0), keys::le_u32(&value, 0)) {
@@ -65,6 +59,36 @@ impl Rebuild<'_> {
             self.expected_events = self.expected_events.max(totals.events);
         }
         Ok(())
+    }
+
+    /// Takes what a database of the first layout holds: one item per event, and one per head.
+    fn question_older(&mut self, database: &Database) -> Result<(), Error> {
+        for value in database.older_tree("events").iter().flat_map(|tree| tree.iter().values().map_while(Result::ok)) {
+            if let Some(record) = Record::read(&value) {
+                self.offer(record.bytes.to_vec())?;
+            }
+        }
+        for (key, value) in database.older_tree("heads").iter().flat_map(|tree| tree.iter().map_while(Result::ok)) {
+            if let Some(id) = keys::session_of(&key)
+                && let Ok(head) = decode_head(id, &value)
+            {
+                self.heard_of(id, head.next_seq, head.last_index);
+            }
+        }
+        Ok(())
+    }
+
+    fn offer_pack(&mut self, value: &[u8]) -> Result<(), Error> {
+        match Pack::read(value) {
+            Some(pack) => self.offer_records(&pack.into_body()),
+            None => pack::salvage(value).try_for_each(|body| self.offer_records(&body)),
+        }
+    }
+
+    /// Takes the records of a pack's body that prove themselves.
+    fn offer_records(&mut self, body: &[u8]) -> Result<(), Error> {
+        let found: Vec<_> = carve(body, 0).0.iter().map(|(_, entry)| owned(entry)).collect();
+        found.into_iter().try_for_each(|bytes| self.offer(bytes))
     }
 
     fn search_file(&mut self, path: &Path) -> Result<(), Error> {
@@ -80,6 +104,9 @@ impl Rebuild<'_> {
             let (entries, _) = carve(&piece, 0);
             let found: Vec<_> = entries.iter().map(|(_, entry)| owned(entry)).collect();
             found.into_iter().try_for_each(|bytes| self.offer(bytes))?;
+            for body in pack::salvage(&piece) {
+                self.offer_records(&body)?;
+            }
         }
     }
 }

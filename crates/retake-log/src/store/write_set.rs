@@ -7,19 +7,23 @@ use sled::IVec;
 
 use crate::model::{Hash, Head, SessionId};
 
-use super::database::{Change, encode_head, encode_hit, encode_totals, event_value, recency_of};
+use super::database::{Change, KeyHit, encode_head, encode_totals, recency_of};
+use super::event_tree::NewRecords;
+use super::journal::Position;
+use super::key_index::Key;
 use super::keys;
 
 /// What some commits change in all, as keys and values: a session that several of them touch is written once.
-pub(super) struct WriteSet {
-    pub(super) events: Vec<([u8; 12], IVec)>,
+pub(super) struct WriteSet<'a> {
+    pub(super) events: BTreeMap<SessionId, NewRecords<'a>>,
     pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
-    pub(super) keys: Vec<([u8; 16], IVec)>,
+    pub(super) keys: Vec<(Key, KeyHit)>,
     pub(super) children: Vec<[u8; 24]>,
     pub(super) days: BTreeMap<u32, u32>,
     pub(super) texts: Vec<(Hash, IVec)>,
     pub(super) totals: IVec,
     pub(super) position: IVec,
+    pub(super) end: Position,
 }
 
 pub(super) struct SessionWrite {
@@ -28,21 +32,21 @@ pub(super) struct SessionWrite {
     pub(super) recency_after: Option<[u8; 17]>,
 }
 
-impl WriteSet {
+impl<'a> WriteSet<'a> {
     /// None when there are no commits.
-    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
-        let (mut events, mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    pub(super) fn of(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet<'a>> {
+        let (mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut events: BTreeMap<SessionId, NewRecords<'a>> = BTreeMap::new();
         let mut days = BTreeMap::new();
         let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();
         let mut last = None;
         for change in changes {
             let id = change.after.id;
-            for (seq, position, record) in &change.records {
-                events.push((keys::numbered_key(id, *seq), event_value(record, *position).into()));
-            }
+            let records = change.records.iter().map(|(seq, position, record)| (*seq, *position, record.as_slice()));
+            events.entry(id).or_default().extend(records);
             let before = change.before.as_ref().and_then(recency_of);
             touched.entry(id).or_insert((before, &change.after)).1 = &change.after;
-            keys_.extend(change.keys.iter().map(|(key, hit)| (*key, encode_hit(*hit).into())));
+            keys_.extend_from_slice(&change.keys);
             children.extend(change.children.iter().map(|(parent, child)| keys::child_key(*parent, *child)));
             if change.before.is_none() {
                 let (day, number) = keys::numbers(id);
@@ -65,6 +69,7 @@ impl WriteSet {
             texts,
             totals: encode_totals(last.totals).into(),
             position: last.end.to_bytes().to_vec().into(),
+            end: last.end,
         })
     }
 }
