@@ -1,5 +1,5 @@
-//! Several commits added up to what the database must write: a session that many of them touch is written once, and all
-//! is encoded before the database is held up.
+//! Several commits added up to what the database must write: a session that many of them touch is written once, and
+//! everything is encoded before the database is held up.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,17 @@ use sled::IVec;
 
 use crate::model::{Hash, Head, SessionId};
 
-use super::database::{Change, encode_head, encode_hit, encode_totals, event_value, recency_of};
+use super::database::{encode_head, encode_totals, recency_of};
+use super::events::event_value;
 use super::keys;
+use super::projection::{Change, KeyHit};
 
-/// What some commits change in all, as keys and values: a session that several of them touch is written once.
+/// What some commits change in all, as keys and values.
 pub(super) struct WriteSet {
-    pub(super) events: Vec<([u8; 12], IVec)>,
+    pub(super) events: Vec<(SessionId, u32, IVec)>,
     pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
-    pub(super) keys: Vec<([u8; 16], IVec)>,
+    /// Each key, and whether it is known that the database does not have it.
+    pub(super) keys: BTreeMap<[u8; 16], (KeyHit, bool)>,
     pub(super) children: Vec<[u8; 24]>,
     pub(super) days: BTreeMap<u32, u32>,
     pub(super) texts: Vec<(Hash, IVec)>,
@@ -22,6 +25,7 @@ pub(super) struct WriteSet {
     pub(super) position: IVec,
 }
 
+/// What is written for one session.
 pub(super) struct SessionWrite {
     pub(super) head: IVec,
     pub(super) recency_before: Option<[u8; 17]>,
@@ -29,22 +33,26 @@ pub(super) struct SessionWrite {
 }
 
 impl WriteSet {
-    /// None when there are no commits.
+    /// Adds up commits that follow one another; `None` if there are none.
     pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
-        let (mut events, mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut days = BTreeMap::new();
+        let (mut events, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut days, mut keys) = (BTreeMap::new(), BTreeMap::new());
         let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();
         let mut last = None;
         for change in changes {
-            let id = change.after.id;
+            let (id, projection) = (change.session(), &change.projection);
             for (seq, position, record) in &change.records {
-                events.push((keys::numbered_key(id, *seq), event_value(record, *position).into()));
+                events.push((id, *seq, event_value(record, *position)));
             }
-            let before = change.before.as_ref().and_then(recency_of);
-            touched.entry(id).or_insert((before, &change.after)).1 = &change.after;
-            keys_.extend(change.keys.iter().map(|(key, hit)| (*key, encode_hit(*hit).into())));
-            children.extend(change.children.iter().map(|(parent, child)| keys::child_key(*parent, *child)));
-            if change.before.is_none() {
+            let before = projection.before.as_ref().and_then(recency_of);
+            touched.entry(id).or_insert((before, change.head())).1 = change.head();
+            for (key, hit) in &projection.keys {
+                let entry = keys.entry(*key).or_insert((*hit, change.keys_are_new));
+                *entry = (entry.0.merge(*hit), entry.1 && change.keys_are_new);
+            }
+            let links = projection.children.iter();
+            children.extend(links.map(|(parent, child)| keys::child_key(*parent, *child)));
+            if change.is_new_session() {
                 let (day, number) = keys::numbers(id);
                 let highest = days.entry(day).or_insert(number);
                 *highest = number.max(*highest);
@@ -59,7 +67,7 @@ impl WriteSet {
         Some(WriteSet {
             events,
             sessions: touched.into_iter().map(session).collect(),
-            keys: keys_,
+            keys,
             children,
             days,
             texts,
