@@ -9,7 +9,7 @@ mod content;
 mod reading;
 
 pub use content::{ContentDir, Stored};
-pub use reading::{FileKind, ReadFile};
+pub use reading::{FileId, FileKind, ReadFile};
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

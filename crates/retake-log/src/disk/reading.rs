@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, Op, read_at};
+use super::{Disk, DiskFile, Op, read_at};
 
 /// What lies under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,54 @@ impl Disk {
         names.sort_unstable();
         Ok(names)
     }
+}
+
+/// What tells one file from another that has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(u64, u64);
+
+impl FileId {
+    /// Returns the identity of an open file; `None` where the system has none.
+    pub fn of(file: &File) -> io::Result<Option<FileId>> {
+        Ok(id_in(&file.metadata()?))
+    }
+}
+
+impl Disk {
+    /// Returns whether `path` still names the file of that identity.
+    pub fn still_names(&self, path: &Path, id: FileId) -> io::Result<bool> {
+        self.tell(Op::Read(path))?;
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(id_in(&metadata) == Some(id)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl DiskFile {
+    /// Returns the identity of the file; `None` where the system has none.
+    pub fn id(&self) -> io::Result<Option<FileId>> {
+        FileId::of(&self.file)
+    }
+
+    /// Reads up to `len` bytes at `offset`: fewer where the file ends.
+    pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.disk.tell(Op::Read(&self.path))?;
+        read_at(&self.file, offset, len)
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems have no such identity")]
+fn id_in(metadata: &fs::Metadata) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Some(FileId(metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn id_in(_: &fs::Metadata) -> Option<FileId> {
+    None
 }
 
 impl ReadFile {

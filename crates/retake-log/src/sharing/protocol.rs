@@ -204,6 +204,7 @@ pub(super) enum Failure {
     InUse(PathBuf),
     NewerFormat { found: u32, known: u32, path: PathBuf },
     Io { action: String, path: PathBuf, kind: IoKind, message: String },
+    OutcomeUnknown { path: PathBuf, message: String },
     Database(String),
     Import { session: Option<SessionId>, seq: u32, problem: String },
     Misuse(String),
@@ -241,6 +242,7 @@ impl From<Error> for Failure {
                     KINDS.iter().find(|(_, kind)| *kind == source.kind()).map_or(IoKind::Other, |(kind, _)| *kind);
                 Failure::Io { action: action.into_owned(), path, kind, message: source.to_string() }
             }
+            Error::OutcomeUnknown { path, source } => Failure::OutcomeUnknown { path, message: source.to_string() },
             Error::Database(message) => Failure::Database(message),
             Error::Import { session, seq, problem } => Failure::Import { session, seq, problem: problem.into_owned() },
             Error::Misuse(message) => Failure::Misuse(message.into_owned()),
@@ -259,6 +261,9 @@ impl From<Failure> for Error {
                 let kind =
                     KINDS.iter().find(|(known, _)| *known == kind).map_or(io::ErrorKind::Other, |(_, kind)| *kind);
                 Error::Io { action: action.into(), path, source: io::Error::new(kind, message) }
+            }
+            Failure::OutcomeUnknown { path, message } => {
+                Error::OutcomeUnknown { path, source: io::Error::other(message) }
             }
             Failure::Database(message) => Error::Database(message),
             Failure::Import { session, seq, problem } => Error::Import { session, seq, problem: problem.into() },

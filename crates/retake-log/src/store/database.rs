@@ -1,14 +1,15 @@
-//! sled: the database every question is answered from. Derived from the journal, applied behind it, rebuilt at will.
+//! sled: the database that answers every question. It is derived from the journal, applied after it, and can be rebuilt.
 //!
-//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as [`DatabaseError`],
-//! and whoever gets it rebuilds the database from the journal.
+//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as
+//! [`DatabaseError`]. One that [is transient](DatabaseError::is_transient) says nothing about what is on the disk and
+//! must never start a recovery; any other means that the database has to be rebuilt from the journal.
 
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,125 +18,158 @@ use serde::{Deserialize, Serialize};
 use sled::transaction::{ConflictableTransactionError, TransactionError, Transactional};
 use sled::{IVec, Tree};
 
+use crate::disk::{Disk, FileKind, Op};
 use crate::model::session::Span;
 use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 
-use super::event_tree::{EventTree, StoredEvent};
+use super::events::EventTree;
 use super::head_tree::HeadTree;
 use super::journal::{Position, SEGMENT_HEADER};
 use super::key_index::{Key, KeyIndex, KeyIndexError};
 use super::keys::{self, be_u32, le_u32};
+use super::projection::{Change, KeyHit, Projection};
 use super::write_set::WriteSet;
-use super::{RecencyKey, Totals};
+use super::{Error, RecencyKey, Totals};
 
-/// The version of the layout. Version 2 kept one item per event, key and head.
+/// The version of the trees' layout: a database of another version is rebuilt.
+///
+/// Version 2 had one item per event, key and head.
 const SCHEMA: u32 = 3;
-/// sled's cache. It holds whole pages of up to 16 packs, of which a page of the listing or a history needs a few.
-const CACHE_BYTES: u64 = 12 << 20;
-/// The number of new keys that are written out before the next checkpoint does.
+/// How much of its pages sled keeps in memory: a page of the listing and a long history fit many times over.
+const CACHE_BYTES: u64 = 16 << 20;
+/// How many new keys are written out without waiting for the next checkpoint.
 const MAX_PENDING_KEYS: usize = 8192;
 /// The first position of every journal.
 const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
+/// How many sessions at each end of the listing are checked when a database is opened again.
+const SAMPLE: usize = 8;
 
-/// The database cannot be trusted any more.
+/// Why the database did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DatabaseError {
     #[error("{0}")]
     Sled(#[from] sled::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
     #[error("it panicked: {0}")]
     Panic(String),
-    #[error("it did not answer for {0:?}")]
-    Hang(Duration),
+    #[error("it did not answer within {0:?}")]
+    Timeout(Duration),
     #[error("{0}")]
-    Wrong(String),
+    Inconsistent(String),
     #[error("it is not open")]
-    Absent,
+    Closed,
 }
 
-/// The trees. Cheap to clone, as sled's handles are.
-#[derive(Clone)]
+/// An open database. Dropping it closes it, whatever sled does meanwhile.
 pub(super) struct Database {
     path: PathBuf,
+    disk: Disk,
+    /// `None` only while it is being dropped.
+    trees: Option<Trees>,
+}
+
+/// sled's handles.
+pub(super) struct Trees {
     db: sled::Db,
     pub(super) events: EventTree,
     pub(super) heads: HeadTree,
-    /// The listing: every session that has an iteration, by recency, with its head.
-    pub(super) recency: Tree,
-    keys: Arc<Mutex<KeyIndex>>,
+    /// Every session that has an iteration, by recency, with its head: a page of the listing is one stretch of it.
+    pub(super) listing: Tree,
+    keys: Mutex<KeyIndex>,
     pub(super) children: Tree,
     pub(super) days: Tree,
     pub(super) texts: Tree,
     meta: Tree,
 }
 
-/// What an idempotency key stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeyHit {
-    pub(super) session: SessionId,
-    pub(super) seq: u32,
-    pub(super) index: Option<u32>,
+impl std::ops::Deref for Database {
+    type Target = Trees;
+
+    #[expect(clippy::expect_used, reason = "only drop takes the trees")]
+    fn deref(&self) -> &Trees {
+        self.trees.as_ref().expect("the database is not being dropped")
+    }
 }
 
-/// One commit as the database takes it.
-#[derive(Debug)]
-pub(super) struct Change {
-    /// The byte of the journal behind it.
-    pub(super) end: Position,
-    /// The session before, unless it is new.
-    pub(super) before: Option<Head>,
-    /// The session after.
-    pub(super) after: Head,
-    /// Its records, each with its place in the chain and in the journal.
-    pub(super) records: Vec<(u32, Position, Vec<u8>)>,
-    /// Its idempotency keys: one, unless it was imported.
-    pub(super) keys: Vec<([u8; 16], KeyHit)>,
-    /// The parents and children it links.
-    pub(super) children: Vec<(IterationId, IterationId)>,
-    /// The long texts it brought into the journal.
-    pub(super) texts: Vec<(Hash, Position)>,
-    /// All counts after it.
-    pub(super) totals: Totals,
+impl Drop for Database {
+    fn drop(&mut self) {
+        let trees = self.trees.take();
+        // sled flushes when it is dropped, and panics if that fails.
+        let closed = guard(|| {
+            drop(trees);
+            Ok(())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the database was not closed cleanly; the journal has everything");
+        }
+    }
 }
 
 impl Database {
     /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
-    pub(super) fn open(path: &Path) -> Result<Database, DatabaseError> {
-        let size = std::fs::metadata(path.join("db")).map_or(0, |file| file.len());
-        let patience = Duration::from_secs(30 + size / (16 << 20));
+    pub(super) fn open(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
+        disk.tell(Op::OpenDatabase(path))?;
+        let size = check_files(disk, path)?;
+        let timeout = Duration::from_secs(30 + size / (16 << 20));
         let (sender, receiver) = mpsc::channel();
-        let owned = path.to_owned();
-        let opener = thread::Builder::new().name("retake-open".to_owned()).spawn(move || {
-            let _ = sender.send(guard(|| open_waiting(&owned)));
-        });
-        if let Err(error) = opener {
-            return Err(DatabaseError::Wrong(format!("no thread to open it: {error}")));
-        }
-        match receiver.recv_timeout(patience) {
+        let (owned, observed) = (path.to_owned(), disk.clone());
+        thread::Builder::new().name("retake-open".to_owned()).spawn(move || {
+            let _ = sender.send(guard(|| open_waiting(&observed, &owned)));
+        })?;
+        match receiver.recv_timeout(timeout) {
             Ok(opened) => opened,
-            Err(_) => Err(DatabaseError::Hang(patience)),
+            Err(_) => Err(DatabaseError::Timeout(timeout)),
         }
+    }
+
+    /// Returns the id of the workspace it belongs to; `None` in databases of version 0.1.
+    pub(super) fn workspace(&self) -> Result<Option<[u8; 16]>, DatabaseError> {
+        let bytes = guard(|| Ok(self.meta.get("workspace")?))?;
+        Ok(bytes.and_then(|bytes| bytes.as_ref().try_into().ok()))
+    }
+
+    /// Notes the workspace it belongs to.
+    pub(super) fn set_workspace(&self, id: [u8; 16]) -> Result<(), DatabaseError> {
+        guard(|| Ok(self.meta.insert("workspace", &id).map(|_| ())?))
+    }
+
+    /// Returns the journal position of the newest commit of which anything may be in the trees. It is noted before the
+    /// first entry of a commit and so may be ahead of [`position`](Database::position) after a crash.
+    pub(super) fn high_water(&self) -> Result<Option<Position>, DatabaseError> {
+        Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
     /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
     pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
-        let schema = self.meta.get("schema")?;
+        let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
             return Ok(None);
         }
-        Ok(self.meta.get("position")?.and_then(|bytes| Position::from_bytes(&bytes)))
+        Ok(guard(|| Ok(self.meta.get("position")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
     pub(super) fn totals(&self) -> Result<Totals, DatabaseError> {
-        let bytes = self.meta.get("totals")?;
-        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| DatabaseError::Wrong("it has no totals".to_owned()))
+        let bytes = guard(|| Ok(self.meta.get("totals")?))?;
+        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
     }
 
     /// Says that everything up to `position` is applied: the last act of building one.
-    pub(super) fn finish(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
-        self.add_keys([], position)?;
-        self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
-        self.meta.insert("totals", encode_totals(totals))?;
-        self.meta.insert("position", position.to_bytes().to_vec())?;
+    pub(super) fn finish(
+        &self,
+        workspace: [u8; 16],
+        position: Position,
+        totals: Totals,
+    ) -> Result<(), DatabaseError> {
+        self.put_keys([], position)?;
+        guard(|| {
+            self.meta.insert("workspace", &workspace)?;
+            self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
+            self.meta.insert("totals", encode_totals(totals))?;
+            self.meta.insert("applying", position.to_bytes().to_vec())?;
+            self.meta.insert("position", position.to_bytes().to_vec())?;
+            Ok(())
+        })?;
         self.sync()
     }
 
@@ -143,53 +177,32 @@ impl Database {
         self.heads.get(id)
     }
 
-    /// Returns the records of a session in order.
-    pub(super) fn events_of(&self, id: SessionId) -> Result<Vec<(u32, StoredEvent)>, DatabaseError> {
-        self.events.of(id)
-    }
-
     /// Returns what an idempotency key was used for.
     pub(super) fn key(&self, key: Key) -> Result<Option<KeyHit>, DatabaseError> {
         Ok(self.keys().get(key)?)
     }
 
-    /// Returns the position of the journal up to which every key is known.
+    /// Returns the position of the journal up to which every key is known. After a crash it may be behind
+    /// [`position`](Database::position).
     pub(super) fn keys_end(&self) -> Position {
         self.keys().end()
     }
 
     /// Adds the keys of a stretch of the journal that ends at `end`.
-    pub(super) fn add_keys(
-        &self,
-        added: impl IntoIterator<Item = (Key, KeyHit)>,
-        end: Position,
-    ) -> Result<(), DatabaseError> {
+    pub(super) fn put_keys(&self, put: impl IntoIterator<Item = (Key, KeyHit)>, end: Position) -> Result<(), DatabaseError> {
         let mut keys = self.keys();
-        keys.insert(added, end);
+        keys.insert(put, end);
         if keys.pending() >= MAX_PENDING_KEYS { Ok(keys.flush()?) } else { Ok(()) }
-    }
-
-    /// Adds a key that a rebuild found.
-    pub(super) fn add_found_key(&self, key: Key, hit: KeyHit) -> Result<(), DatabaseError> {
-        let mut keys = self.keys();
-        keys.insert([(key, hit)], START);
-        if keys.pending() >= 16 * MAX_PENDING_KEYS { Ok(keys.spill()?) } else { Ok(()) }
     }
 
     fn keys(&self) -> MutexGuard<'_, KeyIndex> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether the database has a layout of an earlier version, with everything in it.
+    /// Returns whether the database is complete, but in a layout of an earlier version.
     pub(super) fn is_older_layout(&self) -> Result<bool, DatabaseError> {
-        let schema = self.meta.get("schema")?;
+        let schema = guard(|| Ok(self.meta.get("schema")?))?;
         Ok(schema.as_deref().and_then(|bytes| le_u32(bytes, 0)).is_some_and(|schema| schema < SCHEMA))
-    }
-
-    /// Returns a tree of an earlier layout, if there is one.
-    pub(super) fn older_tree(&self, name: &str) -> Option<Tree> {
-        let known = self.db.tree_names().iter().any(|known| known == name.as_bytes());
-        if known { self.db.open_tree(name).ok() } else { None }
     }
 
     /// The highest number given out on that day.
@@ -229,24 +242,22 @@ impl Database {
             let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
             let after = after.map(|place| keys::recency_key(archived, place).to_vec());
             let mut listed = Vec::new();
-            let mut keep = |key: IVec, value: IVec| match keys::place_of(&key) {
+            let mut keep = |(key, value): (IVec, IVec)| match keys::place_of(&key) {
                 Some((_, place)) => {
                     listed.push((place, decode_head(place.id, &value)?));
                     Ok(())
                 }
-                None => Err(DatabaseError::Wrong("the recency order has a bad key".to_owned())),
+                None => Err(DatabaseError::Inconsistent("the listing has a bad key".to_owned())),
             };
             if recent_first {
-                let range = self.recency.range((Included(low), Excluded(after.unwrap_or(high))));
+                let range = self.listing.range((Included(low), Excluded(after.unwrap_or(high))));
                 for item in range.rev().take(limit) {
-                    let (key, value) = item?;
-                    keep(key, value)?;
+                    keep(item?)?;
                 }
             } else {
                 let start = after.map_or(Included(low), Excluded);
-                for item in self.recency.range((start, Excluded(high))).take(limit) {
-                    let (key, value) = item?;
-                    keep(key, value)?;
+                for item in self.listing.range((start, Excluded(high))).take(limit) {
+                    keep(item?)?;
                 }
             }
             Ok(listed)
@@ -255,33 +266,36 @@ impl Database {
 
     /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
     /// there already, and is applied again to the same end. Then, in one transaction, everything that says where things
-    /// stand. Keys come last: until then, readers find them among the unapplied commits, and after a crash opening reads
+    /// stand. Keys come last: until then readers find them among what is not applied yet, and after a crash opening reads
     /// them from the journal.
     ///
     /// sled blocks readers while a transaction runs, and reads each value before it replaces it: so the less in it the
     /// better.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
-        self.events.append(&sum.events)?;
+        self.disk.tell(Op::WriteDatabase(&self.path))?;
+        // Nothing else writes heads, so they may be read before the transaction.
         let blocks = self.heads.blocks(sum.sessions.iter().map(|(id, session)| (*id, session.head.as_ref())))?;
         guard(|| {
+            self.meta.insert("applying", &sum.position)?;
+            self.events.append(&sum.events)?;
             for key in &sum.children {
                 self.children.insert(key, &[])?;
             }
             for (hash, position) in &sum.texts {
                 self.texts.insert(hash.0, position)?;
             }
-            let trees = (self.heads.tree(), &self.recency, &self.days, &self.meta);
-            let applied = trees.transaction(|(heads, recency, days, meta)| {
+            let trees = (self.heads.tree(), &self.listing, &self.days, &self.meta);
+            let applied = trees.transaction(|(heads, listing, days, meta)| {
                 for (key, block) in &blocks {
                     heads.insert(key, block.as_slice())?;
                 }
                 for session in sum.sessions.values() {
                     if let Some(key) = session.recency_before.filter(|before| session.recency_after != Some(*before)) {
-                        recency.remove(&key)?;
+                        listing.remove(&key)?;
                     }
                     if let Some(key) = session.recency_after {
-                        recency.insert(&key, &session.head)?;
+                        listing.insert(&key, &session.head)?;
                     }
                 }
                 for (day, number) in &sum.days {
@@ -295,48 +309,213 @@ impl Database {
             match applied {
                 Ok(()) => Ok(()),
                 Err(TransactionError::Storage(error)) => Err(DatabaseError::Sled(error)),
-                Err(TransactionError::Abort(())) => Err(DatabaseError::Wrong("a transaction was aborted".to_owned())),
+                Err(TransactionError::Abort(())) => Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned())),
             }
         })?;
-        self.add_keys(sum.keys, sum.end)
+        self.put_keys(sum.keys, sum.end)
     }
 
-    /// Makes what is applied last: sled's flush, and the sync that it leaves out.
+    /// Writes what the events of a whole session derive to, in a database that is being built.
+    pub(super) fn put_session(&self, projection: &Projection) -> Result<(), DatabaseError> {
+        let head = &projection.after;
+        self.heads.insert(head)?;
+        {
+            let mut keys = self.keys();
+            keys.insert(projection.keys.iter().copied(), START);
+            if keys.pending() >= 16 * MAX_PENDING_KEYS {
+                keys.spill()?;
+            }
+        }
+        guard(|| {
+            if let Some(key) = recency_of(head) {
+                self.listing.insert(key, encode_head(head))?;
+            }
+            for (parent, child) in &projection.children {
+                self.children.insert(keys::child_key(*parent, *child), &[])?;
+            }
+            let (day, number) = keys::numbers(head.id);
+            self.reserve(day, number)
+        })
+    }
+
+    /// Keeps session numbers up to this one from being given out.
+    fn reserve(&self, day: u32, number: u32) -> Result<(), DatabaseError> {
+        let last = self.days.get(day.to_be_bytes())?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0);
+        self.days.insert(day.to_be_bytes(), &last.max(number).to_le_bytes())?;
+        Ok(())
+    }
+
+    /// Counts the sessions in the listing by reading all of it.
+    pub(super) fn count_listed(&self) -> Result<u64, DatabaseError> {
+        guard(|| self.listing.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from))
+    }
+
+    /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
+        self.disk.tell(Op::SyncDatabase(&self.path))?;
         self.events.flush()?;
         guard(|| {
             self.db.flush()?;
-            sync_files(&self.path).map_err(|error| DatabaseError::Sled(error.into()))
+            Ok(sync_files(&self.path)?)
         })?;
         Ok(self.keys().flush()?)
+    }
+
+    /// Checks that a database that was just opened is the one that was closed: its position, its totals, and the heads
+    /// of some sessions. sled may come up with less than it had and not say so.
+    pub(super) fn check_reopened(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
+        let (found, counted) = (self.position()?, self.totals()?);
+        if found != Some(position) || counted != totals {
+            return Err(DatabaseError::Inconsistent("it came up with less than was written".to_owned()));
+        }
+        let mut sample: Vec<SessionId> = Vec::new();
+        for archived in [false, true] {
+            for recent_first in [false, true] {
+                let listed = self.listed(archived, recent_first, None, SAMPLE)?;
+                sample.extend(listed.into_iter().map(|(place, _)| place.id));
+            }
+        }
+        if sample.is_empty() && totals.sessions > 0 {
+            return Err(DatabaseError::Inconsistent("its listing is empty".to_owned()));
+        }
+        sample.into_iter().try_for_each(|id| self.check_tip(id))
+    }
+
+    /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up
+    /// to its tip, so one that names the last of them is the one those events give.
+    pub(super) fn check_tip(&self, id: SessionId) -> Result<(), DatabaseError> {
+        let head =
+            self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
+        if self.events.tip(id)? != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
+            return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
+        }
+        self.check_listed(&head)
+    }
+
+    /// Checks a session's head and its place in the listing against all of its events.
+    pub(super) fn check_session(&self, id: SessionId) -> Result<(), DatabaseError> {
+        let mut projection = Projection::new(id, None);
+        for stored in self.events.of_session(id)? {
+            let event = stored.record().and_then(|record| record.event(&|_| None));
+            let (event, _) = event.ok_or_else(|| {
+                DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq))
+            })?;
+            projection.apply(&event);
+        }
+        if self.head(id)?.as_ref() != Some(&projection.after) {
+            return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
+        }
+        self.check_listed(&projection.after)
+    }
+
+    pub(super) fn check_listed(&self, head: &Head) -> Result<(), DatabaseError> {
+        match recency_of(head) {
+            Some(key) => match guard(|| Ok(self.listing.get(key)?))? {
+                Some(row) if *row == *encode_head(head) => Ok(()),
+                _ => Err(DatabaseError::Inconsistent(format!("{} is not in its listing as it stands", head.id))),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the tree that a recovery collects candidates in; it is dropped before the database is used.
+    pub(super) fn candidates(&self) -> Result<Tree, DatabaseError> {
+        guard(|| Ok(self.db.open_tree("candidates")?))
+    }
+
+    pub(super) fn drop_candidates(&self) -> Result<(), DatabaseError> {
+        guard(|| Ok(self.db.drop_tree("candidates").map(|_| ())?))
     }
 }
 
 impl From<KeyIndexError> for DatabaseError {
     fn from(error: KeyIndexError) -> DatabaseError {
         match error {
-            KeyIndexError::Io { source, .. } => DatabaseError::Sled(source.into()),
-            KeyIndexError::Damaged(_) => DatabaseError::Wrong(error.to_string()),
+            KeyIndexError::Io { source, .. } => DatabaseError::Io(source),
+            KeyIndexError::Damaged(_) => DatabaseError::Inconsistent(error.to_string()),
         }
     }
 }
 
 impl DatabaseError {
-    /// Whether the disk said no, which says nothing about what is on it: opening it again decides.
-    pub(super) fn is_refusal(&self) -> bool {
-        use io::ErrorKind as Io;
-        let DatabaseError::Sled(sled::Error::Io(error)) = self else { return false };
-        let refused = [
-            Io::StorageFull,
-            Io::QuotaExceeded,
-            Io::FileTooLarge,
-            Io::PermissionDenied,
-            Io::ReadOnlyFilesystem,
-            Io::WouldBlock,
-            Io::OutOfMemory,
-        ];
-        refused.contains(&error.kind()) || is_lock_error(error)
+    /// Returns whether the system said no, which says nothing about what is on the disk: trying again decides.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            DatabaseError::Sled(sled::Error::Io(error)) | DatabaseError::Io(error) => {
+                is_transient(error) || is_lock_error(error)
+            }
+            DatabaseError::Panic(text) => os_error_in(text).is_some_and(|error| is_transient(&error)),
+            DatabaseError::Timeout(_) => true,
+            _ => false,
+        }
     }
+
+    /// Words it for the caller.
+    pub(super) fn into_error(self, path: &Path) -> Error {
+        let text = self.to_string();
+        let source = match self {
+            DatabaseError::Sled(sled::Error::Io(error)) | DatabaseError::Io(error) => Some(error),
+            DatabaseError::Panic(panic) => os_error_in(&panic),
+            DatabaseError::Timeout(_) => Some(io::Error::new(io::ErrorKind::TimedOut, text.clone())),
+            _ => None,
+        };
+        match source {
+            Some(source) => Error::Io { action: "use the database".into(), path: path.to_owned(), source },
+            None => Error::Database(text),
+        }
+    }
+}
+
+/// Returns whether an I/O error may pass by itself. What the system says about a name or a kind of file does not pass,
+/// and neither does what a reader says about bytes (which carries no code of the system).
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind as Io;
+    const STRUCTURAL: [Io; 6] =
+        [Io::NotFound, Io::NotADirectory, Io::IsADirectory, Io::InvalidInput, Io::InvalidData, Io::UnexpectedEof];
+    // ENXIO, ENODEV, ELOOP: a socket, a device that is not there, links that go round in a circle.
+    let is_structural =
+        STRUCTURAL.contains(&error.kind()) || (cfg!(unix) && matches!(error.raw_os_error(), Some(6 | 19 | 40)));
+    let is_shortage = matches!(
+        error.kind(),
+        Io::StorageFull
+            | Io::QuotaExceeded
+            | Io::FileTooLarge
+            | Io::PermissionDenied
+            | Io::ReadOnlyFilesystem
+            | Io::WouldBlock
+            | Io::OutOfMemory
+            | Io::Interrupted
+            | Io::TimedOut
+    );
+    !is_structural && (error.raw_os_error().is_some() || is_shortage)
+}
+
+/// Returns the system's error that a panic's message quotes: sled unwraps some results of the system.
+fn os_error_in(text: &str) -> Option<io::Error> {
+    let (_, code) = text.split_once("Os { code: ")?;
+    let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().map(io::Error::from_raw_os_error)
+}
+
+/// Checks that sled will find nothing but regular files, since a FIFO would block it for ever, and returns the size of
+/// the largest.
+fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError> {
+    let wrong = |name: &str| DatabaseError::Inconsistent(format!("{name} is not what the database keeps there"));
+    match disk.kind(path)? {
+        FileKind::Absent => return Ok(0),
+        FileKind::Directory => {}
+        FileKind::File(_) | FileKind::Other => return Err(wrong("its directory")),
+    }
+    let mut size = 0;
+    for name in disk.list(path)? {
+        match disk.kind(&path.join(&name))? {
+            FileKind::File(bytes) => size = size.max(bytes),
+            FileKind::Directory if name == "blobs" || name == "keys" => {}
+            FileKind::Absent => {}
+            FileKind::Directory | FileKind::Other => return Err(wrong(&name)),
+        }
+    }
+    Ok(size)
 }
 
 /// Runs something that sled may panic in.
@@ -361,19 +540,6 @@ pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, DatabaseError>) -> Resul
     })
 }
 
-/// A record with the place of its copy in the journal.
-pub(super) fn event_value(record: &[u8], position: Position) -> Vec<u8> {
-    let mut value = Vec::with_capacity(record.len() + 12);
-    value.extend_from_slice(record);
-    value.extend_from_slice(&position.to_bytes());
-    value
-}
-
-/// The place of a record's copy in the journal.
-pub(super) fn position_in(value: &[u8], record: usize) -> Option<Position> {
-    Position::from_bytes(value.get(record..)?)
-}
-
 /// The key of a session in the recency order, if it is listed.
 pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
     let span = head.span?;
@@ -381,10 +547,10 @@ pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
 }
 
 /// sled refuses a directory for some milliseconds after another handle of this process was dropped.
-fn open_waiting(path: &Path) -> Result<Database, DatabaseError> {
+fn open_waiting(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     let begun = Instant::now();
     loop {
-        match open_now(path) {
+        match open_now(disk, path) {
             Err(DatabaseError::Sled(sled::Error::Io(error)))
                 if is_lock_error(&error) && begun.elapsed() < Duration::from_secs(5) =>
             {
@@ -395,26 +561,32 @@ fn open_waiting(path: &Path) -> Result<Database, DatabaseError> {
     }
 }
 
+/// Opens a tree of an earlier layout, if there is one.
+fn older_tree(db: &sled::Db, name: &str) -> Option<Tree> {
+    let exists = db.tree_names().iter().any(|known| known == name.as_bytes());
+    if exists { db.open_tree(name).ok() } else { None }
+}
+
 fn is_lock_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
 }
 
-fn open_now(path: &Path) -> Result<Database, DatabaseError> {
+fn open_now(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     let db = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None).open()?;
     let tree = |name: &str| db.open_tree(name);
-    Ok(Database {
-        path: path.to_owned(),
-        // Names of their own: an earlier layout called its trees `events`, `heads`, `recency` and `keys`.
-        events: EventTree::new(tree("packs")?),
-        heads: HeadTree::new(tree("head_blocks")?),
-        recency: tree("listing")?,
-        keys: Arc::new(Mutex::new(KeyIndex::open(&path.join("keys"), START)?)),
+    let trees = Trees {
+        events: EventTree::new(tree("events")?),
+        // Version 0.1 had trees `heads`, `recency` and `keys`; the names are not used again.
+        heads: HeadTree::new(tree("head_blocks")?, older_tree(&db, "heads")),
+        listing: tree("listing")?,
+        keys: Mutex::new(KeyIndex::open(&path.join("keys"), START)?),
         children: tree("children")?,
         days: tree("days")?,
         texts: tree("texts")?,
         meta: tree("meta")?,
         db,
-    })
+    };
+    Ok(Database { path: path.to_owned(), disk: disk.clone(), trees: Some(trees) })
 }
 
 fn sync_files(path: &Path) -> io::Result<()> {
@@ -457,7 +629,7 @@ pub(super) fn encode_head(head: &Head) -> Vec<u8> {
 }
 
 pub(super) fn decode_head(id: SessionId, bytes: &[u8]) -> Result<Head, DatabaseError> {
-    let wrong = || DatabaseError::Wrong(format!("the head of {id} does not decode"));
+    let wrong = || DatabaseError::Inconsistent(format!("the head of {id} does not decode"));
     let stored: StoredHead = options().deserialize(bytes).map_err(|_| wrong())?;
     let span = match stored.span {
         Some((created, modified)) => Some(Span {

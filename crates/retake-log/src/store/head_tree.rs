@@ -21,6 +21,8 @@ const SHARED_BITS: u32 = 3;
 #[derive(Clone)]
 pub(super) struct HeadTree {
     tree: Tree,
+    /// One head per value, as version 0.1 had them: evidence for a recovery, and nothing else.
+    older: Option<Tree>,
 }
 
 /// A block: the encoded heads of neighbouring sessions, by number.
@@ -28,8 +30,8 @@ type Block = BTreeMap<u32, Vec<u8>>;
 
 impl HeadTree {
     /// Wraps the tree that holds the blocks.
-    pub(super) fn new(tree: Tree) -> HeadTree {
-        HeadTree { tree }
+    pub(super) fn new(tree: Tree, older: Option<Tree>) -> HeadTree {
+        HeadTree { tree, older }
     }
 
     /// Returns the tree, for a transaction that writes what [`blocks`](HeadTree::blocks) returned.
@@ -67,16 +69,21 @@ impl HeadTree {
         })
     }
 
-    /// Returns every head that can be read, up to the first block that sled cannot read.
-    pub(super) fn all(&self) -> impl Iterator<Item = Head> {
-        let blocks = self.tree.iter().map_while(Result::ok);
-        blocks.flat_map(|(key, value)| {
-            let heads: Vec<Head> = ids_in(&key, &value)
-                .zip(entries(&value).flatten())
-                .filter_map(|(id, (_, bytes))| decode_head(id, bytes).ok())
-                .collect();
-            heads
-        })
+    /// Calls `visit` for every head that can be read, until the first error of sled.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(Head)) -> Result<(), DatabaseError> {
+        let mut blocks = self.tree.iter();
+        while let Some((key, value)) = guard(|| Ok(blocks.next().transpose()?))? {
+            for (number, head) in entries(&value).flatten() {
+                let id = be_u32(&key, 0).and_then(|day| keys::session_from(day, number));
+                id.and_then(|id| decode_head(id, head).ok()).into_iter().for_each(&mut visit);
+            }
+        }
+        let Some(older) = &self.older else { return Ok(()) };
+        let mut heads = older.iter();
+        while let Some((key, value)) = guard(|| Ok(heads.next().transpose()?))? {
+            keys::session_of(&key).and_then(|id| decode_head(id, &value).ok()).into_iter().for_each(&mut visit);
+        }
+        Ok(())
     }
 
     /// Returns the blocks to write so that these heads are stored. Only the applier writes, so nothing changes in between.
@@ -168,5 +175,5 @@ fn encode(block: &Block) -> Vec<u8> {
 }
 
 fn damaged(id: SessionId) -> DatabaseError {
-    DatabaseError::Wrong(format!("the heads around {id} cannot be read"))
+    DatabaseError::Inconsistent(format!("the heads around {id} cannot be read"))
 }

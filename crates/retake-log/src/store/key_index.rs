@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, read_at};
 
-use super::database::KeyHit;
 use super::journal::Position;
 use super::keys::le_u32;
+use super::projection::KeyHit;
 
 const MAGIC: [u8; 8] = *b"RETAKEK1";
 const VERSION: u32 = 1;
@@ -113,20 +113,20 @@ impl KeyIndex {
 
     /// Returns what a key was used for.
     pub(super) fn get(&self, key: Key) -> Result<Option<KeyHit>, KeyIndexError> {
-        if let Some(hit) = self.pending.get(&key) {
-            return Ok(Some(*hit));
-        }
-        for run in self.runs.iter().rev() {
+        let mut found = self.pending.get(&key).copied();
+        for run in &self.runs {
             if let Some(hit) = run.get(key)? {
-                return Ok(Some(hit));
+                found = Some(found.map_or(hit, |known| known.merge(hit)));
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Adds the keys of a stretch of the journal that ends at `end`.
     pub(super) fn insert(&mut self, keys: impl IntoIterator<Item = (Key, KeyHit)>, end: Position) {
-        self.pending.extend(keys);
+        for (key, hit) in keys {
+            self.pending.entry(key).and_modify(|known| *known = known.merge(hit)).or_insert(hit);
+        }
         self.end = self.end.max(end);
     }
 
@@ -167,9 +167,8 @@ impl KeyIndex {
         while let Some(next) = match (left.peek(), right.peek()) {
             (Some(old), Some(new)) if old.0 < new.0 => left.next(),
             (Some(old), Some(new)) if old.0 == new.0 => {
-                // The newer run is the one that lookups find.
-                left.next();
-                right.next()
+                let both = left.next().zip(right.next());
+                both.map(|((key, old), (_, new))| (key, old.merge(new)))
             }
             (Some(_), None) => left.next(),
             (_, Some(_)) => right.next(),

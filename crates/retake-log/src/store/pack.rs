@@ -13,7 +13,6 @@
 //! database. LZ4 was chosen over zstd because it decompresses about five times as fast for a sixth more space
 //! (`benches/README.md`), and because `lz4_flex` is Rust throughout.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -46,12 +45,26 @@ const MAX_ANNOTATED: usize = 128;
 const MAX_BODY: usize = 1 << 20;
 
 /// One record on its way into a pack.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PackEntry<'a> {
     /// The bytes of the record.
-    pub(super) record: Cow<'a, [u8]>,
+    pub(super) record: &'a [u8],
     /// The position of its copy in the journal.
     pub(super) position: Position,
+}
+
+impl<'a> PackEntry<'a> {
+    /// Reads a record that is followed by the position of its copy in the journal.
+    pub(super) fn from_value(value: &'a [u8]) -> Option<PackEntry<'a>> {
+        let record = Record::read_unchecked(value)?;
+        let position = Position::from_bytes(value.get(record.bytes.len()..)?)?;
+        Some(PackEntry { record: record.bytes, position })
+    }
+
+    /// Returns the place of the record in its session.
+    pub(super) fn seq(&self) -> u32 {
+        le_u32(self.record, 24).unwrap_or(0)
+    }
 }
 
 /// The changes that bring new records into the packs of a session.
@@ -95,10 +108,10 @@ pub(super) struct Pack {
 /// batch is applied again.
 pub(super) fn merge(packs: &[Pack], new: &[PackEntry<'_>]) -> Rewrite {
     let mut entries: BTreeMap<u32, PackEntry<'_>> = BTreeMap::new();
-    entries.extend(packs.iter().flat_map(Pack::entries));
+    entries.extend(packs.iter().flat_map(Pack::entries).map(|entry| (entry.seq(), entry)));
     let mut changed = false;
     for entry in new {
-        let before = entries.insert(seq_of(entry), entry.clone());
+        let before = entries.insert(entry.seq(), *entry);
         changed |= before.as_ref() != Some(entry);
     }
     if !changed {
@@ -197,10 +210,9 @@ impl Pack {
         self.body
     }
 
-    fn entries(&self) -> impl Iterator<Item = (u32, PackEntry<'_>)> {
-        self.records().map(|(record, position)| {
-            (record.header.seq, PackEntry { record: Cow::Borrowed(record.bytes), position })
-        })
+    /// Returns the records in order, ready to be packed again.
+    pub(super) fn entries(&self) -> impl Iterator<Item = PackEntry<'_>> {
+        self.records().map(|(record, position)| PackEntry { record: record.bytes, position })
     }
 }
 
@@ -220,7 +232,7 @@ fn fitting(entries: &[PackEntry<'_>]) -> usize {
     let (mut body, mut annotated) = (0, 0);
     let fits = |entry: &&PackEntry<'_>| {
         body += entry.record.len() + POSITION;
-        annotated += usize::from(matches!(subject(&entry.record), Some(Subject::Annotated(_))));
+        annotated += usize::from(matches!(subject(entry.record), Some(Subject::Annotated(_))));
         body <= FULL_BODY && annotated <= MAX_ANNOTATED
     };
     entries.iter().take_while(fits).count()
@@ -229,14 +241,14 @@ fn fitting(entries: &[PackEntry<'_>]) -> usize {
 /// Writes the entries as one pack, or as two where they do not compress enough.
 fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     let Some((first, last)) = entries.first().zip(entries.last()) else { return };
-    let Some(session) = Record::read_unchecked(&first.record).map(|record| record.header.session) else { return };
+    let Some(session) = Record::read_unchecked(first.record).map(|record| record.header.session) else { return };
     let mut body = Vec::with_capacity(entries.iter().map(|entry| entry.record.len() + POSITION).sum());
     let mut annotated = Vec::new();
     let mut iterations: Option<(u32, u32)> = None;
     for entry in entries {
-        body.extend_from_slice(&entry.record);
+        body.extend_from_slice(entry.record);
         body.extend_from_slice(&entry.position.to_bytes());
-        match subject(&entry.record) {
+        match subject(entry.record) {
             Some(Subject::Recorded(index)) => {
                 iterations = Some(iterations.map_or((index, index), |(low, high)| (low.min(index), high.max(index))));
             }
@@ -262,7 +274,7 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     value.extend_from_slice(&[VERSION, flags]);
     // At most as many as entries fit, far below 65,536.
     value.extend_from_slice(&u16::try_from(annotated.len()).unwrap_or(u16::MAX).to_le_bytes());
-    let seqs = [seq_of(first), seq_of(last)];
+    let seqs = [first.seq(), last.seq()];
     let lengths = [short(body.len()), short(stored.len())];
     for field in [[day, number], seqs, lengths, marks].into_iter().flatten().chain([short(entries.len())]) {
         value.extend_from_slice(&field.to_le_bytes());
@@ -274,7 +286,7 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     value.extend_from_slice(&crc.to_le_bytes());
     value.extend_from_slice(stored);
     value.extend_from_slice(&crc32fast::hash(stored).to_le_bytes());
-    packs.push((seq_of(first), value));
+    packs.push((first.seq(), value));
 }
 
 /// The iteration that an event records or annotates.
@@ -300,10 +312,6 @@ fn subject(record: &[u8]) -> Option<Subject> {
     }
 }
 
-fn seq_of(entry: &PackEntry<'_>) -> u32 {
-    le_u32(&entry.record, 24).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -311,25 +319,29 @@ mod tests {
     use super::*;
     use crate::model::{Actor, AnnotationChange, EventBody, Hash, Timestamp};
 
+    /// A record followed by its position.
+    type Value = Vec<u8>;
+
     fn id() -> SessionId {
         "session-2025-12-11-001".parse().unwrap()
     }
 
     /// An event that records nothing but its text, as long and as random as the test wants it.
-    fn archived(seq: u32, reason: &str) -> PackEntry<'static> {
+    fn archived(seq: u32, reason: &str) -> Value {
         encoded(seq, EventBody::Archived { reason: Some(reason.to_owned()) })
     }
 
-    fn annotated(seq: u32, index: u32) -> PackEntry<'static> {
+    fn annotated(seq: u32, index: u32) -> Value {
         let change = AnnotationChange { rating: Some(3), ..AnnotationChange::default() };
         encoded(seq, EventBody::Annotated { index, change })
     }
 
-    fn encoded(seq: u32, body: EventBody) -> PackEntry<'static> {
+    fn encoded(seq: u32, body: EventBody) -> Value {
         let actor = Actor { client: "test".to_owned(), user: "me".to_owned() };
         let at = Timestamp::from_millis(1).unwrap();
-        let record = record::encode((id(), seq, Hash::NONE), at, &actor, &format!("key {seq}"), body).bytes;
-        PackEntry { record: Cow::Owned(record), position: Position { segment: 1, offset: u64::from(seq) * 1000 } }
+        let mut value = record::encode((id(), seq, Hash::NONE), at, &actor, &format!("key {seq}"), body).bytes;
+        value.extend_from_slice(&Position { segment: 1, offset: u64::from(seq) * 1000 }.to_bytes());
+        value
     }
 
     /// Text that does not compress.
@@ -344,27 +356,25 @@ mod tests {
         packs.extend(rewrite.write);
     }
 
-    fn read_all(packs: &BTreeMap<u32, Vec<u8>>) -> Vec<PackEntry<'static>> {
+    fn read_all(packs: &BTreeMap<u32, Vec<u8>>) -> Vec<Value> {
         let mut entries = Vec::new();
         for (key, value) in packs {
             assert!(value.len() <= MAX_VALUE, "a value of {} bytes", value.len());
             let pack = Pack::read(value).unwrap();
             assert_eq!(pack.header.seqs.start(), key, "the key names the first record");
-            let owned = |(record, position): (Record<'_>, Position)| PackEntry {
-                record: Cow::Owned(record.bytes.to_vec()),
-                position,
-            };
-            entries.extend(pack.records().map(owned));
+            let value = |entry: PackEntry<'_>| [entry.record, &entry.position.to_bytes()].concat();
+            entries.extend(pack.entries().map(value));
         }
         entries
     }
 
     /// Merges a batch as the database does: with the packs from the one that holds the first new record on.
-    fn merge_batch(packs: &mut BTreeMap<u32, Vec<u8>>, batch: &[PackEntry<'static>]) {
-        let Some(first) = batch.iter().map(seq_of).min() else { return };
+    fn merge_batch(packs: &mut BTreeMap<u32, Vec<u8>>, batch: &[Value]) {
+        let batch: Vec<PackEntry<'_>> = batch.iter().map(|value| PackEntry::from_value(value).unwrap()).collect();
+        let Some(first) = batch.iter().map(PackEntry::seq).min() else { return };
         let from = packs.range(..=first).next_back().map_or(0, |(key, _)| *key);
         let affected: Vec<Pack> = packs.range(from..).map(|(_, value)| Pack::read(value).unwrap()).collect();
-        apply(packs, merge(&affected, batch));
+        apply(packs, merge(&affected, &batch));
     }
 
     proptest! {
@@ -374,16 +384,15 @@ mod tests {
             cuts in prop::collection::vec(1usize..9, 1..60),
             late in prop::collection::vec(0usize..60, 0..5),
         ) {
-            let all: Vec<PackEntry<'static>> =
+            let all: Vec<Value> =
                 lengths.iter().zip(0..).map(|(length, seq)| archived(seq, &noise(seq, *length))).collect();
             let held_back: Vec<usize> = late.into_iter().filter(|at| *at < all.len()).collect();
             let mut packs = BTreeMap::new();
             let mut rest = all.as_slice();
             for cut in cuts.iter().cycle() {
                 let (batch, later) = rest.split_at((*cut).min(rest.len()));
-                let batch: Vec<_> = batch.iter().filter(|entry| {
-                    !held_back.iter().any(|at| seq_of(entry) as usize == *at)
-                }).cloned().collect();
+                let is_late = |value: &Value| held_back.iter().any(|at| all[*at] == *value);
+                let batch: Vec<_> = batch.iter().filter(|value| !is_late(value)).cloned().collect();
                 merge_batch(&mut packs, &batch);
                 // A crash may have come before the batch was noted as applied.
                 merge_batch(&mut packs, &batch);
@@ -417,7 +426,7 @@ mod tests {
         for entry in &batch {
             merge_batch(&mut packs, std::slice::from_ref(entry));
         }
-        let raw: usize = batch.iter().map(|entry| entry.record.len()).sum();
+        let raw: usize = batch.iter().map(Vec::len).sum();
         let stored: usize = packs.values().map(Vec::len).sum();
         assert_eq!(packs.len(), 1);
         assert!(stored * 3 < raw, "{stored} of {raw} bytes");

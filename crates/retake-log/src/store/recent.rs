@@ -17,10 +17,10 @@ pub(super) struct RecentSessions {
     floor: Option<RecencyKey>,
 }
 
-/// What a window can say about a page.
+/// What a recent can say about a page.
 pub(super) struct RecentPage {
     pub(super) rows: Vec<Arc<Summary>>,
-    /// Where the rest must be read from, when the window ran out.
+    /// Where the rest must be read from, when the recent ran out.
     pub(super) go_on_after: Option<RecencyKey>,
 }
 
@@ -30,15 +30,15 @@ pub(super) fn place_of(summary: &Summary) -> RecencyKey {
 }
 
 impl RecentSessions {
-    /// A window over the newest sessions there are; `complete` when there are no others.
+    /// A recent over the newest sessions there are; `complete` when there are no others.
     pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> RecentSessions {
         let floor = if complete { None } else { newest.iter().map(|row| place_of(row)).min() };
-        let mut window = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
+        let mut recent = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
         if let Some(floor) = floor {
-            window.rows.remove(&floor);
+            recent.rows.remove(&floor);
         }
-        window.shrink();
-        window
+        recent.shrink();
+        recent
     }
 
     /// Takes in what a commit did to a session.
@@ -56,7 +56,7 @@ impl RecentSessions {
     }
 
     /// The next rows after `after`, most recent first.
-    pub(super) fn recent(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> RecentPage {
+    pub(super) fn page(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> RecentPage {
         if let (Some(after), Some(floor)) = (after, self.floor)
             && after <= floor
         {

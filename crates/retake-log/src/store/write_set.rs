@@ -1,5 +1,5 @@
-//! Several commits added up to what the database must write: a session that many of them touch is written once, and all
-//! is encoded before the database is held up.
+//! Several commits added up to what the database must write: a session that many of them touch is written once, and
+//! everything is encoded before the database is held up.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,18 @@ use sled::IVec;
 
 use crate::model::{Hash, Head, SessionId};
 
-use super::database::{Change, KeyHit, encode_head, encode_totals, recency_of};
-use super::event_tree::NewRecords;
+use super::database::{encode_head, encode_totals, recency_of};
+use super::events::event_value;
 use super::journal::Position;
 use super::key_index::Key;
 use super::keys;
+use super::projection::{Change, KeyHit};
 
-/// What some commits change in all, as keys and values: a session that several of them touch is written once.
-pub(super) struct WriteSet<'a> {
-    pub(super) events: BTreeMap<SessionId, NewRecords<'a>>,
+/// What some commits change in all, as keys and values.
+pub(super) struct WriteSet {
+    pub(super) events: Vec<(SessionId, u32, IVec)>,
     pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
-    pub(super) keys: Vec<(Key, KeyHit)>,
+    pub(super) keys: BTreeMap<Key, KeyHit>,
     pub(super) children: Vec<[u8; 24]>,
     pub(super) days: BTreeMap<u32, u32>,
     pub(super) texts: Vec<(Hash, IVec)>,
@@ -26,29 +27,33 @@ pub(super) struct WriteSet<'a> {
     pub(super) end: Position,
 }
 
+/// What is written for one session.
 pub(super) struct SessionWrite {
     pub(super) head: IVec,
     pub(super) recency_before: Option<[u8; 17]>,
     pub(super) recency_after: Option<[u8; 17]>,
 }
 
-impl<'a> WriteSet<'a> {
-    /// None when there are no commits.
-    pub(super) fn of(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet<'a>> {
-        let (mut keys_, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut events: BTreeMap<SessionId, NewRecords<'a>> = BTreeMap::new();
-        let mut days = BTreeMap::new();
+impl WriteSet {
+    /// Adds up commits that follow one another; `None` if there are none.
+    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
+        let (mut events, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut days, mut keys) = (BTreeMap::new(), BTreeMap::new());
         let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();
         let mut last = None;
         for change in changes {
-            let id = change.after.id;
-            let records = change.records.iter().map(|(seq, position, record)| (*seq, *position, record.as_slice()));
-            events.entry(id).or_default().extend(records);
-            let before = change.before.as_ref().and_then(recency_of);
-            touched.entry(id).or_insert((before, &change.after)).1 = &change.after;
-            keys_.extend_from_slice(&change.keys);
-            children.extend(change.children.iter().map(|(parent, child)| keys::child_key(*parent, *child)));
-            if change.before.is_none() {
+            let (id, projection) = (change.session(), &change.projection);
+            for (seq, position, record) in &change.records {
+                events.push((id, *seq, event_value(record, *position)));
+            }
+            let before = projection.before.as_ref().and_then(recency_of);
+            touched.entry(id).or_insert((before, change.head())).1 = change.head();
+            for (key, hit) in &projection.keys {
+                keys.entry(*key).and_modify(|known: &mut KeyHit| *known = known.merge(*hit)).or_insert(*hit);
+            }
+            let links = projection.children.iter();
+            children.extend(links.map(|(parent, child)| keys::child_key(*parent, *child)));
+            if change.is_new_session() {
                 let (day, number) = keys::numbers(id);
                 let highest = days.entry(day).or_insert(number);
                 *highest = number.max(*highest);
@@ -63,7 +68,7 @@ impl<'a> WriteSet<'a> {
         Some(WriteSet {
             events,
             sessions: touched.into_iter().map(session).collect(),
-            keys: keys_,
+            keys,
             children,
             days,
             texts,
