@@ -148,7 +148,11 @@ fn a_moved_or_deleted_workspace_is_not_written_to() {
         let (dir, moved) = (home.path().join("ws"), home.path().join("ws.old"));
         let store = open(&dir);
         store.append(start("before", 0, "k1")).unwrap();
-        if deleted { fs::remove_dir_all(&dir).unwrap() } else { fs::rename(&dir, &moved).unwrap() }
+        if deleted {
+            fs::remove_dir_all(&dir).unwrap()
+        } else {
+            fs::rename(&dir, &moved).unwrap()
+        }
         let error = store.append(start("after", 1, "k2")).unwrap_err();
         assert!(error.to_string().contains("moved") || format!("{error:?}").contains("moved"), "{error:?}");
         assert!(!dir.exists(), "nothing is made where it was");

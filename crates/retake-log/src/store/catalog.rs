@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
+use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary};
 
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
 use super::log::Log;
-use super::recent::{RecentPage, MAX_RECENT, RecentSessions, place_of};
+use super::recent::{MAX_RECENT, RecentPage, RecentSessions, place_of};
 use super::record::Record;
 use super::view::Ahead;
 use super::{Detail, Order, RecencyKey, Status};
@@ -18,9 +18,8 @@ impl Log {
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
-        let event = |stored: &StoredEvent| {
-            Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0)
-        };
+        let event =
+            |stored: &StoredEvent| Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0);
         values.iter().map(event).collect()
     }
 
@@ -30,6 +29,15 @@ impl Log {
         let texts = |hash: Hash| self.text(hash);
         let record = Record::read_unchecked(&bytes).ok_or_else(unread(id, seq))?;
         Ok(Some(record.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
+    }
+
+    /// Returns the events that record and annotate one iteration, without reading the others of its session.
+    pub(super) fn events_of_iteration(&self, id: IterationId) -> Result<Vec<Event>, DatabaseError> {
+        self.view.settle(Some(id.session));
+        let texts = |hash: Hash| self.text(hash);
+        let stored = self.view.read()?.events.of_iteration(id.session, id.index)?;
+        let event = |stored: &StoredEvent| stored.record().and_then(|record| Some(record.event(&texts)?.0));
+        stored.iter().map(|stored| event(stored).ok_or_else(unread(id.session, stored.seq))).collect()
     }
 
     /// The exact bytes of one record of a session.

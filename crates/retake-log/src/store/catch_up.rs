@@ -287,7 +287,9 @@ impl<'a> Tail<'a> {
                 Some(stored) if stored.bytes == expected => {}
                 // No accident does this: both are whole, so one of them was rewritten, or a loss was named too early.
                 Some(stored) if !expected.ends_with(&stored.hash.0) && Record::read(stored.bytes).is_some() => {
-                    return damage(format!("the journal and the database hold different events at place {seq} of {id}"));
+                    return damage(format!(
+                        "the journal and the database hold different events at place {seq} of {id}"
+                    ));
                 }
                 _ => return damage(format!("the database lacks event {seq} of {id}")),
             }

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
+use std::sync::{Once, PoisonError, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ const SCHEMA: u32 = 3;
 const CACHE_BYTES: u64 = 16 << 20;
 /// How many new keys are written out without waiting for the next checkpoint.
 const MAX_PENDING_KEYS: usize = 8192;
+/// How many keys a rebuild holds before it writes them out.
+const MAX_FOUND_KEYS: usize = 128 << 10;
 /// The first position of every journal.
 const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
 /// How many sessions at each end of the listing are checked when a database is opened again.
@@ -76,7 +78,7 @@ pub(super) struct Trees {
     pub(super) heads: HeadTree,
     /// Every session that has an iteration, by recency, with its head: a page of the listing is one stretch of it.
     pub(super) listing: Tree,
-    keys: Mutex<KeyIndex>,
+    keys: RwLock<KeyIndex>,
     pub(super) children: Tree,
     pub(super) days: Tree,
     pub(super) texts: Tree,
@@ -151,16 +153,13 @@ impl Database {
 
     pub(super) fn totals(&self) -> Result<Totals, DatabaseError> {
         let bytes = guard(|| Ok(self.meta.get("totals")?))?;
-        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
+        bytes
+            .and_then(|bytes| decode_totals(&bytes))
+            .ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
     }
 
     /// Says that everything up to `position` is applied: the last act of building one.
-    pub(super) fn finish(
-        &self,
-        workspace: [u8; 16],
-        position: Position,
-        totals: Totals,
-    ) -> Result<(), DatabaseError> {
+    pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
         self.put_keys([], position)?;
         guard(|| {
             self.meta.insert("workspace", &workspace)?;
@@ -179,24 +178,50 @@ impl Database {
 
     /// Returns what an idempotency key was used for.
     pub(super) fn key(&self, key: Key) -> Result<Option<KeyHit>, DatabaseError> {
-        Ok(self.keys().get(key)?)
+        Ok(self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key)?)
     }
 
     /// Returns the position of the journal up to which every key is known. After a crash it may be behind
     /// [`position`](Database::position).
     pub(super) fn keys_end(&self) -> Position {
-        self.keys().end()
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).end()
     }
 
     /// Adds the keys of a stretch of the journal that ends at `end`.
-    pub(super) fn put_keys(&self, put: impl IntoIterator<Item = (Key, KeyHit)>, end: Position) -> Result<(), DatabaseError> {
-        let mut keys = self.keys();
-        keys.insert(put, end);
-        if keys.pending() >= MAX_PENDING_KEYS { Ok(keys.flush()?) } else { Ok(()) }
+    pub(super) fn put_keys(
+        &self,
+        put: impl IntoIterator<Item = (Key, KeyHit)>,
+        end: Position,
+    ) -> Result<(), DatabaseError> {
+        let pending = {
+            let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            keys.insert(put, end);
+            keys.pending()
+        };
+        if pending < MAX_PENDING_KEYS { Ok(()) } else { self.write_keys() }
     }
 
-    fn keys(&self) -> MutexGuard<'_, KeyIndex> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Adds keys that a rebuild found.
+    fn put_found_keys(&self, found: &[(Key, KeyHit)]) -> Result<(), DatabaseError> {
+        {
+            let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            keys.insert(found.iter().copied(), START);
+            if keys.pending() < MAX_FOUND_KEYS {
+                return Ok(());
+            }
+            keys.end_early();
+        }
+        self.write_keys()
+    }
+
+    /// Writes out all keys. Lookups go on meanwhile.
+    fn write_keys(&self) -> Result<(), DatabaseError> {
+        loop {
+            let job = self.keys.read().unwrap_or_else(PoisonError::into_inner).next_job();
+            let Some(job) = job else { return Ok(()) };
+            let run = job.run()?;
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).install(run);
+        }
     }
 
     /// Returns whether the database is complete, but in a layout of an earlier version.
@@ -309,7 +334,9 @@ impl Database {
             match applied {
                 Ok(()) => Ok(()),
                 Err(TransactionError::Storage(error)) => Err(DatabaseError::Sled(error)),
-                Err(TransactionError::Abort(())) => Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned())),
+                Err(TransactionError::Abort(())) => {
+                    Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned()))
+                }
             }
         })?;
         self.put_keys(sum.keys, sum.end)
@@ -319,13 +346,7 @@ impl Database {
     pub(super) fn put_session(&self, projection: &Projection) -> Result<(), DatabaseError> {
         let head = &projection.after;
         self.heads.insert(head)?;
-        {
-            let mut keys = self.keys();
-            keys.insert(projection.keys.iter().copied(), START);
-            if keys.pending() >= 16 * MAX_PENDING_KEYS {
-                keys.spill()?;
-            }
-        }
+        self.put_found_keys(&projection.keys)?;
         guard(|| {
             if let Some(key) = recency_of(head) {
                 self.listing.insert(key, encode_head(head))?;
@@ -347,7 +368,9 @@ impl Database {
 
     /// Counts the sessions in the listing by reading all of it.
     pub(super) fn count_listed(&self) -> Result<u64, DatabaseError> {
-        guard(|| self.listing.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from))
+        guard(|| {
+            self.listing.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from)
+        })
     }
 
     /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
@@ -358,7 +381,7 @@ impl Database {
             self.db.flush()?;
             Ok(sync_files(&self.path)?)
         })?;
-        Ok(self.keys().flush()?)
+        self.write_keys()
     }
 
     /// Checks that a database that was just opened is the one that was closed: its position, its totals, and the heads
@@ -384,8 +407,7 @@ impl Database {
     /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up
     /// to its tip, so one that names the last of them is the one those events give.
     pub(super) fn check_tip(&self, id: SessionId) -> Result<(), DatabaseError> {
-        let head =
-            self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
+        let head = self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
         if self.events.tip(id)? != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
             return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
         }
@@ -397,9 +419,8 @@ impl Database {
         let mut projection = Projection::new(id, None);
         for stored in self.events.of_session(id)? {
             let event = stored.record().and_then(|record| record.event(&|_| None));
-            let (event, _) = event.ok_or_else(|| {
-                DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq))
-            })?;
+            let (event, _) = event
+                .ok_or_else(|| DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq)))?;
             projection.apply(&event);
         }
         if self.head(id)?.as_ref() != Some(&projection.after) {
@@ -579,7 +600,7 @@ fn open_now(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
         // Version 0.1 had trees `heads`, `recency` and `keys`; the names are not used again.
         heads: HeadTree::new(tree("head_blocks")?, older_tree(&db, "heads")),
         listing: tree("listing")?,
-        keys: Mutex::new(KeyIndex::open(&path.join("keys"), START)?),
+        keys: RwLock::new(KeyIndex::open(&path.join("keys"), START)?),
         children: tree("children")?,
         days: tree("days")?,
         texts: tree("texts")?,

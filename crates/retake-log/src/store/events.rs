@@ -157,18 +157,19 @@ impl EventTree {
         })
     }
 
-    /// Returns the events that may record or annotate an iteration: packs that do not concern it are not decompressed.
+    /// Returns the events that record or annotate an iteration: packs that do not concern it are not decompressed.
     pub(super) fn of_iteration(&self, id: SessionId, index: u32) -> Result<Vec<StoredEvent>, DatabaseError> {
         self.flush()?;
         guard(|| {
-            // A session starts with an event of its own, so that an iteration's event is not before this place.
-            let start = self.pack_at(id, index.saturating_add(1))?.map(|(key, _)| key);
+            // Every iteration has an event of its own, so that this one's is not before the place of its index.
+            let start = self.pack_at(id, index)?.map(|(key, _)| key);
             let start = start.unwrap_or_else(|| keys::numbered_key(id, 0));
             let mut events = Vec::new();
             for value in self.tree.range(start..=keys::numbered_key(id, u32::MAX)).values() {
                 let value = value?;
                 if PackHeader::read(&value).ok_or_else(unreadable)?.concerns(index) {
-                    events.extend(unpack(&value)?);
+                    let concerning = |event: &StoredEvent| pack::concerns(event.value(), index);
+                    events.extend(unpack(&value)?.into_iter().filter(concerning));
                 }
             }
             Ok(events)

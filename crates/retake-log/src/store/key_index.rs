@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::disk::{Disk, read_at};
 
@@ -70,9 +71,25 @@ pub(super) struct KeyIndex {
     end: Position,
 }
 
-struct Run {
+/// A file that is to be written.
+pub(super) struct WriteJob {
+    disk: Disk,
+    dir: PathBuf,
+    from: Position,
+    to: Position,
+    source: Source,
+}
+
+enum Source {
+    Pending(Vec<(Key, KeyHit)>),
+    Runs(Run, Run),
+}
+
+/// A sorted table of the keys of one stretch of the journal.
+#[derive(Clone)]
+pub(super) struct Run {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     from: Position,
     to: Position,
     count: u64,
@@ -130,72 +147,89 @@ impl KeyIndex {
         self.end = self.end.max(end);
     }
 
-    /// Writes pending keys as a run before the stretch of the journal that they belong to is complete. A rebuild finds keys
-    /// session by session and cannot hold all of them; the positions that it ends its runs at only put them in order,
-    /// and the last run ends where the journal does.
-    pub(super) fn spill(&mut self) -> Result<(), KeyIndexError> {
+    /// Ends the stretch of pending keys before the journal does, so that they can be written. A rebuild finds keys session
+    /// by session and cannot hold all of them; the positions that it ends its runs at only put them in order, and the
+    /// last run ends where the journal does.
+    pub(super) fn end_early(&mut self) {
         self.end.offset += 1;
-        self.flush()
     }
 
-    /// Writes pending keys as a run, and merges runs of similar size.
-    pub(super) fn flush(&mut self) -> Result<(), KeyIndexError> {
-        if self.end == self.durable {
-            return Ok(());
+    /// Returns the next file to write: pending keys as a run, or two runs of similar size as one. `None` if there is
+    /// nothing to do. Writing it needs no access to the index, so that lookups go on meanwhile.
+    pub(super) fn next_job(&self) -> Option<WriteJob> {
+        let (disk, dir) = (self.disk.clone(), self.dir.clone());
+        if self.end > self.durable {
+            let mut entries: Vec<(Key, KeyHit)> = self.pending.iter().map(|(key, hit)| (*key, *hit)).collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            return Some(WriteJob { disk, dir, from: self.durable, to: self.end, source: Source::Pending(entries) });
         }
-        let mut entries: Vec<(Key, KeyHit)> = self.pending.iter().map(|(key, hit)| (*key, *hit)).collect();
-        entries.sort_unstable_by_key(|(key, _)| *key);
-        let bytes = encode(self.durable, self.end, &entries);
-        self.disk.create_dir_all(&self.dir).map_err(io_error(&self.dir))?;
-        let run = self.write(self.durable, self.end, &bytes)?;
-        self.runs.push(run);
-        self.durable = self.end;
-        self.pending = HashMap::new();
-        while let [.., older, newer] = self.runs.as_slice()
-            && older.count <= newer.count.saturating_mul(MERGE_RATIO)
-        {
-            self.merge_last_two()?;
+        let [.., older, newer] = self.runs.as_slice() else { return None };
+        if older.count > newer.count.saturating_mul(MERGE_RATIO) {
+            return None;
         }
-        Ok(())
+        let source = Source::Runs(older.clone(), newer.clone());
+        Some(WriteJob { disk, dir, from: older.from, to: newer.to, source })
     }
 
-    fn merge_last_two(&mut self) -> Result<(), KeyIndexError> {
-        let [.., older, newer] = self.runs.as_slice() else { return Ok(()) };
-        let (left, right) = (older.entries()?, newer.entries()?);
-        let mut merged = Vec::with_capacity(left.len() + right.len());
-        let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-        while let Some(next) = match (left.peek(), right.peek()) {
-            (Some(old), Some(new)) if old.0 < new.0 => left.next(),
-            (Some(old), Some(new)) if old.0 == new.0 => {
-                let both = left.next().zip(right.next());
-                both.map(|((key, old), (_, new))| (key, old.merge(new)))
-            }
-            (Some(_), None) => left.next(),
-            (_, Some(_)) => right.next(),
-            (None, None) => None,
-        } {
-            merged.push(next);
+    /// Takes up a run that was written. Nothing was inserted since the job was taken: there is one writer.
+    pub(super) fn install(&mut self, run: Run) {
+        if run.from == self.durable {
+            self.durable = run.to;
+            self.pending = HashMap::new();
+            self.runs.push(run);
+            return;
         }
-        let (from, to) = (older.from, newer.to);
-        let bytes = encode(from, to, &merged);
-        let replaced = [older.path.clone(), newer.path.clone()];
-        let run = self.write(from, to, &bytes)?;
-        let at = self.runs.len().saturating_sub(2);
-        self.runs.truncate(at);
-        self.runs.push(run);
-        for path in replaced {
+        let at = self.runs.iter().position(|known| known.from == run.from).unwrap_or(self.runs.len());
+        for replaced in self.runs.split_off(at) {
             // What stays behind is recognised on open, since the merged run covers it.
-            let _ = self.disk.remove(&path);
+            let _ = self.disk.remove(&replaced.path);
+        }
+        self.runs.push(run);
+    }
+
+    /// Writes everything there is to write.
+    #[cfg(test)]
+    fn flush(&mut self) -> Result<(), KeyIndexError> {
+        while let Some(job) = self.next_job() {
+            self.install(job.run()?);
         }
         Ok(())
     }
+}
 
-    fn write(&self, from: Position, to: Position, bytes: &[u8]) -> Result<Run, KeyIndexError> {
+impl WriteJob {
+    /// Writes and syncs the file.
+    pub(super) fn run(self) -> Result<Run, KeyIndexError> {
+        let entries = match self.source {
+            Source::Pending(entries) => entries,
+            Source::Runs(older, newer) => merge(older.entries()?, newer.entries()?),
+        };
+        let (from, to) = (self.from, self.to);
         let name = format!("{:08}-{:012}-{:08}-{:012}.keys", from.segment, from.offset, to.segment, to.offset);
         let path = self.dir.join(name);
-        self.disk.replace(&path, bytes).map_err(io_error(&path))?;
+        self.disk.create_dir_all(&self.dir).map_err(io_error(&self.dir))?;
+        self.disk.replace(&path, &encode(from, to, &entries)).map_err(io_error(&path))?;
         Run::open(&path)?.ok_or(KeyIndexError::Damaged(path))
     }
+}
+
+/// Merges two sorted tables.
+fn merge(older: Vec<(Key, KeyHit)>, newer: Vec<(Key, KeyHit)>) -> Vec<(Key, KeyHit)> {
+    let mut merged = Vec::with_capacity(older.len() + newer.len());
+    let (mut older, mut newer) = (older.into_iter().peekable(), newer.into_iter().peekable());
+    while let Some(next) = match (older.peek(), newer.peek()) {
+        (Some(old), Some(new)) if old.0 < new.0 => older.next(),
+        (Some(old), Some(new)) if old.0 == new.0 => {
+            let both = older.next().zip(newer.next());
+            both.map(|((key, old), (_, new))| (key, old.merge(new)))
+        }
+        (Some(_), None) => older.next(),
+        (_, Some(_)) => newer.next(),
+        (None, None) => None,
+    } {
+        merged.push(next);
+    }
+    merged
 }
 
 impl Run {
@@ -216,6 +250,7 @@ impl Run {
         let blocks = count.div_ceil(ENTRIES_PER_BLOCK as u64);
         let whole = HEADER as u64 + lines * LINE as u64 + blocks * BLOCK as u64;
         let (from, to) = (Position::from_bytes(header.get(16..28)?)?, Position::from_bytes(header.get(28..40)?)?);
+        let file = Arc::new(file);
         (length == whole).then(|| Run { path: path.to_owned(), file, from, to, count, lines })
     }
 

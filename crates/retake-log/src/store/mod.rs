@@ -404,7 +404,7 @@ impl Store {
 
     /// Returns an iteration as it stands, with its annotations; `None` if the session has no such iteration.
     pub fn iteration(&self, id: IterationId) -> Result<Option<IterationState>, Error> {
-        let session = Session::fold(self.events(id.session, Detail::Full)?);
+        let session = Session::fold(self.log.ask(|| self.log.events_of_iteration(id))?);
         Ok(session.and_then(|mut session| session.iterations.remove(&id.index)))
     }
 
@@ -513,7 +513,11 @@ impl Store {
 
     /// Recoveries whose report nobody has read yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        Ok(quarantine::reports(&self.log.disk, &self.log.layout).into_iter().filter(|(_, read)| !read).map(|(report, _)| report).collect())
+        Ok(quarantine::reports(&self.log.disk, &self.log.layout)
+            .into_iter()
+            .filter(|(_, read)| !read)
+            .map(|(report, _)| report)
+            .collect())
     }
 
     /// Every recovery this workspace has been through, oldest first.

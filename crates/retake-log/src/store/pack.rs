@@ -289,6 +289,11 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     packs.push((first.seq(), value));
 }
 
+/// Reports whether a record records or annotates the iteration of this index.
+pub(super) fn concerns(record: &[u8], index: u32) -> bool {
+    matches!(subject(record), Some(Subject::Recorded(found) | Subject::Annotated(found)) if found == index)
+}
+
 /// The iteration that an event records or annotates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
@@ -451,7 +456,8 @@ mod tests {
         let mut raw = b"page ".repeat(100);
         packs.values().for_each(|value| raw.extend_from_slice(value));
         let whole = |raw: &[u8]| -> usize {
-            let is_whole = |body: &Vec<u8>| records_in(body).filter(|(found, _)| Record::read(found.bytes).is_some()).count();
+            let is_whole =
+                |body: &Vec<u8>| records_in(body).filter(|(found, _)| Record::read(found.bytes).is_some()).count();
             salvage(raw).map(|body| is_whole(&body)).sum()
         };
         assert_eq!(whole(&raw), 12);

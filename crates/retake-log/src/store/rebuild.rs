@@ -22,8 +22,8 @@ use super::journal::{
     Journal, JournalEnd, PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, SegmentHeader, frame_hash, text_bytes,
 };
 use super::layout::{Layout, segment_name};
-use super::open::UPGRADE;
 use super::merge::Rank;
+use super::open::UPGRADE;
 use super::projection::Projection;
 use super::record::{self, Record};
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, carve, walk};
@@ -160,7 +160,8 @@ impl<'a> Rebuild<'a> {
         name: String,
     ) -> Result<Rebuild<'a>, Error> {
         let known = checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
-        let outline = context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
+        let outline =
+            context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
         // A checkpoint of version 0.1 does not say whose it is: beside a foreign journal it is foreign too.
         let is_foreign = outline.segments.is_empty()
             && outline.strays.iter().any(|stray| matches!(stray.kind, StrayKind::Foreign(_)));
@@ -501,7 +502,8 @@ impl<'a> Rebuild<'a> {
         let (start, end, _) = segment.frames.remove(at);
         segment.damaged.push((start, end));
         let path = self.context.layout.segment(position.segment);
-        let bytes = self.context.files.read(position.segment, start).map_err(self.context.error("read the journal", path))?;
+        let bytes =
+            self.context.files.read(position.segment, start).map_err(self.context.error("read the journal", path))?;
         let mut others = Vec::new();
         if let Some((frame, _)) = bytes.as_deref().and_then(|bytes| super::scan::frame_at(bytes, start)) {
             let rest = frame.entries.iter().filter(|(offset, _)| *offset != position.offset);
@@ -617,7 +619,18 @@ impl<'a> Rebuild<'a> {
         let old_name = if self.database_is_foreign { format!("{}db", quarantine::FOREIGN) } else { "db".to_owned() };
         quarantined.extend(self.set_aside(&layout.database(), &old_name, false)?);
         let Rebuild {
-            database, candidates, journal, losses, totals, restored, newest, checkpoint, name, contradicting, expected_events, ..
+            database,
+            candidates,
+            journal,
+            losses,
+            totals,
+            restored,
+            newest,
+            checkpoint,
+            name,
+            contradicting,
+            expected_events,
+            ..
         } = self;
         drop(candidates);
         drop(database);
@@ -657,9 +670,7 @@ impl<'a> Rebuild<'a> {
             workspace: context.workspace,
         };
         let journal = journal.ok_or(Error::Misuse("the journal was opened above".into()))?;
-        journal
-            .write_checkpoint(&checkpoint)
-            .map_err(context.error("write the checkpoint", layout.checkpoint()))?;
+        journal.write_checkpoint(&checkpoint).map_err(context.error("write the checkpoint", layout.checkpoint()))?;
         quarantine::withdraw(context.disk, layout, returned)
             .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
         if recovery.is_some() {
@@ -692,12 +703,7 @@ impl<'a> Rebuild<'a> {
 
 /// Opens the rebuilt database and compares it with what was written: a read that fails while sled opens can make it come
 /// up with less.
-fn reopen(
-    context: &RecoveryContext<'_>,
-    path: &Path,
-    position: Position,
-    totals: Totals,
-) -> Result<Database, Error> {
+fn reopen(context: &RecoveryContext<'_>, path: &Path, position: Position, totals: Totals) -> Result<Database, Error> {
     let mut last = None;
     for _ in 0..REOPEN_ATTEMPTS {
         let opened = Database::open(context.disk, path);
