@@ -26,11 +26,11 @@ impl<F: Fn(Op<'_>) -> io::Result<()> + Send + Sync> Observer for Hook<F> {
 }
 
 fn hooked(hook: impl Fn(Op<'_>) -> io::Result<()> + Send + Sync + 'static) -> Options {
-    Options { segment_bytes: 4 << 10, ..options_on(Disk::observed(Arc::new(Hook(hook)))) }
+    Options { segment_bytes: 1 << 10, ..options_on(Disk::observed(Arc::new(Hook(hook)))) }
 }
 
 fn open_small(dir: &Path) -> Store {
-    Store::open(dir, Options { segment_bytes: 4 << 10, ..options() }).unwrap()
+    Store::open(dir, Options { segment_bytes: 1 << 10, ..options() }).unwrap()
 }
 
 fn fill(store: &Store, sessions: std::ops::Range<i64>) {
@@ -160,14 +160,14 @@ fn a_read_that_fails_once_during_recovery_loses_nothing() {
                     _ => Ok(()),
                 }),
             );
-            match opened {
-                Ok(store) => store.close().unwrap(),
+            match opened.and_then(Store::close) {
+                Ok(()) => {}
                 Err(Error::Io { source, .. }) => assert_eq!(source.raw_os_error(), Some(errno), "{source}"),
                 Err(other) => panic!("{other}"),
             }
             check_whole(&dir, &expected, &format!("read {which} failed with {errno}"));
             let reads = count.load(Ordering::Relaxed);
-            assert!(reads > 5, "reads are not observed");
+            assert!(reads > 5 || which < 5, "reads are not observed");
             if reads <= which || (errno != PASSING[0] && which > 12) {
                 break;
             }
@@ -177,7 +177,8 @@ fn a_read_that_fails_once_during_recovery_loses_nothing() {
 
 #[test]
 fn a_database_that_comes_up_with_less_is_not_trusted() {
-    for wipe_at in 1..5 {
+    let mut wipes = 0;
+    for wipe_at in 1..6 {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("ws");
         let expected = workspace(&dir);
@@ -199,7 +200,7 @@ fn a_database_that_comes_up_with_less_is_not_trusted() {
             }),
         );
         let wiped = wiped.load(Ordering::Relaxed);
-        assert!(wiped || wipe_at > 1, "opening the database is not observed");
+        wipes += u32::from(wiped);
         match opened {
             Ok(store) => {
                 assert_eq!(contents(&store), expected, "opening {wipe_at} came up empty");
@@ -209,6 +210,7 @@ fn a_database_that_comes_up_with_less_is_not_trusted() {
         }
         check_whole(&dir, &expected, &format!("opening {wipe_at} came up empty: {wiped}"));
     }
+    assert!(wipes > 0, "opening the database is not observed");
 }
 
 #[test]
@@ -366,8 +368,10 @@ fn a_torn_tail_is_not_damage() {
         let end = usize::try_from(used(&last)).unwrap();
         // A write that was cut off by the power: the beginning of a frame, then zeros.
         bytes.resize(bytes.len().max(end + 2000), 0);
-        bytes.copy_within(64..64 + 200, end);
+        bytes.copy_within(64..64 + 40, end);
         bytes[end + 16] = 250;
+        let crc = crc32fast::hash(&bytes[end..end + 28]);
+        bytes[end + 28..end + 32].copy_from_slice(&crc.to_le_bytes());
         fs::write(&last, &bytes).unwrap();
         let store = open_small(&dir);
         assert_eq!(contents(&store), expected);
@@ -378,7 +382,7 @@ fn a_torn_tail_is_not_damage() {
             store.close().unwrap();
             let store = open_small(&dir);
             assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
-            assert_eq!(store.recoveries().unwrap().len(), 0);
+            assert_eq!(store.recoveries().unwrap().iter().map(|report| &report.causes).next(), None);
         }
     }
 }
@@ -447,7 +451,7 @@ fn a_clock_before_1970_is_just_a_time() {
     fs::remove_dir_all(dir.join("db")).unwrap();
     fs::write(dir.join("journal/00000001.log"), b"junk").unwrap();
     let clock = Arc::new(|| retake_log::model::Timestamp::from_millis(-86_400_000_000).unwrap());
-    let store = Store::open(&dir, Options { segment_bytes: 4 << 10, ..Options::new(clock) }).unwrap();
+    let store = Store::open(&dir, Options { segment_bytes: 1 << 10, ..Options::new(clock) }).unwrap();
     assert_eq!(contents(&store).listing.len() + 2, expected.listing.len() + 2 - lost_sessions(&store, &expected));
 }
 

@@ -157,6 +157,8 @@ fn kind_of(path: &Path) -> io::Result<FileKind> {
             let dangling = fs::symlink_metadata(path).is_ok();
             return Ok(if dangling { FileKind::Other } else { FileKind::Absent });
         }
+        // What should be the directory is something else, so nothing can be in it.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(FileKind::Absent),
         // ELOOP on Linux and on the BSDs: links that go round in a circle.
         Err(error) if matches!(error.raw_os_error(), Some(40 | 62)) && path.is_symlink() => return Ok(FileKind::Other),
         Err(error) => return Err(error),

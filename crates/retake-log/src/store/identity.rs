@@ -37,7 +37,14 @@ pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], E
             None => return Ok(stored),
             Some(owner) => owner,
         },
-        None => first_header(options, layout)?.unwrap_or_else(random_id),
+        None => match first_header(options, layout)? {
+            Some(id) => id,
+            None => random_id().map_err(|source| Error::Io {
+                action: "draw a random id for the workspace".into(),
+                path: layout.dir().to_owned(),
+                source,
+            })?,
+        },
     };
     let file = IdentityFile { format: FORMAT, id: format!("{:032x}", u128::from_be_bytes(id)) };
     let text = toml::to_string(&file).unwrap_or_default();
@@ -120,11 +127,8 @@ fn first_header(options: &Options, layout: &Layout) -> Result<Option<[u8; 16]>, 
     }))
 }
 
-fn random_id() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
+fn random_id() -> io::Result<[u8; 16]> {
     let mut id = [0; 16];
-    for half in id.chunks_mut(8) {
-        half.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_be_bytes());
-    }
-    id
+    getrandom::fill(&mut id)?;
+    Ok(id)
 }

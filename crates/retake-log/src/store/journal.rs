@@ -231,6 +231,10 @@ impl Journal {
     /// is gone when the process ends.
     fn check_in_place(&self) -> Result<(), CommitError> {
         self.check_lock().map_err(CommitError::Moved)?;
+        if self.is_spoilt {
+            // Nothing more is written to this segment, which a recovery may have replaced.
+            return Ok(());
+        }
         let id = self.file.id().map_err(CommitError::Refused)?;
         match id.map_or(Ok(true), |id| self.disk.still_names(self.file.path(), id)) {
             Ok(true) => Ok(()),

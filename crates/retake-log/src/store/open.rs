@@ -118,6 +118,10 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
             Ok(caught_up) => {
                 quarantine::settle(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;
+                // What was away for one opening may be back, in the same place and with nothing to repair.
+                quarantine::returned(context.disk, layout, &database, caught_up.totals.events)
+                    .and_then(|returned| quarantine::withdraw(context.disk, returned))
+                    .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
                 return healthy(context, checkpoint, database, caught_up);
             }
             Err(CatchUpError::Damage(cause)) => causes.push(cause),

@@ -166,7 +166,7 @@ pub(super) fn returned(
 }
 
 /// Writes the reports whose losses came back.
-pub(super) fn withdraw(disk: &Disk, _: &Layout, withdrawals: Vec<Withdrawal>) -> io::Result<()> {
+pub(super) fn withdraw(disk: &Disk, withdrawals: Vec<Withdrawal>) -> io::Result<()> {
     withdrawals.iter().try_for_each(|withdrawal| write(disk, &withdrawal.path, &withdrawal.report))
 }
 

@@ -373,9 +373,9 @@ impl<'a> Rebuild<'a> {
         if self.missing_bytes > FRAME_BYTES { self.put_back() } else { Ok(()) }
     }
 
-    /// Opens the end of the journal for writing, in a new segment unless the journal is whole: what a recovery writes
-    /// never lies in a segment that is still to be repaired.
-    fn journal(&mut self) -> Result<&mut Journal, Error> {
+    /// Opens the end of the journal. What a recovery writes goes to a new segment, since any other may still turn out to
+    /// need repair; one that writes nothing goes on in the last segment if that is sound.
+    fn journal(&mut self, to_write: bool) -> Result<&mut Journal, Error> {
         if self.journal.is_none() {
             let layout = self.context.layout;
             if self.segments.is_empty() {
@@ -385,7 +385,7 @@ impl<'a> Rebuild<'a> {
                     .map_err(self.context.error("create the journal", layout.journal()))?;
                 self.segments.push(SegmentState::new(1, Some(header), true));
             }
-            let is_whole = self.segments.iter().all(|segment| segment.there && segment.damaged.is_empty());
+            let needs_repair = segment::damaged(&self.segments, self.highest_frame);
             let last = self.segments.last();
             let segment = last.map_or(1, |segment| segment.number);
             self.clear_name(segment.saturating_add(1))?;
@@ -396,7 +396,9 @@ impl<'a> Rebuild<'a> {
                 end: Position { segment, offset },
                 next_frame: self.highest_frame + 1,
                 last_frame: last.map_or([0; 12], |segment| segment.last_frame_hash),
-                is_spoilt: !is_whole || last.is_some_and(|segment| segment.has_junk || segment.header.is_none()),
+                is_spoilt: to_write
+                    || needs_repair.contains(&segment)
+                    || last.is_some_and(|segment| segment.has_junk || segment.header.is_none()),
                 synced: Position::default(),
             };
             if !there {
@@ -461,7 +463,7 @@ impl<'a> Rebuild<'a> {
     fn put_back_frame(&mut self, body: &[u8], entries: &[u64]) -> Result<(), Error> {
         let path = self.context.layout.journal();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        let written = self.journal()?.commit(body, count, PUT_BACK);
+        let written = self.journal(true)?.commit(body, count, PUT_BACK);
         let written = written.map_err(|error| Error::Io {
             action: "write the journal".into(),
             path,
@@ -601,8 +603,8 @@ impl<'a> Rebuild<'a> {
         if unnamed > 0 {
             self.losses.push(report::unnamed_loss());
         }
-        let position = self.journal()?.position();
-        let next_frame = self.journal()?.next_frame();
+        let position = self.journal(false)?.position();
+        let next_frame = self.journal(false)?.next_frame();
         self.database.drop_candidates()?;
         self.database.finish(context.workspace, position, self.totals)?;
         let returned = quarantine::returned(context.disk, layout, &self.database, self.totals.events)
@@ -613,7 +615,7 @@ impl<'a> Rebuild<'a> {
         for stray in std::mem::take(&mut self.outline.strays) {
             quarantined.push(self.set_stray_aside(&stray)?);
         }
-        let damaged = segment::mend(context, &self.segments, self.highest_frame, &place)?;
+        let damaged = segment::repair(context, &self.segments, self.highest_frame, &place)?;
         quarantined.extend(damaged.into_iter().map(|segment| format!("quarantine/{}/{segment:08}.log", self.name)));
         quarantined.extend(self.set_aside(&layout.checkpoint(), "mark", true)?);
         let old_name = if self.database_is_foreign { format!("{}db", quarantine::FOREIGN) } else { "db".to_owned() };
@@ -671,7 +673,7 @@ impl<'a> Rebuild<'a> {
         };
         let journal = journal.ok_or(Error::Misuse("the journal was opened above".into()))?;
         journal.write_checkpoint(&checkpoint).map_err(context.error("write the checkpoint", layout.checkpoint()))?;
-        quarantine::withdraw(context.disk, layout, returned)
+        quarantine::withdraw(context.disk, returned)
             .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
         if recovery.is_some() {
             quarantine::settle(context.disk, layout)

@@ -26,15 +26,51 @@ pub(super) struct SegmentState {
     pub(super) last_frame_hash: [u8; 12],
 }
 
+/// Returns the numbers of the segments that must be repaired.
+pub(super) fn damaged(segments: &[SegmentState], highest_frame: u64) -> Vec<u32> {
+    repairs(segments, highest_frame).into_iter().map(|repair| repair.segment.number).collect()
+}
+
 /// Writes a repaired copy of every damaged segment in its place, after the damaged one got a second name in `aside`.
 /// Returns the numbers of those that were there.
-pub(super) fn mend(
+pub(super) fn repair(
     context: &RecoveryContext<'_>,
     segments: &[SegmentState],
     highest_frame: u64,
     aside: &Path,
 ) -> Result<Vec<u32>, Error> {
-    let mut mended = Vec::new();
+    let mut repaired = Vec::new();
+    for Repair { segment, first, until, end } in repairs(segments, highest_frame) {
+        let path = context.layout.segment(segment.number);
+        let error = || context.error("repair a segment of the journal", path.clone());
+        let old = if segment.there { context.files.read(segment.number, 0).map_err(error())? } else { None };
+        let new = segment.repaired(&old.unwrap_or_default(), context.workspace, first, until, end);
+        let replaced = context.disk.create_dir_all(aside).and_then(|()| {
+            let second = aside.join(segment_name(segment.number));
+            if segment.there && !context.disk.exists(&second)? && context.disk.exists(&path)? {
+                context.disk.link(&path, &second)?;
+            }
+            context.disk.replace(&path, &new)
+        });
+        replaced.map_err(error())?;
+        if segment.there {
+            repaired.push(segment.number);
+        }
+    }
+    Ok(repaired)
+}
+
+/// A segment that must be repaired: it begins with frame `first`, the next one with `until`, and the next one remembers
+/// that this one reached to `end`.
+struct Repair<'a> {
+    segment: &'a SegmentState,
+    first: u64,
+    until: u64,
+    end: u64,
+}
+
+fn repairs(segments: &[SegmentState], highest_frame: u64) -> Vec<Repair<'_>> {
+    let mut repairs = Vec::new();
     let mut first = 1;
     for (at, segment) in segments.iter().enumerate() {
         let follower = segments.get(at + 1);
@@ -45,28 +81,12 @@ pub(super) fn mend(
         });
         let unknown = (segment.last_frame().max(first - 1) + 1, 0);
         let (until, end) = if follower.is_some() { next.unwrap_or(unknown) } else { (highest_frame + 1, 0) };
-        let sound = segment.is_sound(first) && segment.last_frame().max(first - 1) + 1 >= until;
-        let path = context.layout.segment(segment.number);
-        let error = || context.error("repair a segment of the journal", path.clone());
-        if !sound {
-            let old = if segment.there { context.files.read(segment.number, 0).map_err(error())? } else { None };
-            let old = old.unwrap_or_default();
-            let new = segment.mended(&old, context.workspace, first, until, end);
-            let replaced = context.disk.create_dir_all(aside).and_then(|()| {
-                let second = aside.join(segment_name(segment.number));
-                if segment.there && !context.disk.exists(&second)? && context.disk.exists(&path)? {
-                    context.disk.link(&path, &second)?;
-                }
-                context.disk.replace(&path, &new)
-            });
-            replaced.map_err(error())?;
-            if segment.there {
-                mended.push(segment.number);
-            }
+        if !segment.is_sound(first) || segment.last_frame().max(first - 1) + 1 < until {
+            repairs.push(Repair { segment, first, until, end });
         }
         first = until.max(segment.last_frame() + 1);
     }
-    Ok(mended)
+    repairs
 }
 
 impl SegmentState {
@@ -95,7 +115,7 @@ impl SegmentState {
 
     /// The segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
     /// with frame `first`, the next segment with `until`, and the next one remembers that this one reached to `end`.
-    fn mended(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
+    fn repaired(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
         let previous_end = self.header.map_or(0, |header| header.previous_end);
         let previous_frame = self.header.filter(|_| !self.is_fork).map_or([0; 12], |header| header.previous_frame);

@@ -20,6 +20,9 @@ use super::scan::{Entry, carve};
 /// How much of a segment is read at once.
 const CHUNK: usize = 1 << 20;
 
+/// How many zeros at the end of a segment are read: more than any frame ends in.
+const MAX_ZEROS: u64 = 64 << 20;
+
 /// What a chunk of a sparse tail is compared with.
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
@@ -119,7 +122,7 @@ impl JournalFiles {
         Ok(bytes.and_then(|bytes| SegmentHeader::from_bytes(&bytes)))
     }
 
-    /// Reads a segment from `from` on, without the zeros at its end; `None` if it is not there. A longer one than any
+    /// Reads a segment from `from` on, without most of the zeros at its end; `None` if it is not there. A longer one than any
     /// that is ever written is cut at that length.
     pub(super) fn read(&self, number: u32, from: u64) -> io::Result<Option<Vec<u8>>> {
         self.read_file(&self.layout.segment(number), from)
@@ -134,6 +137,9 @@ impl JournalFiles {
         loop {
             let chunk = file.read_at(at, CHUNK)?;
             if chunk.is_empty() {
+                // The last frame may end in zeros: one that stands for lost ones does.
+                let zeros = usize::try_from(zeros.min(MAX_ZEROS)).unwrap_or(0);
+                bytes.resize(bytes.len() + zeros, 0);
                 return Ok(Some(bytes));
             }
             at += chunk.len() as u64;
