@@ -8,19 +8,19 @@ use crate::model::{Head, SessionId, Summary};
 use super::{RecencyKey, Status};
 
 /// How many summaries are kept.
-pub(super) const WINDOW: usize = 512;
+pub(super) const MAX_RECENT: usize = 512;
 
 /// All sessions above the floor, most recent last.
-pub(super) struct Window {
+pub(super) struct RecentSessions {
     rows: BTreeMap<RecencyKey, Arc<Summary>>,
     /// Nothing at or below it is kept; none when everything there is is kept.
     floor: Option<RecencyKey>,
 }
 
-/// What a window can say about a page.
-pub(super) struct Glimpse {
+/// What a recent can say about a page.
+pub(super) struct RecentPage {
     pub(super) rows: Vec<Arc<Summary>>,
-    /// Where the rest must be read from, when the window ran out.
+    /// Where the rest must be read from, when the recent ran out.
     pub(super) go_on_after: Option<RecencyKey>,
 }
 
@@ -29,16 +29,16 @@ pub(super) fn place_of(summary: &Summary) -> RecencyKey {
     RecencyKey { modified: summary.last_modified_at, id: summary.id }
 }
 
-impl Window {
-    /// A window over the newest sessions there are; `complete` when there are no others.
-    pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> Window {
+impl RecentSessions {
+    /// A recent over the newest sessions there are; `complete` when there are no others.
+    pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> RecentSessions {
         let floor = if complete { None } else { newest.iter().map(|row| place_of(row)).min() };
-        let mut window = Window { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
+        let mut recent = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
         if let Some(floor) = floor {
-            window.rows.remove(&floor);
+            recent.rows.remove(&floor);
         }
-        window.shrink();
-        window
+        recent.shrink();
+        recent
     }
 
     /// Takes in what a commit did to a session.
@@ -56,11 +56,11 @@ impl Window {
     }
 
     /// The next rows after `after`, most recent first.
-    pub(super) fn recent(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> Glimpse {
+    pub(super) fn page(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> RecentPage {
         if let (Some(after), Some(floor)) = (after, self.floor)
             && after <= floor
         {
-            return Glimpse { rows: Vec::new(), go_on_after: Some(after) };
+            return RecentPage { rows: Vec::new(), go_on_after: Some(after) };
         }
         let wanted = |row: &&Arc<Summary>| match status {
             Status::All => true,
@@ -74,11 +74,11 @@ impl Window {
         let rows: Vec<_> = below.rev().map(|(_, row)| row).filter(wanted).take(limit).cloned().collect();
         // The floor itself is not kept, so what follows is read from just above it.
         let go_on_after = self.floor.filter(|_| rows.len() < limit).map(above);
-        Glimpse { rows, go_on_after }
+        RecentPage { rows, go_on_after }
     }
 
     fn shrink(&mut self) {
-        while self.rows.len() > WINDOW {
+        while self.rows.len() > MAX_RECENT {
             if let Some((place, _)) = self.rows.pop_first() {
                 self.floor = Some(place);
             }

@@ -1,31 +1,32 @@
-//! What is ahead of the database: commits that are queued (and may still fail), and commits that are acknowledged but
-//! not yet applied. Questions look here first.
+//! What the database does not have yet: commits that are queued (and may still fail), and commits that are acknowledged
+//! but not yet applied. Reads look here first.
 
 use std::collections::HashMap;
 use std::hash::Hash as MapKey;
 
 use crate::model::{Hash, Head, SessionId};
 
-use super::database::{Change, KeyHit};
+use super::projection::{Change, KeyHit};
 
-/// The newest word on each session, key, day and text, each with the ticket of the commit that said it.
+/// The newest state of each session, key, day and text, each with the ticket of the commit that set it.
 #[derive(Default)]
-pub(super) struct Overlay {
+pub(super) struct Unapplied {
     pub(super) heads: HashMap<SessionId, (u64, Head)>,
     pub(super) keys: HashMap<[u8; 16], (u64, KeyHit)>,
     pub(super) days: HashMap<u32, (u64, u32)>,
     pub(super) texts: HashMap<Hash, (u64, ())>,
 }
 
-impl Overlay {
-    /// Takes in a commit.
+impl Unapplied {
+    /// Adds a commit.
     pub(super) fn add(&mut self, ticket: u64, change: &Change) {
-        let head = &change.after;
+        let head = change.head();
         self.heads.insert(head.id, (ticket, head.clone()));
-        for (key, hit) in &change.keys {
-            self.keys.insert(*key, (ticket, *hit));
+        for (key, hit) in &change.projection.keys {
+            let known = self.keys.get(key).map_or(*hit, |(_, known)| known.merge(*hit));
+            self.keys.insert(*key, (ticket, known));
         }
-        if change.before.is_none() {
+        if change.is_new_session() {
             let (day, number) = super::keys::numbers(head.id);
             let last = self.days.get(&day).map_or(0, |(_, last)| *last);
             self.days.insert(day, (ticket, number.max(last)));
@@ -35,15 +36,15 @@ impl Overlay {
         }
     }
 
-    /// Forgets what one commit said, unless a later one than that ticket said it again.
+    /// Removes what one commit set, unless a later one than that ticket set it again.
     pub(super) fn forget_change(&mut self, ticket: u64, change: &Change) {
-        forget_one(&mut self.heads, ticket, &change.after.id);
-        change.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
-        // Days stay: they are few, and the next session of today asks for today's number again.
+        forget_one(&mut self.heads, ticket, &change.session());
+        change.projection.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
+        // Days stay: they are few, and the next session of today needs today's number again.
         change.texts.iter().for_each(|(hash, _)| forget_one(&mut self.texts, ticket, hash));
     }
 
-    /// Forgets what was said up to that ticket and not since.
+    /// Removes what was set up to that ticket and not since.
     pub(super) fn forget(&mut self, ticket: u64) {
         forget(&mut self.heads, ticket);
         forget(&mut self.keys, ticket);
@@ -53,18 +54,18 @@ impl Overlay {
 }
 
 fn forget<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64) {
-    map.retain(|_, (said, _)| *said > ticket);
+    map.retain(|_, (set_by, _)| *set_by > ticket);
     shrink(map);
 }
 
 fn forget_one<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64, key: &K) {
-    if map.get(key).is_some_and(|(said, _)| *said <= ticket) {
+    if map.get(key).is_some_and(|(set_by, _)| *set_by <= ticket) {
         map.remove(key);
         shrink(map);
     }
 }
 
-/// One burst must not keep its memory for ever.
+/// Gives back the memory of a burst.
 fn shrink<K: Eq + MapKey, V>(map: &mut HashMap<K, V>) {
     if map.is_empty() && map.capacity() > 4096 {
         map.shrink_to_fit();
