@@ -10,5 +10,6 @@ pub mod time;
 
 pub use diff::{RecipeDiff, StepLabel};
 pub use hash::Hash;
+pub use metadata::{Format, Generator, Reading, read, read_bytes, read_from, read_stream};
 pub use recipe::{Invalid, Lora, Recipe, Seed};
 pub use time::Timestamp;

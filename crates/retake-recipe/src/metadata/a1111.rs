@@ -84,18 +84,17 @@ fn rank(slot: &Slot, key: &str) -> u8 {
     }
 }
 
-/// Takes a text apart; none when it has no line of parameters, or when a JSON document stands where its prompt should:
-/// that is some tool's own record, and a prompt made of it would be a guess.
+/// Splits a text; `None` if it has no line of parameters. The prompt may be a JSON document: several models take one.
 pub(super) fn parse(text: &str) -> Option<Parsed> {
     let lines: Vec<&str> = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').lines().collect();
     let (at, line) =
         (0..lines.len()).rev().find_map(|at| lines.get(at).and_then(|line| Some((at, parameter_line(line)?))))?;
     let before: Vec<&str> = lines.iter().take(at).copied().chain(line.before).collect();
-    let (prompt, negative) = split_negative(&before, lines.len() == 1);
-    if json::parse(&prompt).is_some_and(|value| value.is_object()) {
-        return None;
-    }
-    let rest = lines.iter().skip(at + 1).map(|line| (*line).to_owned()).collect();
+    // SD.Next writes the prompt as typed, before wildcards, in front of the parameters.
+    let template = before.iter().skip(1).position(|line| line.starts_with("Template: ")).map(|at| at + 1);
+    let (before, template) = before.split_at_checked(template.unwrap_or(before.len())).unwrap_or((&before, &[]));
+    let (prompt, negative) = split_negative(before, lines.len() == 1);
+    let rest = template.iter().chain(lines.iter().skip(at + 1)).map(|line| (*line).to_owned()).collect();
     Some(Parsed { prompt, negative, pairs: line.pairs, rest })
 }
 
@@ -258,6 +257,8 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
             "CFG scale" => fields.guidance(from, &json),
             "Size" => size(value).is_some_and(|(width, height)| fields.size(from, &width.into(), &height.into())),
             "Model" => fields.model(from, value, Some("Model")),
+            // stable-diffusion.cpp names the parts of a model that come in separate files.
+            "Unet" if get("Model").is_none_or(str::is_empty) => fields.model(from, value, Some("Unet")),
             "Model hash" => fields.model_hash(from, value),
             "Denoising strength" => fields.denoise(from, &json),
             PROVIDER if get(APP) == Some(RETAKE) => {
@@ -306,6 +307,8 @@ fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) 
     }
     match version {
         "ComfyUI" => return by_version(Generator::ComfyUi),
+        _ if version.starts_with("stable-diffusion.cpp") => return by_version(Generator::StableDiffusionCpp),
+        _ if version.starts_with("FooocusPlus") => return by_version(Generator::FooocusPlus),
         _ if version.starts_with("Fooocus") => return by_version(Generator::Fooocus),
         _ if version.starts_with("classic") => return by_version(Generator::ForgeClassic),
         _ if version.starts_with("neo") => return by_version(Generator::ForgeNeo),

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at, string};
-use super::{Generator, a1111, json, xmp};
+use super::xmp::{Namespace, Packet};
+use super::{Generator, a1111, json};
 
 const KNOWN: &[&str] = &["c", "uc", "model", "sampler", "scale", "seed", "size", "steps", "strength", "lora"];
 const NAME: &str = "Draw Things";
@@ -16,13 +17,13 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
 
 fn in_xmp(texts: &Texts) -> Option<Fields> {
     let index = texts.raw.iter().position(|raw| raw.slot == Slot::Xmp)?;
-    let packet = texts.text(index);
-    if xmp::property(packet, "xmp:CreatorTool")? != NAME {
+    let packet = Packet::parse(texts.text(index));
+    if packet.get(Namespace::Xmp, "CreatorTool")? != NAME {
         return None;
     }
-    let description = xmp::property(packet, "dc:description").unwrap_or_default();
-    let comment = xmp::property(packet, "exif:UserComment").and_then(|text| json::parse(&text));
-    Some(fill(comment.as_ref(), index, &description, index))
+    let description = packet.get(Namespace::DublinCore, "description").unwrap_or_default();
+    let comment = packet.get(Namespace::Exif, "UserComment").and_then(json::parse);
+    Some(fill(comment.as_ref(), index, description, index))
 }
 
 fn in_exif(texts: &Texts) -> Option<Fields> {

@@ -35,7 +35,7 @@ pub fn embed(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbed
         Format::Png => png(picture, texts),
         Format::Jpeg => return jpeg(picture, texts),
         Format::WebP => webp(picture, texts),
-        Format::Gif => return Err(NotEmbedded::Format),
+        _ => return Err(NotEmbedded::Format),
     };
     embedded.ok_or(NotEmbedded::Damaged)
 }

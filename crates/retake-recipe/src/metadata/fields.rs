@@ -5,7 +5,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::container::Texts;
-use super::{Created, Evidence, Generator, Pass, Precision, Source, json};
+use super::{Candidate, Created, Evidence, Generator, Pass, Precision, Source, json};
 use crate::recipe::{MAX_LIST, MAX_NAME_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES, MAX_SIDE, check_name};
 use crate::{Hash, Lora, Recipe, Seed, Timestamp};
 
@@ -28,6 +28,7 @@ pub(super) struct Fields {
     pub(super) workflow_fingerprint: Option<Hash>,
     pub(super) evidence: Evidence,
     pub(super) notes: Vec<String>,
+    pub(super) candidates: Vec<Candidate>,
     /// Where a seed stands that is none: -1, for any.
     any_seed: Option<At>,
 }
@@ -248,6 +249,7 @@ impl Fields {
             evidence,
             notes,
             any_seed,
+            candidates,
             ..
         } = other;
         self.any_seed = self.any_seed.take().or(any_seed);
@@ -290,6 +292,7 @@ impl Fields {
         self.evidence.from_image |= evidence.from_image;
         self.evidence.hires = self.evidence.hires.take().or(evidence.hires);
         self.notes.extend(notes);
+        self.candidates.extend(candidates.into_iter().filter(|candidate| taken.contains(&candidate.field)));
     }
 
     /// When it was made.
