@@ -43,7 +43,7 @@ fn fill(record: Option<&Value>, index: usize, description: &str, described: usiz
     if let Some(record) = record.and_then(Value::as_object) {
         from_json(record, index, description, described, &mut fields);
     }
-    // The text says the same in other words; it fills what the JSON lacks.
+    // The text repeats the JSON in other words, and fills what it lacks.
     if let Some(parsed) = a1111::parse(description) {
         from_text(&parsed, described, &mut fields);
     }
@@ -86,7 +86,7 @@ fn from_json(record: &Map<String, Value>, index: usize, description: &str, descr
 
 fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     let mut lines: Vec<&str> = parsed.prompt.lines().collect();
-    // The unwanted is a last line that begins with a dash.
+    // The negative prompt is a last line that begins with a dash.
     if let Some(negative) = lines.last().and_then(|line| line.strip_prefix('-')) {
         fields.negative(at(index, "the line with a dash in the description"), negative);
         lines.pop();
@@ -109,7 +109,7 @@ fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     }
 }
 
-/// In JPEG every letter beyond ASCII became a question mark; the description still has them.
+/// Restores letters beyond ASCII, which became question marks in JPEG files, from the description.
 fn restored<'a>(lossy: &str, whole: &'a str) -> Option<&'a str> {
     if !lossy.contains('?') || whole.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Midjourney, as its web site gives pictures out: the prompt with its flags and the job in `Description`.
+//! Midjourney, as images are downloaded from its web site: the prompt with its flags and the job in `Description`.
 
 use chrono::{DateTime, Utc};
 

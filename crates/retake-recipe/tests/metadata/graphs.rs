@@ -143,16 +143,12 @@ fn values_that_are_links() {
         &graph,
         "ComfyUI | prompt=a linked cat, in snow | negative=dog | seed=42 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=128x32 | model=cats | denoise=1",
     );
-    // What a language model will write is not in the file; what it was asked is no prompt.
+    // What a language model wrote is not in the file; what the user gave it is.
     graph["32"] = json!({"class_type": "TextGenerate", "inputs": {"prompt": "write about a cat"}});
     graph["33"]["inputs"].as_object_mut().unwrap().remove("text_0");
     let reading = of(&graph);
-    assert_eq!(reading.recipe.prompt, "");
-    assert!(
-        reading.notes.iter().any(|note| note.contains("unresolved") && note.contains("write about a cat")),
-        "{:?}",
-        reading.notes
-    );
+    assert_eq!(reading.recipe.prompt, "write about a cat, in snow");
+    assert!(reading.notes.iter().any(|note| note.contains("(TextGenerate) rewrote the prompt")), "{:?}", reading.notes);
     for (on, words) in [(true, "yes, a cat"), (false, "no cat at all")] {
         graph["6"]["inputs"]["text"] = json!(["40", 0]);
         graph["40"] = json!({"class_type": "ComfySwitchNode", "inputs": {"switch": on, "on_true": "yes, a cat", "on_false": "no cat at all"}});

@@ -178,16 +178,20 @@ impl<'a> Reader<'a> {
         for output in outputs.all.iter().rev().take(MOST) {
             let taken = Some(*output) == outputs.taken;
             let label = graph.node(*output).map(Node::label).unwrap_or_default();
-            let Some(maker) = trace::passes(graph, Some(*output)).last().copied().and_then(|place| graph.node(place)) else {
-                continue;
+            let nearest = trace::nearest(graph, *output, trace::makes);
+            let asked = nearest.and_then(|place| graph.node(place)).filter(|node| !trace::is_sampler(node));
+            let first = || trace::passes(graph, Some(*output)).last().copied().and_then(|place| graph.node(place));
+            let Some(maker) = asked.or_else(first) else { continue };
+            let (prompt, seed) = if asked.is_some() {
+                let request = provider::request(graph, maker);
+                (request.prompt.map(|(_, text)| text.text), request.seed.map(|(_, seed)| seed))
+            } else {
+                let prompt = trace::prompt(graph, maker, Side::Positive).map(|prompt| prompt.text);
+                (prompt, trace::setting(graph, maker, SEED.0, SEED.1).map(|(_, seed)| seed))
             };
-            let place = || format!("node {}, saved by node {label}", maker.label());
-            if let Some(prompt) = trace::prompt(graph, maker, Side::Positive) {
-                found.push(("prompt", prompt.text, place(), taken));
-            }
-            if let Some((_, seed)) = trace::setting(graph, maker, SEED.0, SEED.1).and_then(|(node, seed)| Some((node, json::plain(seed)?))) {
-                found.push(("seed", seed, place(), taken));
-            }
+            let place = format!("node {}, saved by node {label}", maker.label());
+            found.extend(prompt.map(|prompt| ("prompt", prompt, place.clone(), taken)));
+            found.extend(seed.and_then(json::plain).map(|seed| ("seed", seed, place, taken)));
         }
         for field in ["prompt", "seed"] {
             let of_field: Vec<_> = found.iter().filter(|(of, ..)| *of == field).collect();

@@ -198,6 +198,12 @@ impl<'a> Search<'a> {
         if class.contains("stringfunction") {
             return self.string_function(node);
         }
+        if node.has("find") && node.has("replace") {
+            let (text, find) = (self.input(node, "string")?, self.input(node, "find")?);
+            // What is not known to be replaced leaves the text unknown.
+            let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
+            return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
+        }
         if is(&["concat", "join", "combine", "merge", "append"]) {
             return self.joined(node);
         }
