@@ -61,7 +61,14 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
     let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
     candidates.sort_by_key(order);
-    let plain = |index: &usize| texts.json(*index).is_none();
+    // A prompt may be a JSON document, but a text that is one as a whole is another tool's record. Graphs are large, so
+    // they are parsed for this only if they could be meant.
+    let plain = |index: &usize| {
+        let text = texts.text(*index);
+        let braced = text.trim_start().starts_with(['{', '[']);
+        let could_be = || ["Steps: ", "Seed: ", "App: Retake"].iter().any(|key| text.contains(key));
+        !braced || (could_be() && texts.json(*index).is_none())
+    };
     candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
 }
 

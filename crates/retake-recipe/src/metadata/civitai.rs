@@ -24,7 +24,7 @@ const KNOWN: &[&str] = &[
 /// Reads Civitai's graph.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let (index, extra) = (0..texts.raw.len()).find_map(|index| {
-        let extra = match texts.json(index)?.get("extraMetadata")? {
+        let extra = match texts.json_with(index, &["extraMetadata"])?.get("extraMetadata")? {
             Value::String(text) => json::parse(text)?,
             extra => extra.clone(),
         };

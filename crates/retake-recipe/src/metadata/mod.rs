@@ -158,6 +158,8 @@ fn reading(texts: Texts, found: Option<fields::Fields>) -> Reading {
     let claims = provenance::claims(&texts);
     let Texts { format, width, height, raw, poster, mut notes, .. } = texts;
     notes.append(&mut fields.notes);
+    notes.extend(claims.iter().filter(|_| fields.generator.is_none()).map(reading::claim_note));
+    notes.extend(reading::candidate_notes(&fields.candidates));
     Reading {
         format,
         width,

@@ -36,7 +36,7 @@ fn keywords(texts: &Texts) -> Option<Fields> {
 
 /// Reads the keywords as one JSON, with JSON in its `Comment`.
 fn bundled(texts: &Texts, index: usize) -> Option<Fields> {
-    let record = texts.json(index)?.as_object()?;
+    let record = texts.json_with(index, &["\"Comment\""])?.as_object()?;
     let comment = match record.get("Comment")? {
         Value::String(text) => json::parse(text)?,
         comment => comment.clone(),

@@ -172,3 +172,38 @@ pub struct Hires {
     /// The upscaler.
     pub upscaler: Option<String>,
 }
+
+/// Describes a claim that names no known generator.
+pub(super) fn claim_note(claim: &Claim) -> String {
+    let kind = match claim.source {
+        ClaimSource::C2pa => "C2PA claim",
+        ClaimSource::C2paIngredient => "C2PA claim of an ingredient",
+        ClaimSource::Xmp => "XMP label",
+    };
+    let state = match claim.signature {
+        SignatureState::Unverified => "signed, not verified",
+        SignatureState::Missing => "without a signature",
+        SignatureState::Unsigned => "not signed",
+    };
+    let maker = claim.maker.as_ref().map(|maker| format!(" by {maker:?}")).unwrap_or_default();
+    let source = claim.source_type.as_ref().map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{kind}{maker}{source} ({state})")
+}
+
+/// Describes every choice: what was taken and why, and what else was there.
+pub(super) fn candidate_notes(candidates: &[Candidate]) -> Vec<String> {
+    const LONGEST: usize = 80;
+    let short = |value: &str| {
+        let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cut: String = line.chars().take(LONGEST).collect();
+        if cut.len() < line.len() { format!("{cut}…") } else { cut }
+    };
+    candidates
+        .iter()
+        .map(|candidate| {
+            let verb = if candidate.taken { "taken" } else { "not taken" };
+            let Candidate { field, value, place, reason, .. } = candidate;
+            format!("candidate for {field}, {verb} ({reason}): {:?} from {place}", short(value))
+        })
+        .collect()
+}

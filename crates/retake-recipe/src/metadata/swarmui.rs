@@ -23,7 +23,7 @@ const KNOWN: &[&str] = &[
 /// Reads SwarmUI's record.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     (0..texts.raw.len()).find_map(|index| {
-        let record = texts.json(index)?.as_object()?;
+        let record = texts.json_with(index, &["sui_image_params", "swarm_version"])?.as_object()?;
         let bare = || record.contains_key("swarm_version").then_some(record);
         let params = record.get("sui_image_params").and_then(Value::as_object).or_else(bare)?;
         Some(fill(record, params, index))

@@ -52,13 +52,19 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn of(texts: &'a Texts) -> Found<'a> {
         let mut found = Found::default();
+        // The editor's graph is larger, and is not needed beside the one that was queued.
+        for name in ["prompt", "workflow"] {
+            if let (None, Some(index)) = (&found.queued, texts.png(name))
+                && let Some(value) = texts.json(index)
+            {
+                found.offer(index, Cow::Borrowed(value));
+            }
+        }
+        if found.queued.is_some() {
+            return found;
+        }
         for (index, raw) in texts.raw.iter().enumerate() {
             match raw.slot {
-                Slot::PngChunk(_) if ["prompt", "workflow"].contains(&raw.key.as_str()) => {
-                    if let Some(value) = texts.json(index) {
-                        found.offer(index, Cow::Borrowed(value));
-                    }
-                }
                 Slot::C2pa | Slot::C2paIngredient | Slot::Xmp | Slot::Pixels(_) => {}
                 _ => found.search(index, texts),
             }

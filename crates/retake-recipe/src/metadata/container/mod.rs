@@ -364,6 +364,14 @@ impl Texts {
         self.raw.get(index).map_or("", |raw| &raw.text)
     }
 
+    /// Returns the text at this index as JSON, if it is JSON and one of these words is in it. Workflows are large, and a
+    /// reader that is not concerned should not cause them to be parsed.
+    pub(super) fn json_with(&self, index: usize, words: &[&str]) -> Option<&Value> {
+        let text = self.text(index).as_bytes();
+        let there = words.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
+        if there { self.json(index) } else { None }
+    }
+
     /// Returns the text at this index as JSON, if it is JSON.
     pub(super) fn json(&self, index: usize) -> Option<&Value> {
         self.parsed.get(index)?.get_or_init(|| json::parse(self.text(index))).as_ref()
