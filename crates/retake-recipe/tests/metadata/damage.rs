@@ -9,8 +9,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use retake::images::metadata::{Generator, Reading, embed, read};
-use retake::model::{Iteration, Outcome, Timestamp};
+use retake_recipe::metadata::{Generator, Reading, embed, read_bytes as read};
 use serde_json::json;
 
 use crate::build::{
@@ -93,25 +92,23 @@ fn pictures() -> Vec<Vec<u8>> {
             ),
         )]),
         stealth("stealth_pngcomp", &gzip(a1111.as_bytes()), false),
+        crate::formats::still(b"avif", &comment(a1111), xmp),
+        crate::formats::still(b"heic", &comment(a1111), xmp),
+        crate::formats::jpeg_xl(&crate::build::boxed(b"Exif", &[&[0; 4], comment(a1111).as_slice()].concat())),
+        crate::formats::movie(b"isom", &[("prompt", &graph), ("comment", a1111)], Some(b"\x89PNG")),
+        crate::formats::movie(b"qt  ", &[("parameters", a1111)], None),
+        crate::formats::matroska("webm", &[("PROMPT", &graph)], Some(b"\x89PNG"), false),
+        crate::formats::matroska("matroska", &[("PARAMETERS", a1111)], None, true),
+        exif(Order::Little, &[(0x010e, 2, a1111.as_bytes().to_vec()), (700, 1, xmp.as_bytes().to_vec())], &[(0x9286, 7, unicode("猫", Order::Big))]),
+        [b"BM".as_slice(), &[0; 12], &40u32.to_le_bytes(), &[0; 40]].concat(),
         b"GIF89a\x10\0\x10\0\x80\0\0\0\0\0\xff\xff\xff!\xfe\x05hello\0,\0\0\0\0\x10\0\x10\0\0\x02\x02\x44\x01\0;"
             .to_vec(),
     ]
 }
 
-/// Whether what was read could be recorded.
+/// Checks that what was read could be recorded.
 fn recordable(reading: &Reading) {
-    let mut recipe = reading.recipe.clone();
-    if recipe.prompt.is_empty() {
-        recipe.prompt = "none".to_owned();
-    }
-    let created_at = Timestamp::from_millis(0).unwrap();
-    let iteration =
-        Iteration { created_at, recipe, outcome: Outcome::default(), images: Vec::new(), parent: None, ..empty() };
-    iteration.check().unwrap();
-}
-
-fn empty() -> Iteration {
-    serde_json::from_value(json!({"created_at": "2025-12-11T00:00:00Z", "recipe": {}, "outcome": {"status": "succeeded", "message": null, "generation_time_ms": null, "cost": null}, "images": [], "parent": null})).unwrap()
+    reading.recipe.check().unwrap();
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What pictures say of how they were made: real files of other people where they are at hand, files of our own for every
-//! format and trap, and a bounded run of damaged ones.
+//! Generation metadata: files made by code for every format, generator and trap, and a bounded run of damaged ones. Real
+//! files are checked by `tests/corpus`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,7 +10,8 @@
 mod beside;
 mod build;
 mod damage;
+mod formats;
 mod graphs;
-mod samples;
+mod makers;
 mod tools;
 mod writing;

@@ -173,8 +173,16 @@ pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// A C2PA manifest store: its only manifest holds these assertions, each a label and its CBOR.
 pub(crate) fn manifest(assertions: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let inner: Vec<u8> = assertions.iter().flat_map(|(label, cbor)| superbox(label, &boxed(b"cbor", cbor))).collect();
-    superbox("c2pa", &superbox("urn:c2pa:0", &inner))
+    manifests(&[("urn:c2pa:0", assertions.to_vec())])
+}
+
+/// A C2PA manifest store with these manifests, that of the file last.
+pub(crate) fn manifests(manifests: &[(&str, Vec<(&str, Vec<u8>)>)]) -> Vec<u8> {
+    let one = |assertions: &[(&str, Vec<u8>)]| -> Vec<u8> {
+        assertions.iter().flat_map(|(label, cbor)| superbox(label, &boxed(b"cbor", cbor))).collect()
+    };
+    let all: Vec<u8> = manifests.iter().flat_map(|(label, assertions)| superbox(label, &one(assertions))).collect();
+    superbox("c2pa", &all)
 }
 
 /// The CBOR of a value.
@@ -195,7 +203,8 @@ pub(crate) fn cbor(value: &serde_json::Value) -> Vec<u8> {
     }
 }
 
-fn boxed(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+/// A box: its size, its type, its contents.
+pub(crate) fn boxed(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&u32::try_from(data.len() + 8).unwrap().to_be_bytes(), kind.as_slice(), data].concat()
 }
 

@@ -1,6 +1,6 @@
 //! ComfyUI's graphs: what is read of those that are not one sampler in a row.
 
-use retake::images::metadata::{Reading, read, read_file};
+use retake_recipe::metadata::{Reading, read as read_file, read_bytes as read};
 use serde_json::{Value, json};
 
 use crate::build::{Order, chunk, exif, exif_segment, itxt, jpeg, png, png_with, text, webp};
@@ -143,16 +143,12 @@ fn values_that_are_links() {
         &graph,
         "ComfyUI | prompt=a linked cat, in snow | negative=dog | seed=42 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=128x32 | model=cats | denoise=1",
     );
-    // What a language model will write is not in the file; what it was asked is no prompt.
+    // What a language model wrote is not in the file; what the user gave it is.
     graph["32"] = json!({"class_type": "TextGenerate", "inputs": {"prompt": "write about a cat"}});
     graph["33"]["inputs"].as_object_mut().unwrap().remove("text_0");
     let reading = of(&graph);
-    assert_eq!(reading.recipe.prompt, "");
-    assert!(
-        reading.notes.iter().any(|note| note.contains("unresolved") && note.contains("write about a cat")),
-        "{:?}",
-        reading.notes
-    );
+    assert_eq!(reading.recipe.prompt, "write about a cat, in snow");
+    assert!(reading.notes.iter().any(|note| note.contains("(TextGenerate) rewrote the prompt")), "{:?}", reading.notes);
     for (on, words) in [(true, "yes, a cat"), (false, "no cat at all")] {
         graph["6"]["inputs"]["text"] = json!(["40", 0]);
         graph["40"] = json!({"class_type": "ComfySwitchNode", "inputs": {"switch": on, "on_true": "yes, a cat", "on_false": "no cat at all"}});
@@ -268,4 +264,147 @@ fn only_the_editors_graph() {
     assert_eq!(only(&folded), expected.replace(" | lora=fluff:0.5", ""));
     // Nothing that samples: known as ComfyUI's, and nothing made up.
     assert_eq!(only(&json!({"nodes": [node(1, "SaveImage", json!([]), json!(["x"]))], "links": []})), "ComfyUI");
+}
+
+#[test]
+fn a_node_that_asks_a_provider() {
+    let ask = |class: &str, inputs: Value| {
+        json!({"1": {"class_type": class, "inputs": inputs}, "2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "x", "images": ["1", 0]}},
+            "3": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "a cat"}}, "4": {"class_type": "LoadImage", "inputs": {"image": "in.png"}}})
+    };
+    for (class, inputs, expected) in [
+        ("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7, "quality": "low"}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("OpenAIGPTImage1", json!({"prompt": ["3", 0], "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("Wan2TextToVideoApi", json!({"model": "wan", "model.prompt": "a cat", "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16 | model=wan"),
+        ("BriaImageEditNode", json!({"edit_instruction": "a cat", "seed": 7, "image": ["4", 0]}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("FluxProNode", json!({"prompt": "a cat", "width": 64, "height": 32, "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=64x32"),
+        // Takes words, but makes nothing from them.
+        ("GroundingDinoSAMSegment", json!({"prompt": "a hat", "threshold": 0.3, "model": "x", "image": ["4", 0]}), "ComfyUI"),
+    ] {
+        check(&ask(class, inputs), expected);
+    }
+    // Of several nodes that ask, the one whose answer was saved.
+    let mut two = ask("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7}));
+    two["5"] = json!({"class_type": "OpenAIGPTImage1", "inputs": {"prompt": "a dog", "seed": 8}});
+    two["6"] = json!({"class_type": "PreviewImage", "inputs": {"images": ["5", 0]}});
+    check(&two, "ComfyUI | prompt=a cat | seed=7 | size=16x16");
+}
+
+#[test]
+fn stages_patches_and_noise() {
+    // Stable Cascade: the first stage is reached through the conditioning of the second.
+    let sampler = |seed: u64, model: &str, positive: &str, latent: Value| json!({"class_type": "KSampler", "inputs": {"seed": seed, "steps": 20, "cfg": 4.0, "sampler_name": "euler", "scheduler": "simple", "denoise": 1.0, "model": [model, 0], "positive": [positive, 0], "negative": ["7", 0], "latent_image": latent}});
+    let cascade = with(json!({
+        "10": {"class_type": "UNETLoader", "inputs": {"unet_name": "stage_c.safetensors"}},
+        "11": {"class_type": "UNETLoader", "inputs": {"unet_name": "stage_b.safetensors"}},
+        "12": {"class_type": "StableCascade_EmptyLatentImage", "inputs": {"width": 64, "height": 32, "compression": 42, "batch_size": 1}},
+        "13": sampler(7, "10", "6", json!(["12", 0])),
+        "14": {"class_type": "StableCascade_StageB_Conditioning", "inputs": {"conditioning": ["6", 0], "stage_c": ["13", 0]}},
+        "3": sampler(8, "11", "14", json!(["12", 1]))
+    }));
+    let reading = check(&cascade, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=20 | cfg=4 | sampler=euler | scheduler=simple | size=64x32 | model=stage_c | denoise=1");
+    assert_eq!(reading.passes.len(), 2);
+    // A motion module and an adapter patch the model; the checkpoint is further along.
+    let mut patched = with(json!({
+        "20": {"class_type": "ADE_AnimateDiffLoaderGen1", "inputs": {"model_name": "mm_v15.ckpt", "model": ["21", 0]}},
+        "21": {"class_type": "IPAdapter", "inputs": {"model": ["4", 0], "ipadapter": ["22", 0], "weight": 1}},
+        "22": {"class_type": "IPAdapterModelLoader", "inputs": {"ipadapter_file": "ip.bin"}}
+    }));
+    patched["3"]["inputs"]["model"] = json!(["20", 0]);
+    check(&patched, SIMPLE);
+    // Noise from another node: the seed of a sampler that adds none is not used.
+    let mut noisy = with(json!({"30": {"class_type": "BNK_NoisyLatentImage", "inputs": {"noise_seed": 9, "width": 64, "height": 32, "batch_size": 1}}}));
+    noisy["3"] = json!({"class_type": "KSamplerAdvanced", "inputs": {"add_noise": "disable", "noise_seed": 1, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "scheduler": "normal", "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["30", 0]}});
+    assert_eq!(of(&noisy).recipe.seed.unwrap().0, 9);
+    // Two conditionings against one negative: the second is not the prompt.
+    let dual = with(json!({
+        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["20", 0], "guider": ["21", 0], "sampler": ["22", 0], "sigmas": ["23", 0], "latent_image": ["5", 0]}},
+        "20": {"class_type": "RandomNoise", "inputs": {"noise_seed": 7}},
+        "21": {"class_type": "DualCFGGuider", "inputs": {"model": ["4", 0], "cond1": ["6", 0], "cond2": ["24", 0], "negative": ["7", 0], "cfg_conds": 5, "cfg_cond2_negative": 2}},
+        "22": {"class_type": "KSamplerSelect", "inputs": {"sampler_name": "euler"}},
+        "23": {"class_type": "BasicScheduler", "inputs": {"scheduler": "simple", "steps": 20, "denoise": 1.0, "model": ["4", 0]}},
+        "24": {"class_type": "CLIPTextEncode", "inputs": {"text": "something else", "clip": ["4", 1]}}
+    }));
+    assert_eq!(of(&dual).recipe.prompt, "a cat");
+}
+
+#[test]
+fn contexts_switches_and_options() {
+    // A context passes on what another one holds.
+    let mut context = with(json!({
+        "40": {"class_type": "Seed (rgthree)", "inputs": {"seed": 7}},
+        "41": {"class_type": "Context (rgthree)", "inputs": {"model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "seed": ["40", 0], "steps": 12}},
+        "42": {"class_type": "Context (rgthree)", "inputs": {"base_ctx": ["41", 0], "clip": ["4", 1]}}
+    }));
+    for (input, slot) in [("model", 1), ("positive", 4), ("negative", 5), ("seed", 8), ("steps", 9)] {
+        context["3"]["inputs"][input] = json!(["42", slot]);
+    }
+    check(&context, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=12 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1");
+    // Switches that stand where the file says.
+    for switch in [
+        json!({"class_type": "ComfySwitchNode", "inputs": {"switch": false, "on_true": ["51", 0], "on_false": ["6", 0]}}),
+        json!({"class_type": "ImpactConditionalBranch", "inputs": {"cond": ["52", 0], "tt_value": ["6", 0], "ff_value": ["51", 0]}}),
+        json!({"class_type": "ImpactSwitch", "inputs": {"select": 2, "input1": ["51", 0], "input2": ["6", 0]}}),
+        json!({"class_type": "CR Conditioning Input Switch", "inputs": {"Input": 1, "conditioning1": ["6", 0], "conditioning2": ["51", 0]}}),
+        json!({"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["6", 0], "any_02": ["51", 0]}}),
+        json!({"class_type": "Reroute", "inputs": {"": ["6", 0]}}),
+    ] {
+        let mut graph = with(json!({
+            "50": switch,
+            "51": {"class_type": "CLIPTextEncode", "inputs": {"text": "not this", "clip": ["4", 1]}},
+            "52": {"class_type": "PrimitiveBoolean", "inputs": {"value": true}}
+        }));
+        graph["3"]["inputs"]["positive"] = json!(["50", 0]);
+        check(&graph, SIMPLE);
+    }
+    // Options of a node that joins are not part of the text.
+    let text_of = |node: Value| {
+        let mut graph = with(json!({"60": node, "61": {"class_type": "PrimitiveString", "inputs": {"value": "a cat"}}}));
+        graph["6"]["inputs"]["text"] = json!(["60", 0]);
+        of(&graph).recipe.prompt
+    };
+    let joined = json!({"class_type": "Text Concatenate", "inputs": {"delimiter": ", ", "clean_whitespace": "true", "text_a": ["61", 0], "text_b": "in snow"}});
+    assert_eq!(text_of(joined), "a cat, in snow");
+    let appended = json!({"class_type": "StringFunction|pysssss", "inputs": {"action": "append", "tidy_tags": "yes", "text_a": "a cat", "text_b": "in snow", "text_c": ""}});
+    assert_eq!(text_of(appended), "a cat, in snow");
+    // What a language model was given, in any script, without its instruction.
+    let rewritten = json!({"class_type": "TextGenerate", "inputs": {"prompt": ["62", 0], "max_length": 512}});
+    let mut graph = with(json!({
+        "60": rewritten,
+        "62": {"class_type": "StringConcatenate", "inputs": {"string_a": "You are an expert prompt engineer.", "string_b": ["63", 0], "delimiter": ""}},
+        "63": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "雪の中の猫"}}
+    }));
+    graph["6"]["inputs"]["text"] = json!(["60", 0]);
+    let reading = of(&graph);
+    assert_eq!(reading.recipe.prompt, "雪の中の猫");
+    assert!(reading.notes.iter().any(|note| note.contains("rewrote the prompt")), "{:?}", reading.notes);
+    // One that describes an image was asked a question.
+    graph["60"]["inputs"]["image"] = json!(["8", 0]);
+    assert_eq!(of(&graph).recipe.prompt, "");
+}
+
+#[test]
+fn a_choice_lists_its_candidates() {
+    let mut graph = with(json!({
+        "70": {"class_type": "CLIPTextEncode", "inputs": {"text": "a bird", "clip": ["4", 1]}},
+        "72": {"class_type": "VAEDecode", "inputs": {"samples": ["71", 0], "vae": ["4", 2]}},
+        "73": {"class_type": "SaveImage", "inputs": {"filename_prefix": "ComfyUI", "images": ["72", 0]}}
+    }));
+    let mut other = graph["3"].clone();
+    other["inputs"]["seed"] = 5.into();
+    other["inputs"]["positive"] = json!(["70", 0]);
+    graph["71"] = other;
+    let reading = of(&graph);
+    assert_eq!(reading.recipe.prompt, "a bird");
+    let seen: Vec<_> = reading.candidates.iter().map(|it| (it.field, it.value.as_str(), it.taken, it.reason)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("prompt", "a bird", true, "the last node that saves"),
+            ("prompt", "a cat", false, "saved by another node"),
+            ("seed", "5", true, "the last node that saves"),
+            ("seed", "18446744073709551615", false, "saved by another node"),
+        ]
+    );
+    assert!(of(&simple()).candidates.is_empty());
 }

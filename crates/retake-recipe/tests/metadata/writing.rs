@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use retake::images::metadata::{a1111_text, embed, read};
-use retake::model::{Lora, Recipe, Seed};
+use retake_recipe::metadata::{a1111_text, embed, read_bytes as read};
+use retake_recipe::{Lora, Recipe, Seed};
 use serde_json::{Value, json};
 
 use crate::build::{Order, exif, exif_segment, jpeg, png, stealth, text, unicode, webp};

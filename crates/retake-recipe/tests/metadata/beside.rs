@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use retake::images::metadata::{Generator, Reading, Slot, read_file};
-use retake::tracker::raw_file;
+use retake_recipe::metadata::{Generator, Reading, Slot, read as read_file};
 use serde_json::json;
 
 use crate::build::{png, text};
@@ -44,7 +43,7 @@ fn easy_diffusion_beside_the_picture() {
     assert_eq!((recipe.loras[0].name.as_str(), recipe.loras[0].weight), ("fluff", 0.5));
     assert_eq!(recipe.parameters["use_upscale"], "None");
     assert_eq!((reading.raw[0].slot, reading.raw[0].text.as_str()), (Slot::Beside("txt"), labels));
-    assert_eq!(reading.raw[0].place(), "txt beside the picture at byte 0");
+    assert_eq!(reading.raw[0].place(), "txt beside the image at byte 0");
 
     let record =
         json!({"prompt": "a cat", "seed": 7, "num_inference_steps": 25, "use_stable_diffusion_model": "sd-v1-4"});
@@ -84,8 +83,7 @@ fn fooocus_beside_its_pictures() {
     let raw = &reading.raw[0];
     assert_eq!((raw.slot, raw.text.as_str()), (Slot::Beside("log.html"), record.to_string().as_str()));
     assert!(log[usize::try_from(raw.offset).unwrap()..].starts_with("%7B%22"));
-    let view = raw_file(&folder.picture()).unwrap();
-    assert_eq!(view.generator.as_deref(), Some("Fooocus"));
+    assert_eq!(reading.generator, Some(Generator::Fooocus));
 
     // Older logs have labels for names.
     let older = json!({"Prompt": "a cat", "Negative Prompt": "dog", "Resolution": "(64, 32)", "Base Model": "jugger.safetensors", "Seed": 7, "Guidance Scale": 4});
