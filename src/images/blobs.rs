@@ -148,15 +148,22 @@ impl Images {
 
     /// The bytes of that hash: not found when there is no such file, invalid data when it holds something else.
     pub fn get(&self, hash: Hash) -> io::Result<Vec<u8>> {
-        let bytes = read_whole(&self.path(hash))?;
+        let mut bytes = Vec::new();
+        self.open(hash)?.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
         if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
     /// Checks the file of that hash without holding it in memory; errors as [`get`](Images::get).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(open_regular(&self.path(hash))?)?;
+        hasher.update_reader(self.open(hash)?)?;
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
+    }
+
+    /// Opens the image of that hash. Only this program writes to the store's own files; a linked one can be anything.
+    fn open(&self, hash: Hash) -> io::Result<File> {
+        let path = self.path(hash);
+        if path == self.files.path(hash.0) { File::open(path) } else { open_regular(&path) }
     }
 
     /// The thumbnail of the image of that hash, as a JPEG file. Made, and kept, when there is none.
