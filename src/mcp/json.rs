@@ -4,21 +4,31 @@
 /// The most values in one message. The largest workflows that people send have some ten thousand.
 pub(crate) const MAX_VALUES: usize = 500_000;
 
-/// Returns whether a JSON text has at most [`MAX_VALUES`] values. Other text may have any result.
+/// The deepest nesting that the parser accepts.
+const MAX_DEPTH: usize = 128;
+
+/// Returns whether a JSON text can be parsed in bounded memory: it has at most [`MAX_VALUES`] values, or is nested so
+/// deeply that the parser stops before it has read that many.
 pub(crate) fn has_bounded_values(text: &[u8]) -> bool {
-    let mut values = 1_usize;
+    let (mut values, mut depth) = (1_usize, 0_usize);
     let mut rest = text;
-    while let Some(at) = memchr::memchr3(b'"', b',', b'[', rest) {
-        let found = rest.get(at).copied();
-        rest = rest.get(at + 1..).unwrap_or_default();
-        if found == Some(b'"') {
-            rest = after_string(rest);
-        } else {
-            // Every value but the first of an object or array follows a comma; an array may hold nothing but arrays.
-            values += 1;
-            if values > MAX_VALUES {
-                return false;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'"' => rest = after_string(rest),
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+                values += 1;
             }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' => values += 1,
+            _ => {}
+        }
+        if values > MAX_VALUES {
+            return false;
         }
     }
     true
@@ -49,7 +59,8 @@ mod tests {
         assert!(has_bounded_values(text.as_bytes()));
         let members = format!("{{{}\"z\":0}}", "\"a\":0,".repeat(MAX_VALUES));
         assert!(!has_bounded_values(members.as_bytes()));
-        assert!(!has_bounded_values("[[],".repeat(MAX_VALUES).as_bytes()));
+        assert!(!has_bounded_values(format!("[{}0]", "[],".repeat(MAX_VALUES)).as_bytes()));
+        assert!(has_bounded_values("[".repeat(10 * MAX_VALUES).as_bytes()), "left to the parser, which stops at once");
     }
 
     #[test]
