@@ -8,7 +8,7 @@ use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
 use super::log::Log;
-use super::recent::{RecentPage, MAX_RECENT, RecentSessions, place_of};
+use super::recent::{MAX_RECENT, RecentPage, RecentSessions, place_of};
 use super::record::Record;
 use super::view::Ahead;
 use super::{Detail, Order, RecencyKey, Status};
@@ -18,9 +18,8 @@ impl Log {
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
-        let event = |stored: &StoredEvent| {
-            Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0)
-        };
+        let event =
+            |stored: &StoredEvent| Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0);
         values.iter().map(event).collect()
     }
 

@@ -165,6 +165,7 @@ impl<'a> Tail<'a> {
         if let Some(expected) = self.expected.filter(|expected| header.first_frame != *expected) {
             return damage(format!("frame {expected} of the journal is missing"));
         }
+        self.expected = Some(header.first_frame);
         let follows = header.previous_end == self.end.offset;
         let names_another = header.previous_frame != [0; 12] && header.previous_frame != self.last_frame;
         if self.end.segment + 1 == number
@@ -234,7 +235,9 @@ impl<'a> Tail<'a> {
                 Some(stored) if stored.bytes == record.bytes => {}
                 // No accident does this: both are whole, so one of them was rewritten, or a loss was named too early.
                 Some(stored) if stored.hash != record.hash && Record::read(stored.bytes).is_some() => {
-                    return damage(format!("the journal and the database hold different events at place {seq} of {id}"));
+                    return damage(format!(
+                        "the journal and the database hold different events at place {seq} of {id}"
+                    ));
                 }
                 _ => return damage(format!("the database lacks event {seq} of {id} in segment {segment}")),
             }

@@ -131,7 +131,8 @@ impl Database {
         Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
+    /// Returns the journal position up to which everything is applied; `None` if the layout is another one, or the database
+    /// was never filled.
     pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
@@ -142,16 +143,13 @@ impl Database {
 
     pub(super) fn totals(&self) -> Result<Totals, DatabaseError> {
         let bytes = guard(|| Ok(self.meta.get("totals")?))?;
-        bytes.and_then(|bytes| decode_totals(&bytes)).ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
+        bytes
+            .and_then(|bytes| decode_totals(&bytes))
+            .ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
     }
 
     /// Says that everything up to `position` is applied: the last act of building one.
-    pub(super) fn finish(
-        &self,
-        workspace: [u8; 16],
-        position: Position,
-        totals: Totals,
-    ) -> Result<(), DatabaseError> {
+    pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
         guard(|| {
             self.meta.insert("workspace", &workspace)?;
             self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
@@ -244,8 +242,8 @@ impl Database {
     /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
     /// there already, and is applied again to the same end. Then, in one transaction, all that tells where things stand.
     ///
-    /// sled lets nobody read while a transaction runs, and reads each value before it replaces it: so the less in it the
-    /// better.
+    /// sled blocks readers while a transaction runs, and reads each value before it replaces it, so as little as possible
+    /// is in it.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
         self.disk.tell(Op::WriteDatabase(&self.path))?;
@@ -287,7 +285,9 @@ impl Database {
             match applied {
                 Ok(()) => Ok(()),
                 Err(TransactionError::Storage(error)) => Err(DatabaseError::Sled(error)),
-                Err(TransactionError::Abort(())) => Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned())),
+                Err(TransactionError::Abort(())) => {
+                    Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned()))
+                }
             }
         })
     }
@@ -326,7 +326,9 @@ impl Database {
 
     /// Counts the sessions in the listing by reading all of it.
     pub(super) fn count_listed(&self) -> Result<u64, DatabaseError> {
-        guard(|| self.recency.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from))
+        guard(|| {
+            self.recency.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from)
+        })
     }
 
     /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
@@ -361,8 +363,7 @@ impl Database {
     /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up
     /// to its tip, so one that names the last of them is the one those events give.
     pub(super) fn check_tip(&self, id: SessionId) -> Result<(), DatabaseError> {
-        let head =
-            self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
+        let head = self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
         if self.events.tip(id)? != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
             return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
         }
@@ -374,9 +375,8 @@ impl Database {
         let mut projection = Projection::new(id, None);
         for stored in self.events.of_session(id)? {
             let event = stored.record().and_then(|record| record.event(&|_| None));
-            let (event, _) = event.ok_or_else(|| {
-                DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq))
-            })?;
+            let (event, _) = event
+                .ok_or_else(|| DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq)))?;
             projection.apply(&event);
         }
         if self.head(id)?.as_ref() != Some(&projection.after) {

@@ -61,7 +61,9 @@ impl EventTree {
 
     /// Returns the events of a session in order.
     pub(super) fn of_session(&self, id: SessionId) -> Result<Vec<StoredEvent>, DatabaseError> {
-        guard(|| self.tree.scan_prefix(keys::session_key(id)).map(|item| stored(item?).map(|(_, event)| event)).collect())
+        guard(|| {
+            self.tree.scan_prefix(keys::session_key(id)).map(|item| stored(item?).map(|(_, event)| event)).collect()
+        })
     }
 
     /// Returns the place and hash of a session's last event.

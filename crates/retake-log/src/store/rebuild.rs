@@ -32,6 +32,8 @@ use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine, re
 
 /// How much is put back in one frame.
 const FRAME_BYTES: usize = 1 << 20;
+/// How many segments at the end of the journal may be missing and still keep their numbers.
+const MAX_MISSING_SEGMENTS: u32 = 1000;
 /// How often a rebuilt database is opened before it is given up for now.
 const REOPEN_ATTEMPTS: usize = 3;
 
@@ -144,6 +146,8 @@ pub(super) struct Rebuild<'a> {
     restored: u64,
     /// Events that contradict the chain they claim to be part of; they stay in quarantine.
     pub(super) contradicting: u64,
+    /// What was set aside so far, as paths below the workspace.
+    quarantined: Vec<String>,
     losses: Vec<SessionLoss>,
     /// Losses that a recovery named before it died.
     unreported: Vec<SessionLoss>,
@@ -159,7 +163,8 @@ impl<'a> Rebuild<'a> {
         name: String,
     ) -> Result<Rebuild<'a>, Error> {
         let known = checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
-        let outline = context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
+        let outline =
+            context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
         // A checkpoint of version 0.1 does not say whose it is: beside a foreign journal it is foreign too.
         let is_foreign = outline.segments.is_empty()
             && outline.strays.iter().any(|stray| matches!(stray.kind, StrayKind::Foreign(_)));
@@ -183,6 +188,7 @@ impl<'a> Rebuild<'a> {
             missing_texts: BTreeSet::new(),
             restored: 0,
             contradicting: 0,
+            quarantined: Vec::new(),
             losses: Vec::new(),
             unreported: Vec::new(),
             totals: Totals::default(),
@@ -192,7 +198,10 @@ impl<'a> Rebuild<'a> {
 
     /// Takes everything that is whole in the journal, and notes what is not.
     fn read_journal(&mut self) -> Result<(), Error> {
-        let last = self.outline.last();
+        // Segments that are missing at the end keep their numbers, in case they come back.
+        let known = self.checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
+        let known = known.min(self.outline.last().saturating_add(MAX_MISSING_SEGMENTS));
+        let last = self.outline.last().max(known);
         let mut since_checkpoint = 0;
         let mut salvaged = Vec::new();
         let mut previous: Option<(u64, [u8; 12])> = None;
@@ -386,6 +395,7 @@ impl<'a> Rebuild<'a> {
             let needs_repair = segment::damaged(&self.segments, self.highest_frame);
             let last = self.segments.last();
             let segment = last.map_or(1, |segment| segment.number);
+            self.clear_name(segment)?;
             self.clear_name(segment.saturating_add(1))?;
             let last = self.segments.last();
             let there = last.is_some_and(|segment| segment.there && segment.header.is_some());
@@ -428,7 +438,8 @@ impl<'a> Rebuild<'a> {
         let (now, later): (Vec<_>, Vec<_>) = strays.into_iter().partition(|stray| stray.name == name);
         self.outline.strays = later;
         for stray in now {
-            self.set_stray_aside(&stray)?;
+            let name = self.set_stray_aside(&stray)?;
+            self.quarantined.push(name);
         }
         Ok(())
     }
@@ -502,7 +513,8 @@ impl<'a> Rebuild<'a> {
         let (start, end, _) = segment.frames.remove(at);
         segment.damaged.push((start, end));
         let path = self.context.layout.segment(position.segment);
-        let bytes = self.context.files.read(position.segment, start).map_err(self.context.error("read the journal", path))?;
+        let bytes =
+            self.context.files.read(position.segment, start).map_err(self.context.error("read the journal", path))?;
         let mut others = Vec::new();
         if let Some((frame, _)) = bytes.as_deref().and_then(|bytes| super::scan::frame_at(bytes, start)) {
             let rest = frame.entries.iter().filter(|(offset, _)| *offset != position.offset);
@@ -608,7 +620,7 @@ impl<'a> Rebuild<'a> {
             .map_err(context.error("look at the reports of recoveries", layout.quarantine()))?;
 
         let place = layout.quarantined(&self.name);
-        let mut quarantined = Vec::new();
+        let mut quarantined = std::mem::take(&mut self.quarantined);
         for stray in std::mem::take(&mut self.outline.strays) {
             quarantined.push(self.set_stray_aside(&stray)?);
         }
@@ -618,7 +630,18 @@ impl<'a> Rebuild<'a> {
         let old_name = if self.database_is_foreign { format!("{}db", quarantine::FOREIGN) } else { "db".to_owned() };
         quarantined.extend(self.set_aside(&layout.database(), &old_name, false)?);
         let Rebuild {
-            database, candidates, journal, losses, totals, restored, newest, checkpoint, name, contradicting, expected_events, ..
+            database,
+            candidates,
+            journal,
+            losses,
+            totals,
+            restored,
+            newest,
+            checkpoint,
+            name,
+            contradicting,
+            expected_events,
+            ..
         } = self;
         drop(candidates);
         drop(database);
@@ -652,9 +675,7 @@ impl<'a> Rebuild<'a> {
             workspace: context.workspace,
         };
         let journal = journal.ok_or(Error::Misuse("the journal was opened above".into()))?;
-        journal
-            .write_checkpoint(&checkpoint)
-            .map_err(context.error("write the checkpoint", layout.checkpoint()))?;
+        journal.write_checkpoint(&checkpoint).map_err(context.error("write the checkpoint", layout.checkpoint()))?;
         quarantine::withdraw(context.disk, returned)
             .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
         if recovery.is_some() {
@@ -685,12 +706,7 @@ impl<'a> Rebuild<'a> {
 
 /// Opens the rebuilt database and compares it with what was written: a read that fails while sled opens can make it come
 /// up with less.
-fn reopen(
-    context: &RecoveryContext<'_>,
-    path: &Path,
-    position: Position,
-    totals: Totals,
-) -> Result<Database, Error> {
+fn reopen(context: &RecoveryContext<'_>, path: &Path, position: Position, totals: Totals) -> Result<Database, Error> {
     let mut last = None;
     for _ in 0..REOPEN_ATTEMPTS {
         let opened = Database::open(context.disk, path);

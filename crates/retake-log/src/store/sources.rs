@@ -50,7 +50,11 @@ impl Rebuild<'_> {
     }
 
     fn read_quarantined(&mut self, place: &Path) -> Result<(), Error> {
-        let names = self.context.disk.list(place).map_err(self.context.error("look at what was set aside", place.to_owned()))?;
+        let names = self
+            .context
+            .disk
+            .list(place)
+            .map_err(self.context.error("look at what was set aside", place.to_owned()))?;
         for name in names.iter().filter(|name| !name.starts_with(quarantine::FOREIGN)) {
             let path = place.join(name);
             match self.kind(&path)? {
@@ -67,7 +71,8 @@ impl Rebuild<'_> {
     /// Reads a copy of one of this journal's segments.
     fn read_segment_copy(&mut self, path: &Path) -> Result<(), Error> {
         let read = self.context.files.read_file(path, 0);
-        let bytes = read.map_err(self.context.error("read a segment that was set aside", path.to_owned()))?.unwrap_or_default();
+        let bytes =
+            read.map_err(self.context.error("read a segment that was set aside", path.to_owned()))?.unwrap_or_default();
         let header = SegmentHeader::from_bytes(&bytes);
         if header.is_some_and(|header| header.workspace != self.context.workspace) {
             return Ok(());
