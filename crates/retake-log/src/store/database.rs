@@ -142,7 +142,8 @@ impl Database {
         Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
+    /// Returns the journal position up to which everything is applied; `None` if the layout is another one, or the database
+    /// was never filled.
     pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
