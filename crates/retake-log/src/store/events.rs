@@ -17,7 +17,7 @@ use super::database::{DatabaseError, guard};
 use super::journal::Position;
 use super::keys;
 use super::pack::{self, Pack, PackEntry, PackHeader, Rewrite};
-use super::record::Record;
+use super::record::{self, Record};
 
 /// The bytes of records at which the buffer is written out.
 const BUFFER_BYTES: usize = 16 << 20;
@@ -43,7 +43,7 @@ type Buffered = BTreeMap<SessionId, BTreeMap<u32, IVec>>;
 #[derive(Clone, Debug)]
 pub(super) struct StoredEvent {
     pub(super) seq: u32,
-    body: Arc<[u8]>,
+    body: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
@@ -69,7 +69,7 @@ impl StoredEvent {
     }
 
     fn alone(seq: u32, value: &[u8]) -> StoredEvent {
-        StoredEvent { seq, range: 0..value.len(), body: value.into() }
+        StoredEvent { seq, range: 0..value.len(), body: Arc::new(value.to_vec()) }
     }
 }
 
@@ -276,12 +276,14 @@ fn unpack(value: &[u8]) -> Result<Vec<StoredEvent>, DatabaseError> {
     if let Some(record) = Record::read_unchecked(value) {
         return Ok(vec![StoredEvent::alone(record.header.seq, value)]);
     }
-    let body: Arc<[u8]> = Pack::read(value).ok_or_else(unreadable)?.into_body().into();
+    let body = Arc::new(Pack::read(value).ok_or_else(unreadable)?.into_body());
     let mut events = Vec::new();
     let mut start = 0;
-    for (record, _) in pack::records_in(&body) {
-        let end = start + record.bytes.len() + pack::POSITION;
-        events.push(StoredEvent { seq: record.header.seq, body: Arc::clone(&body), range: start..end });
+    while start < body.len() {
+        // The pack matched its checksums, so the records need not be taken apart to tell where they end.
+        let (seq, length) = body.get(start..).and_then(record::seq_and_length).ok_or_else(unreadable)?;
+        let end = start + length + pack::POSITION;
+        events.push(StoredEvent { seq, body: Arc::clone(&body), range: start..end });
         start = end;
     }
     if start == body.len() { Ok(events) } else { Err(unreadable()) }

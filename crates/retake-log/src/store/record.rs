@@ -73,6 +73,16 @@ pub(super) fn encode(
     NewRecord { bytes, event }
 }
 
+/// Returns the place and the length of the record at the start of bytes whose integrity is known; `None` if there is none.
+pub(super) fn seq_and_length(bytes: &[u8]) -> Option<(u32, usize)> {
+    if !bytes.starts_with(&MAGIC) {
+        return None;
+    }
+    let payload = usize::try_from(le_u32(bytes, 12)?).ok()?;
+    let length = HEADER.checked_add(payload)?.checked_add(TRAILER)?;
+    (length <= bytes.len()).then_some((le_u32(bytes, 24)?, length))
+}
+
 impl Header {
     /// Reads the header at the start of `bytes`, if there is a sound one.
     pub(super) fn read(bytes: &[u8]) -> Option<Header> {
