@@ -88,7 +88,9 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     let read = file.read(&mut first).map_err(unreadable)?;
     first.truncate(read);
     if Header::of(&first).mime_type == UNKNOWN_TYPE {
-        return Err("it is no picture".to_owned());
+        // A format whose metadata is read but which cannot be shown is named.
+        let named = metadata::Format::of(&first).map(|format| format!("{} files cannot be imported yet", format.name()));
+        return Err(named.unwrap_or_else(|| "it is no picture".to_owned()));
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(&first);

@@ -122,19 +122,17 @@ impl Packet {
             .attributes()
             .with_checks(false)
             .filter_map(Result::ok)
-            .filter_map(|attribute| {
+            .map(|attribute| {
                 let key = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
                 let value = attribute.normalized_value(XmlVersion::Implicit1_0).map(Cow::into_owned);
                 let raw = || String::from_utf8_lossy(&attribute.value).into_owned();
-                Some((key, value.unwrap_or_else(|_| raw())))
+                (key, value.unwrap_or_else(|_| raw()))
             })
             .collect();
         let declared = attributes
             .iter()
             .filter_map(|(key, value)| match QName(key.as_bytes()).as_namespace_binding()? {
-                PrefixDeclaration::Named(prefix) => {
-                    Some((String::from_utf8_lossy(prefix).into_owned(), value.clone()))
-                }
+                PrefixDeclaration::Named(prefix) => Some((String::from_utf8_lossy(prefix).into_owned(), value.clone())),
                 PrefixDeclaration::Default => None,
             })
             .collect();
@@ -182,7 +180,10 @@ fn resolve(name: &str, open: &[Open], own: &Open) -> Resolved {
 }
 
 fn known(is: impl Fn(&&(Namespace, &'static str, &'static str)) -> bool, local: &str) -> Resolved {
-    KNOWN.iter().find(|it| is(it)).map_or(Resolved::Other, |(namespace, ..)| Resolved::Known(*namespace, local.to_owned()))
+    KNOWN
+        .iter()
+        .find(|it| is(it))
+        .map_or(Resolved::Other, |(namespace, ..)| Resolved::Known(*namespace, local.to_owned()))
 }
 
 #[cfg(test)]

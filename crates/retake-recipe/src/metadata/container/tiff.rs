@@ -76,13 +76,11 @@ fn directory<R: Read + Seek>(
                     _ => iptc::resources(&value, offset, texts),
                 }
             }
-            _ if matches!(kind, 1 | 2 | 7 | 129) => {
-                // Which tags hold text is decided by the tag, so the value of others is not read.
-                if exif::tag_text(tag, kind, b"", order).is_some() {
-                    let (value, offset) = value(input, entry, u64::from(count), order, texts)?;
-                    if let Some(text) = exif::tag_text(tag, kind, &value, order) {
-                        texts.add(Slot::Exif(name), offset, exif::tag_name(tag), text);
-                    }
+            // Whether a tag holds text is known without its value, so the values of others are not read.
+            _ if matches!(kind, 1 | 2 | 7 | 129) && exif::tag_text(tag, kind, b"", order).is_some() => {
+                let (value, offset) = value(input, entry, u64::from(count), order, texts)?;
+                if let Some(text) = exif::tag_text(tag, kind, &value, order) {
+                    texts.add(Slot::Exif(name), offset, exif::tag_name(tag), text);
                 }
             }
             _ => {}
