@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use retake::disk::{Disk, Observer, Op};
-use retake::tracker::{
-    ArchiveRequest, ErrorKind, ExportRequest, FilesReport, FilesRequest, GetRequest, IterationView, IterationsRequest,
-    ListRequest,
+use retake::internals::disk::{Disk, Observer, Op};
+use retake::internals::export::ExportRequest;
+use retake::internals::import::{FilesReport, FilesRequest};
+use retake::internals::wire::{
+    ArchiveRequest, Error, ErrorKind, GetRequest, IterationView, IterationsRequest, ListRequest,
 };
 
 use crate::support::*;
@@ -22,20 +23,20 @@ fn request(dir: &Path) -> FilesRequest {
     FilesRequest { paths: vec![dir.to_owned()], ..FilesRequest::default() }
 }
 
-fn import(ws: &Workspace, request: &FilesRequest) -> FilesReport {
-    let report = ws.tracker.import_files(&actor(), request, &AtomicBool::new(false)).unwrap();
+fn import(ws: &TestWorkspace, request: &FilesRequest) -> FilesReport {
+    let report = ws.workspace.import_files(&actor(), request, &AtomicBool::new(false)).unwrap();
     let text = json(&report);
     assert_eq!(json(&serde_json::from_str::<FilesReport>(&text).unwrap()), text);
     report
 }
 
 /// A folder beside the workspace.
-fn folder(ws: &Workspace) -> PathBuf {
+fn folder(ws: &TestWorkspace) -> PathBuf {
     ws.dir.path().join("pictures")
 }
 
-fn get(ws: &Workspace, reference: &str) -> IterationView {
-    ws.tracker.get(&GetRequest { reference: reference.to_owned(), ..GetRequest::default() }).unwrap()
+fn get(ws: &TestWorkspace, reference: &str) -> IterationView {
+    ws.api().get(&GetRequest { reference: reference.to_owned(), ..GetRequest::default() }).unwrap()
 }
 
 /// A1111's text.
@@ -50,8 +51,8 @@ fn a1111(pattern: u64, prompt: &str, seed: u64) -> Vec<u8> {
 }
 
 /// Everything that is in the workspace, but for when and in which order it was recorded.
-fn contents(ws: &Workspace) -> BTreeMap<String, Vec<String>> {
-    let list = ws.tracker.list(&ListRequest { limit: Some(1000), ..ListRequest::default() }).unwrap();
+fn contents(ws: &TestWorkspace) -> BTreeMap<String, Vec<String>> {
+    let list = ws.api().list(&ListRequest { limit: Some(1000), ..ListRequest::default() }).unwrap();
     let sessions = list.sessions.iter().map(|row| {
         let shown = |index: u32| {
             let view = get(ws, &row.id().iteration(index).to_string());
@@ -65,7 +66,7 @@ fn contents(ws: &Workspace) -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn sessions_are_as_a_person_would_draw_them() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let drawn = made::folder(&folder(&ws), 600);
     let report = import(&ws, &request(&folder(&ws)));
     assert_eq!(report.problems, []);
@@ -99,7 +100,7 @@ fn sessions_are_as_a_person_would_draw_them() {
 
 #[test]
 fn importing_twice_changes_nothing() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     made::folder(&folder(&ws), 60);
     let first = import(&ws, &request(&folder(&ws)));
     let (before, written) = (contents(&ws), ws.written());
@@ -118,7 +119,7 @@ fn importing_twice_changes_nothing() {
 
 #[test]
 fn what_is_added_joins_its_session() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("00001-1.png"), &a1111(1, "a fox, snow", 1), NOON);
     write(&dir.join("00003-3.png"), &a1111(3, "a fox, snow", 300), NOON + 120);
@@ -135,7 +136,7 @@ fn what_is_added_joins_its_session() {
 
 #[test]
 fn a_copy_saved_again_is_the_same_picture() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("a.png"), &a1111(1, "a fox", 1), NOON);
     import(&ws, &request(&dir));
@@ -154,7 +155,7 @@ fn a_copy_saved_again_is_the_same_picture() {
 
 #[test]
 fn a_picture_that_says_nothing_is_an_iteration_without_a_prompt() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("photo.png"), &png(9, &[]), NOON);
     write(&dir.join("other.png"), &png(10, &[]), NOON + 10);
@@ -163,7 +164,7 @@ fn a_picture_that_says_nothing_is_an_iteration_without_a_prompt() {
     assert_eq!((view.recipe.recipe.prompt.as_str(), view.parent), ("", None));
     assert_eq!(view.images[0].name.as_deref(), Some("other.png"));
     let rows = ws
-        .tracker
+        .api()
         .iterations(&IterationsRequest { session_id: "session-2024-05-01-001".into(), ..IterationsRequest::default() });
     let rows = rows.unwrap().iterations;
     assert!(rows[1].no_parent && !rows[0].no_parent, "the one before it is not taken for its parent");
@@ -171,7 +172,7 @@ fn a_picture_that_says_nothing_is_an_iteration_without_a_prompt() {
 
 #[test]
 fn parents_have_reasons_and_likely_stays_likely() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("00001-7.png"), &a1111(1, "a fox, snow, dusk", 7), NOON);
     write(&dir.join("00002-9.png"), &a1111(2, "an old sailor, oil painting", 9), NOON + 60);
@@ -200,7 +201,7 @@ fn parents_have_reasons_and_likely_stays_likely() {
 
 #[test]
 fn a_dry_run_says_what_would_be_done_and_does_nothing() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     made::folder(&dir, 60);
     let before = ws.written();
@@ -228,7 +229,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
 
 #[test]
 fn a_folder_of_one_time_goes_by_its_counters_and_says_so() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     for number in 1..=8 {
         write(&dir.join(format!("ComfyUI_{number:05}_.png")), &a1111(number, "a fox", number * 100), NOON);
@@ -242,7 +243,7 @@ fn a_folder_of_one_time_goes_by_its_counters_and_says_so() {
 
 #[test]
 fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     for number in 1..=10 {
         write(
@@ -265,28 +266,28 @@ fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
 
 #[test]
 fn linked_pictures_stay_where_they_are() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     let bytes = a1111(1, "a fox", 1);
     write(&dir.join("a.png"), &bytes, NOON);
     import(&ws, &FilesRequest { link: true, project: Some("zoo".into()), ..request(&dir) });
     assert_eq!(files_below(&ws.root().join("images")).len(), 0);
-    assert_eq!(ws.tracker.session("session-2024-05-01-001").unwrap().project(), Some("zoo"));
+    assert_eq!(ws.api().session("session-2024-05-01-001").unwrap().project(), Some("zoo"));
     let ws = ws.reopen();
     let view = get(&ws, "session-2024-05-01-001#0");
     assert!(!view.images[0].missing);
     let mut bundle = Vec::new();
-    let report = ws.tracker.export_bundle(&ExportRequest::default(), &mut bundle).unwrap();
+    let report = ws.workspace.export_bundle(&ExportRequest::default(), &mut bundle).unwrap();
     assert_eq!((report.images, report.problems.len()), (1, 0));
-    assert!(ws.tracker.verify().unwrap().whole);
+    assert!(ws.workspace.verify().unwrap().is_whole());
     assert_eq!(fs::read(dir.join("a.png")).unwrap(), bytes);
     fs::write(dir.join("a.png"), "something else").unwrap();
-    assert!(!ws.tracker.verify().unwrap().whole, "an altered original is found");
+    assert!(!ws.workspace.verify().unwrap().is_whole(), "an altered original is found");
 }
 
 #[test]
 fn what_is_bad_is_named_and_the_rest_comes_in() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("good.png"), &a1111(1, "a fox", 1), NOON);
     write(&dir.join("empty.png"), b"", NOON);
@@ -301,16 +302,16 @@ fn what_is_bad_is_named_and_the_rest_comes_in() {
         .collect();
     assert_eq!(named, [("empty.png", "it is empty"), ("text.png", "it is no picture")]);
     assert_eq!(report.images, 2, "a picture that is cut is kept as it is");
-    let refused = |request: &FilesRequest| ws.tracker.import_files(&actor(), request, &AtomicBool::new(false));
+    let refused = |request: &FilesRequest| ws.workspace.import_files(&actor(), request, &AtomicBool::new(false));
     fails(refused(&request(&dir.join("absent"))), ErrorKind::NotFound, "cannot read: ");
-    fails(refused(&FilesRequest::default()), ErrorKind::Invalid, "no path is given");
+    fails(refused(&FilesRequest::default()), ErrorKind::Invalid, "no path was given");
 }
 
 #[cfg(unix)]
 #[test]
 fn names_that_are_no_text_are_brought_in_and_cannot_be_linked() {
     use std::os::unix::ffi::OsStrExt;
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join(std::ffi::OsStr::from_bytes(b"fox\xff.png")), &a1111(1, "a fox", 1), NOON);
     let linked = import(&ws, &FilesRequest { link: true, ..request(&dir) });
@@ -335,29 +336,29 @@ impl Observer for Fills {
 
 #[test]
 fn a_disk_that_fills_half_way_leaves_a_beginning_and_the_next_import_goes_on() {
-    let whole = Workspace::new();
+    let whole = TestWorkspace::new();
     made::folder(&folder(&whole), 60);
     import(&whole, &request(&folder(&whole)));
     for room in [5, 60, 150, 400] {
         let fills = Arc::new(Fills { left: AtomicU64::new(u64::MAX) });
-        let ws = Workspace::on(Disk::observed(fills.clone()));
+        let ws = TestWorkspace::on(Disk::observed(fills.clone()));
         fills.left.store(room, Ordering::Relaxed);
         let report = import(&ws, &request(&folder(&whole)));
-        let stopped = report.stopped.unwrap();
+        let stopped = Error::from(report.stopped.unwrap());
         assert!(stopped.message.starts_with("the disk is full"), "{stopped:?}");
         fills.left.store(u64::MAX, Ordering::Relaxed);
         assert_eq!(contents(&ws).values().map(Vec::len).sum::<usize>() as u64, report.iterations, "room for {room}");
         let ws = ws.reopen();
-        assert!(ws.tracker.verify().unwrap().whole, "room for {room}");
+        assert!(ws.workspace.verify().unwrap().is_whole(), "room for {room}");
         let rest = import(&ws, &request(&folder(&whole)));
-        assert_eq!(rest.stopped, None);
+        assert!(rest.stopped.is_none());
         assert_eq!(contents(&ws), contents(&whole), "room for {room}");
     }
 }
 
 #[test]
 fn a_picture_that_is_named_by_its_hash_is_the_parent() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("00001-1.png"), &a1111(1, "a fox, snow", 1), NOON);
     write(&dir.join("00002-2.png"), &a1111(2, "an old sailor, oil", 2000), NOON + 60);
@@ -396,13 +397,13 @@ fn a_file_that_vanishes_half_way_is_named_and_the_rest_comes_in() {
     for number in 0..300 {
         write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
     }
-    let ws = Workspace::on(Disk::observed(Arc::new(Vanishes(dir.path().join("00250.png")))));
+    let ws = TestWorkspace::on(Disk::observed(Arc::new(Vanishes(dir.path().join("00250.png")))));
     let report = import(&ws, &request(dir.path()));
     assert_eq!(report.iterations, 299);
     assert_eq!(report.problems.len(), 1);
     assert!(report.problems[0].path.ends_with("00250.png"));
     assert_eq!(report.problems[0].reason, "it is gone");
-    assert!(ws.tracker.verify().unwrap().whole);
+    assert!(ws.workspace.verify().unwrap().is_whole());
 }
 
 /// Says stop as soon as the first picture is being kept.
@@ -424,29 +425,29 @@ fn told_to_stop_it_ends_with_a_beginning_and_the_next_import_goes_on() {
         write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let ws = Workspace::on(Disk::observed(Arc::new(Stops(stop.clone()))));
-    let report = ws.tracker.import_files(&actor(), &request(dir.path()), &stop).unwrap();
+    let ws = TestWorkspace::on(Disk::observed(Arc::new(Stops(stop.clone()))));
+    let report = ws.workspace.import_files(&actor(), &request(dir.path()), &stop).unwrap();
     assert!(report.interrupted);
     assert!((1..150).contains(&report.iterations), "{}", report.iterations);
     let last = get(&ws, "session-2024-05-01-001");
     assert_eq!(last.images[0].name.clone().unwrap(), format!("{:05}.png", report.iterations - 1), "it is a beginning");
     // Told before it began, it does nothing at all.
     let before = ws.written();
-    let nothing = ws.tracker.import_files(&actor(), &request(dir.path()), &stop).unwrap();
+    let nothing = ws.workspace.import_files(&actor(), &request(dir.path()), &stop).unwrap();
     assert_eq!((nothing.interrupted, nothing.iterations, ws.written()), (true, 0, before));
     let rest = import(&ws, &request(dir.path()));
     assert_eq!((rest.interrupted, rest.iterations + report.iterations), (false, 150));
-    assert!(ws.tracker.verify().unwrap().whole);
+    assert!(ws.workspace.verify().unwrap().is_whole());
 }
 
 #[test]
 fn an_archived_session_is_left_alone() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("a.png"), &a1111(1, "a fox", 1), NOON);
     import(&ws, &request(&dir));
     let away = ArchiveRequest { session_id: "session-2024-05-01-001".into(), ..ArchiveRequest::default() };
-    ws.tracker.archive(&actor(), &away).unwrap();
+    ws.api().archive(&away).unwrap();
     write(&dir.join("b.png"), &a1111(2, "a fox", 20), NOON + 60);
     import(&ws, &request(&dir));
     write(&dir.join("c.png"), &a1111(3, "a fox", 30), NOON + 120);

@@ -7,9 +7,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use image::{ImageFormat, Rgb, RgbImage, imageops};
-use retake::disk::Disk;
-use retake::images::{Images, Panel, Render};
-use retake::model::Hash;
+use retake::internals::disk::Disk;
+use retake::internals::images::{Images, Panel, Render};
+use retake::internals::model::Hash;
 
 /// How much a channel may differ: resampling rounds differently on other processors.
 const TOLERANCE: u8 = 12;
@@ -122,7 +122,7 @@ fn size(images: &Images, how: Render, panels: &[Panel]) -> (u32, u32) {
 
 fn check(name: &str, images: &Images, how: Render, panels: &[Panel]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let golden = root.join("tests/tracker/golden").join(format!("{name}.png"));
+    let golden = root.join("tests/workspace/golden").join(format!("{name}.png"));
     let rendering = images.render(how, panels);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::create_dir_all(golden.parent().unwrap()).unwrap();

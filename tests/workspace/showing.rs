@@ -1,18 +1,18 @@
 //! Showing one iteration: every way to name it, and answers that stay small however much was recorded.
 
-use retake::model::Lora;
-use retake::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PROMPT_BYTES};
-use retake::tracker::{AnnotateRequest, GetRequest, IterationView, RecordRequest};
+use retake::internals::model::Lora;
+use retake::internals::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PROMPT_BYTES};
+use retake::internals::wire::{AnnotateRequest, GetRequest, IterationView, RecordRequest};
 
 use crate::support::*;
 
-fn get(ws: &Workspace, reference: &str) -> IterationView {
-    checked(ws.tracker.get(&GetRequest { reference: reference.into(), ..GetRequest::default() })).unwrap()
+fn get(ws: &TestWorkspace, reference: &str) -> IterationView {
+    checked(ws.api().get(&GetRequest { reference: reference.into(), ..GetRequest::default() })).unwrap()
 }
 
 #[test]
 fn every_reference_of_the_contract() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let first = ws.session(4);
     ws.wait(1000);
     let second = ws.session(2);
@@ -27,13 +27,13 @@ fn every_reference_of_the_contract() {
         ("#0".to_owned(), format!("{second}#0")),
     ] {
         assert_eq!(get(&ws, &reference).reference.to_string(), meant, "{reference}");
-        assert_eq!(ws.tracker.resolve(&reference).unwrap().to_string(), meant);
+        assert_eq!(ws.api().resolve(&reference).unwrap().to_string(), meant);
     }
 }
 
 #[test]
 fn all_that_is_known_in_one_answer() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     ws.record(&RecordRequest { title: Some("Cats".into()), ..prompt("a cat") });
     assert_eq!(
         json(&get(&ws, "latest")),
@@ -43,7 +43,7 @@ fn all_that_is_known_in_one_answer() {
 
 #[test]
 fn a_large_workflow_is_left_out_of_the_answer_and_kept_whole() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut parameters = serde_json::Map::new();
     parameters.insert("workflow".into(), "w".repeat(2_000_000).into());
     let request = RecordRequest { parameters: parameters.clone(), ..prompt("a cat") };
@@ -51,12 +51,12 @@ fn a_large_workflow_is_left_out_of_the_answer_and_kept_whole() {
     let view = get(&ws, &reference);
     assert_eq!(view.recipe.parameters_omitted_bytes, Some(2_000_015));
     assert!(json(&view).contains(r#""recipe":{"prompt":"a cat","parametersOmittedBytes":2000015}"#));
-    assert_eq!(ws.tracker.whole(&reference).unwrap().1.iteration.recipe.parameters, parameters);
+    assert_eq!(ws.state(&reference).iteration.recipe.parameters, parameters);
 }
 
 #[test]
 fn the_most_that_may_be_recorded_is_still_shown() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let name = Some("\"".repeat(MAX_NAME_BYTES));
     let long = "\"".repeat(MAX_PROMPT_BYTES);
     let request = RecordRequest {
@@ -86,13 +86,13 @@ fn the_most_that_may_be_recorded_is_still_shown() {
         note: Some("\"".repeat(MAX_NOTE_BYTES)),
         ..AnnotateRequest::default()
     };
-    let annotated = checked(ws.tracker.annotate(&actor(), &annotate)).unwrap();
+    let annotated = checked(ws.api().annotate(&annotate)).unwrap();
     assert_eq!(annotated.truncated[0], "annotations.note");
 
     let view = get(&ws, &id);
     assert_eq!(view.truncated[0], "recipe.prompt");
     assert!(view.recipe.recipe.prompt.ends_with('…'));
-    let whole = ws.tracker.whole(&id).unwrap().1;
+    let whole = ws.state(&id);
     assert_eq!(whole.iteration.recipe.prompt.len(), MAX_PROMPT_BYTES);
     assert_eq!(whole.annotation.tags.len(), 64);
 }

@@ -1,22 +1,20 @@
 //! Resuming: going on days later with all that is needed, from the last iteration or from any other, in answers that stay
 //! small however long the story is.
 
-use retake::model::iteration::{MAX_NOTE_BYTES, MAX_PROMPT_BYTES};
-use retake::model::{Lora, Seed, StepLabel};
-use retake::tracker::{
-    AnnotateRequest, ArchiveRequest, ErrorKind, RecordRequest, ResumeRequest, ResumeView, StoryRequest,
-};
+use retake::internals::model::iteration::{MAX_NOTE_BYTES, MAX_PROMPT_BYTES};
+use retake::internals::model::{Lora, Seed, SessionId, StepLabel};
+use retake::internals::wire::{AnnotateRequest, ArchiveRequest, ErrorKind, RecordRequest, ResumeRequest, ResumeView};
 use serde_json::{Value, json};
 
 use crate::support::*;
 
-fn resume(ws: &Workspace, reference: Option<&str>) -> ResumeView {
+fn resume(ws: &TestWorkspace, reference: Option<&str>) -> ResumeView {
     let request = ResumeRequest { reference: reference.map(str::to_owned) };
-    checked(ws.tracker.resume(&request)).unwrap()
+    checked(ws.api().resume(&request)).unwrap()
 }
 
 /// Records in that session, a second after the one before.
-fn add(ws: &Workspace, session: &str, request: RecordRequest) -> String {
+fn add(ws: &TestWorkspace, session: &str, request: RecordRequest) -> String {
     ws.wait(1000);
     ws.record(&RecordRequest { session_id: Some(session.to_owned()), ..request }).reference.to_string()
 }
@@ -25,19 +23,19 @@ fn seeded(text: &str, seed: u64) -> RecordRequest {
     RecordRequest { seed: Some(Seed(seed)), ..prompt(text) }
 }
 
-fn rate(ws: &Workspace, reference: &str, rating: u8, note: Option<&str>) {
+fn rate(ws: &TestWorkspace, reference: &str, rating: u8, note: Option<&str>) {
     let note = note.map(str::to_owned);
     let request = AnnotateRequest { reference: reference.into(), rating: Some(rating), note, ..Default::default() };
-    ws.tracker.annotate(&actor(), &request).unwrap();
+    ws.api().annotate(&request).unwrap();
 }
 
-fn archive(ws: &Workspace, session: &str) {
+fn archive(ws: &TestWorkspace, session: &str) {
     let request = ArchiveRequest { session_id: session.to_owned(), ..ArchiveRequest::default() };
-    ws.tracker.archive(&actor(), &request).unwrap();
+    ws.api().archive(&request).unwrap();
 }
 
 fn lines(view: &ResumeView) -> Vec<String> {
-    let line = |step: &retake::tracker::StoryStep| {
+    let line = |step: &retake::internals::wire::StoryStep| {
         let label = step.label.map(|label| format!("{label}: ")).unwrap_or_default();
         let rerolls = if step.rerolls > 0 { format!(" (and {} rerolls)", step.rerolls) } else { String::new() };
         format!("#{} {label}{}{rerolls}", step.reference.index, step.summary)
@@ -47,7 +45,7 @@ fn lines(view: &ResumeView) -> Vec<String> {
 
 #[test]
 fn all_it_takes_to_go_on() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.record(&seeded("1girl, (red dress:1.2), standing", 1)).session.id().to_string();
     add(&ws, &id, seeded("1girl, (red dress:1.2), standing", 2));
     add(&ws, &id, seeded("1girl, (red dress:1.2), standing", 3));
@@ -94,7 +92,7 @@ fn all_it_takes_to_go_on() {
 
 #[test]
 fn going_back_leaves_branches_and_other_sessions_in_sight() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.record(&prompt("a cat, snow")).session.id().to_string();
     add(&ws, &id, prompt("a cat, rain"));
     let left = add(&ws, &id, prompt("a cat, rain, night"));
@@ -130,8 +128,8 @@ fn going_back_leaves_branches_and_other_sessions_in_sight() {
 
 #[test]
 fn without_a_reference_it_is_the_most_recent_active_session() {
-    let ws = Workspace::new();
-    let nothing = ws.tracker.resume(&ResumeRequest::default());
+    let ws = TestWorkspace::new();
+    let nothing = ws.api().resume(&ResumeRequest::default());
     fails(nothing, ErrorKind::NotFound, "no sessions yet");
     let first = ws.session(2);
     ws.wait(1000);
@@ -141,7 +139,7 @@ fn without_a_reference_it_is_the_most_recent_active_session() {
     assert_eq!(resume(&ws, None).reference.to_string(), format!("{first}#1"));
     archive(&ws, &first);
     fails(
-        ws.tracker.resume(&ResumeRequest::default()),
+        ws.api().resume(&ResumeRequest::default()),
         ErrorKind::NotFound,
         "all sessions of the workspace are archived",
     );
@@ -151,13 +149,13 @@ fn without_a_reference_it_is_the_most_recent_active_session() {
         ("yesterday", ErrorKind::Invalid, "is not a reference"),
     ] {
         let request = ResumeRequest { reference: Some(reference.to_owned()) };
-        fails(ws.tracker.resume(&request), kind, message);
+        fails(ws.api().resume(&request), kind, message);
     }
 }
 
 #[test]
 fn a_long_story_is_told_in_few_steps() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.record(&seeded("a cat, 0", 0)).session.id().to_string();
     for n in 1..400_u64 {
         // Nine rerolls to every change.
@@ -179,7 +177,7 @@ fn a_long_story_is_told_in_few_steps() {
 
 #[test]
 fn the_most_that_may_be_recorded_still_fits() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let long = |n: usize| format!("{n}{}", "\"\n".repeat(MAX_PROMPT_BYTES / 16));
     let parameters = |n: usize| {
         let nodes = (0..200).map(|node| {
@@ -203,30 +201,11 @@ fn the_most_that_may_be_recorded_still_fits() {
         let tags = (0..64).map(|tag| format!("{tag}{}", "\"".repeat(500))).collect();
         let note = Some("\"".repeat(MAX_NOTE_BYTES));
         let said = AnnotateRequest { reference, rating: Some(5), tags: Some(tags), note, ..Default::default() };
-        ws.tracker.annotate(&actor(), &said).unwrap();
+        ws.api().annotate(&said).unwrap();
     }
     let view = resume(&ws, None);
     assert!(view.recipe.recipe.prompt.starts_with("5\"\n"), "something of the recipe is always left");
     assert!(view.truncated.contains(&"recipe.prompt".to_owned()), "{:?}", view.truncated);
-    let story = StoryRequest { session_id: id, ..StoryRequest::default() };
-    assert_eq!(checked(ws.tracker.story(&story)).unwrap().steps.len(), 6);
-}
-
-#[test]
-fn a_story_has_pages() {
-    let ws = Workspace::new();
-    let id = ws.session(7);
-    let mut request = StoryRequest { session_id: id, limit: Some(3), cursor: None };
-    let mut seen = Vec::new();
-    loop {
-        let view = checked(ws.tracker.story(&request)).unwrap();
-        let page: Vec<u32> = view.steps.iter().map(|step| step.reference.index).collect();
-        assert!(view.steps.iter().all(|step| step.parent.is_some() == (step.reference.index > 0)));
-        seen.splice(0..0, page);
-        match view.next_cursor {
-            Some(cursor) => request.cursor = Some(cursor),
-            None => break,
-        }
-    }
-    assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6]);
+    let id: SessionId = id.parse().unwrap();
+    assert_eq!(ws.workspace.steps((0..6).map(|index| id.iteration(index))).unwrap().len(), 6);
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::{self, FilterType};
 use image::{ImageFormat, Rgb, RgbImage};
-use retake::model::PerceptualHash;
+use retake::internals::model::PerceptualHash;
 
 use crate::support::*;
 
-fn perceptual_hash(ws: &Workspace, bytes: &[u8]) -> PerceptualHash {
-    ws.tracker.perceptual_hash_of_file(&ws.file("looked-at", bytes)).unwrap()
+fn perceptual_hash(ws: &TestWorkspace, bytes: &[u8]) -> PerceptualHash {
+    ws.workspace.perceptual_hash_of_file(ws.file("looked-at", bytes)).unwrap()
 }
 
 /// A picture saved in the ways that must not matter.
@@ -86,7 +86,7 @@ fn made(number: u32) -> RgbImage {
 
 #[test]
 fn what_must_not_matter_does_not() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut all = Vec::new();
     for number in 0..8 {
         let picture = made(number);
@@ -123,7 +123,7 @@ fn samples() -> Option<PathBuf> {
 #[test]
 fn real_pictures_are_recognised() {
     let Some(dir) = samples() else { return };
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     let mut found: BTreeMap<&str, Vec<u32>> = BTreeMap::new();

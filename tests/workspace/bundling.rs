@@ -3,15 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use retake::tracker::{
-    AnnotateRequest, BundleView, ErrorKind, ExportReport, ExportRequest, RecordRequest, verify_bundle,
-};
+use retake::internals::export::{BundleView, ExportReport, ExportRequest, verify_bundle};
+use retake::internals::wire::{AnnotateRequest, ErrorKind, RecordRequest};
 
 use crate::support::*;
 
 /// A workspace with two sessions, a long text, and a picture that they share.
-fn full() -> Workspace {
-    let ws = Workspace::new();
+fn full() -> TestWorkspace {
+    let ws = TestWorkspace::new();
     let picture = path(&ws.file("cat.png", &png(40, 30, 7)));
     let mut parameters = serde_json::Map::new();
     parameters.insert("workflow".into(), "w".repeat(100_000).into());
@@ -25,14 +24,14 @@ fn full() -> Workspace {
     ws.wait(1000);
     ws.record(&RecordRequest { session_id: Some(id.clone()), images: vec![picture], ..prompt("more") });
     let annotate = AnnotateRequest { reference: id, rating: Some(5), ..AnnotateRequest::default() };
-    ws.tracker.annotate(&actor(), &annotate).unwrap();
+    ws.api().annotate(&annotate).unwrap();
     ws.session(3);
     ws
 }
 
-fn bundled(ws: &Workspace, request: &ExportRequest) -> (Vec<u8>, ExportReport) {
+fn bundled(ws: &TestWorkspace, request: &ExportRequest) -> (Vec<u8>, ExportReport) {
     let mut out = Vec::new();
-    let report = ws.tracker.export_bundle(request, &mut out).unwrap();
+    let report = ws.workspace.export_bundle(request, &mut out).unwrap();
     (out, report)
 }
 
@@ -40,7 +39,7 @@ fn bundled(ws: &Workspace, request: &ExportRequest) -> (Vec<u8>, ExportReport) {
 fn verified(bytes: &[u8]) -> BundleView {
     let dir = tempfile::tempdir().unwrap();
     let path = written(&dir, bytes);
-    checked(verify_bundle(&path, None)).unwrap()
+    verify_bundle(&path, None).unwrap()
 }
 
 fn written(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
@@ -76,7 +75,7 @@ fn a_bundle_proves_itself_without_a_workspace() {
     assert!(verify_bundle(&path, Some(&seal)).unwrap().whole);
     let other = verify_bundle(&path, Some(&"0".repeat(64))).unwrap();
     assert_eq!((other.whole, other.problems.len()), (false, 1));
-    fails(verify_bundle(&path, Some("short")), ErrorKind::Invalid, "the seal is none");
+    fails(verify_bundle(&path, Some("short")), ErrorKind::Invalid, "invalid seal");
 }
 
 #[test]

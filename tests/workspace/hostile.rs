@@ -11,8 +11,9 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use image::codecs::gif::GifEncoder;
 use image::{DynamicImage, Frame, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
-use retake::model::ImageRef;
-use retake::tracker::{ErrorKind, RecordRequest, ThumbSide};
+use retake::internals::images::ThumbSide;
+use retake::internals::model::ImageRef;
+use retake::internals::wire::{Error, ErrorKind, RecordRequest};
 
 use crate::support::*;
 
@@ -23,13 +24,14 @@ const CMYK: &str = "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAFAwQEBAMFBAQEBQUFBgcMCAcHBwcP
 const MOST_MEMORY: u64 = 800 * 1024 * 1024;
 
 /// Records a file, and checks that its bytes are kept. Says why there is no thumbnail; nothing when there is one.
-fn recorded(ws: &Workspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<String>) {
+fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<String>) {
     let before = most_memory();
     let images = vec![path(&ws.file(name, bytes))];
     let reference = ws.record(&RecordRequest { images, ..prompt("a trap") }).reference.to_string();
-    let image = ws.tracker.whole(&reference).unwrap().1.iteration.images.remove(0);
-    assert!(ws.tracker.original(image.hash).unwrap().data == bytes, "{name} was changed");
-    let why = ws.tracker.thumbnail(image.hash, ThumbSide::Large).map_err(|error| {
+    let image = ws.state(&reference).iteration.images.remove(0);
+    assert!(ws.workspace.original(image.hash).unwrap().data == bytes, "{name} was changed");
+    let why = ws.workspace.thumbnail(image.hash, ThumbSide::Large).map_err(|error| {
+        let error = Error::from(error);
         assert_eq!(error.kind, ErrorKind::Invalid, "{name}: {error:?}");
         error.message
     });
@@ -48,7 +50,7 @@ fn most_memory() -> u64 {
 
 #[test]
 fn strange_pictures_are_shown() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let picture = RgbImage::from_fn(60, 40, |x, _| if x < 30 { Rgb([250, 20, 20]) } else { Rgb([20, 20, 250]) });
     let seen = DynamicImage::ImageRgb8(picture);
     let encoded = |picture: &DynamicImage, format: ImageFormat| {
@@ -91,7 +93,7 @@ fn strange_pictures_are_shown() {
     ] {
         let (image, why) = recorded(&ws, name, &bytes);
         assert_eq!(why, None, "{name}");
-        let thumbnail = ws.tracker.thumbnail(image.hash, ThumbSide::Small).unwrap();
+        let thumbnail = ws.workspace.thumbnail(image.hash, ThumbSide::Small).unwrap();
         let thumbnail = image::load_from_memory(&thumbnail).unwrap().to_rgb8();
         let near = thumbnail.get_pixel(1, 1).0.iter().zip(first).all(|(shown, meant)| shown.abs_diff(meant) < 16);
         assert!(near, "{name} shows {:?}", thumbnail.get_pixel(1, 1));
@@ -100,7 +102,7 @@ fn strange_pictures_are_shown() {
 
 #[test]
 fn broken_and_hostile_files_are_kept_and_refused() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     fails(
         ws.try_record(&RecordRequest { images: vec![path(&ws.file("empty.png", b""))], ..prompt("nothing") }),
         ErrorKind::Invalid,
@@ -144,7 +146,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
 
 #[test]
 fn what_swells_is_stopped() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let zeros = |megabytes: usize| {
         let mut file = ZlibEncoder::new(Vec::new(), Compression::fast());
         for _ in 0..megabytes {
@@ -185,7 +187,7 @@ fn many_at_once_share_one_budget() {
 }
 
 fn look_at_many() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let row = deflated(&[0; 10]);
     let claims: Vec<String> = (30_000..30_060)
         .map(|side| ws.file(&format!("{side}.png"), &png_file((side, side), (8, 2), &[], &row)))
@@ -199,10 +201,10 @@ fn look_at_many() {
         for claims in claims.chunks(10) {
             scope.spawn(move || {
                 for claim in claims {
-                    fails(ws.tracker.perceptual_hash_of_file(claim), ErrorKind::Invalid, "pixels, and at most");
+                    fails(ws.workspace.perceptual_hash_of_file(claim), ErrorKind::Invalid, "pixels, and at most");
                 }
                 // Together these have 144 million pixels, which take 430 MB.
-                ws.tracker.perceptual_hash_of_file(large).unwrap();
+                ws.workspace.perceptual_hash_of_file(large).unwrap();
             });
         }
     });

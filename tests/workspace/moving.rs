@@ -1,15 +1,16 @@
 //! Export and import: the same sessions, ids, times and hashes in another workspace, past whatever is bad in the file.
 
-use retake::tracker::{
-    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ExportRequest, GetRequest, ImageRequest, ImportReport,
-    ListRequest, RecordRequest,
+use retake::internals::export::ExportRequest;
+use retake::internals::import::ImportReport;
+use retake::internals::wire::{
+    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, GetRequest, ImageRequest, ListRequest, RecordRequest,
 };
 
 use crate::support::*;
 
 /// Three sessions with everything that can happen to one.
-fn full() -> Workspace {
-    let ws = Workspace::new();
+fn full() -> TestWorkspace {
+    let ws = TestWorkspace::new();
     let picture = path(&ws.file("cat.png", &png(40, 30, 7)));
     let mut parameters = serde_json::Map::new();
     parameters.insert("workflow".into(), "w".repeat(100_000).into());
@@ -25,36 +26,36 @@ fn full() -> Workspace {
     ws.wait(1000);
     ws.record(&RecordRequest { session_id: Some(id.clone()), images: vec![picture], ..prompt("more") });
     let annotate = AnnotateRequest { reference: id.clone(), rating: Some(5), ..AnnotateRequest::default() };
-    ws.tracker.annotate(&actor(), &annotate).unwrap();
+    ws.api().annotate(&annotate).unwrap();
     let away = ArchiveRequest { session_id: id.clone(), reason: Some("done".into()), ..ArchiveRequest::default() };
-    ws.tracker.archive(&actor(), &away).unwrap();
+    ws.api().archive(&away).unwrap();
     ws.record(&RecordRequest { parent: Some(format!("{id}#0")), ..prompt("elsewhere") });
     ws.session(3);
     ws
 }
 
-fn export(ws: &Workspace, request: &ExportRequest) -> String {
+fn export(ws: &TestWorkspace, request: &ExportRequest) -> String {
     let mut out = Vec::new();
-    let report = ws.tracker.export(request, &mut out).unwrap();
+    let report = ws.workspace.export(request, &mut out).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
     String::from_utf8(out).unwrap()
 }
 
-fn import(ws: &Workspace, text: &str) -> ImportReport {
-    checked(ws.tracker.import(&mut text.as_bytes())).unwrap()
+fn import(ws: &TestWorkspace, text: &str) -> ImportReport {
+    ws.workspace.import(&mut text.as_bytes()).unwrap()
 }
 
 /// All that a reader can see of a workspace.
-fn seen(ws: &Workspace) -> String {
+fn seen(ws: &TestWorkspace) -> String {
     let list = ws.list(&ListRequest::default());
     let audits = list.sessions.iter().map(|row| {
         let request = AuditRequest { session_id: row.id().to_string(), ..AuditRequest::default() };
-        json(&ws.tracker.audit(&request).unwrap())
+        json(&ws.api().audit(&request).unwrap())
     });
     let iterations = list.sessions.iter().flat_map(|row| (0..row.iteration_count()).map(|n| row.id().iteration(n)));
     let shown = iterations.map(|id| {
         let request = GetRequest { reference: id.to_string(), ..GetRequest::default() };
-        json(&ws.tracker.get(&request).unwrap())
+        json(&ws.api().get(&request).unwrap())
     });
     let all: Vec<String> = audits.chain(shown).collect();
     format!("{}\n{}", json(&list.sessions), all.join("\n"))
@@ -67,7 +68,7 @@ fn what_comes_back_is_the_same() {
     assert!(text.starts_with(
         r#"{"type":"retake-export","version":1,"createdAt":"2025-12-11T10:15:33.123Z","program":"retake "#
     ));
-    let other = Workspace::new();
+    let other = TestWorkspace::new();
     let report = import(&other, &text);
     assert_eq!(
         (report.sessions, report.events, report.images, report.skipped, report.problems.len()),
@@ -75,14 +76,14 @@ fn what_comes_back_is_the_same() {
     );
     assert_eq!(seen(&other), seen(&ws));
     let picture = ImageRequest { reference: "session-2024-02-29-001#0".into(), image: None };
-    assert_eq!(other.tracker.image(&picture).unwrap().data, png(40, 30, 7));
-    assert!(other.tracker.verify().unwrap().whole);
+    assert_eq!(other.api().image(&picture).unwrap().data, png(40, 30, 7));
+    assert!(other.workspace.verify().unwrap().is_whole());
 
     let again = import(&other, &text);
     assert_eq!((again.sessions, again.events, again.images, again.skipped), (0, 0, 0, 11));
     assert_eq!(seen(&other), seen(&ws));
     let retry = RecordRequest { idempotency_key: Some("first".into()), ..prompt("something else") };
-    fails(other.try_record(&retry), ErrorKind::Conflict, "was used before");
+    fails(other.try_record(&retry), ErrorKind::Conflict, "was already used");
     assert_eq!(other.session(1), "session-2025-12-11-003", "ids go on behind those that came in");
 }
 
@@ -108,20 +109,21 @@ fn people_can_read_the_lines() {
 #[test]
 fn some_sessions_or_no_pictures_when_asked() {
     let ws = full();
-    let some = ExportRequest { session_ids: vec!["session-2025-12-11-002".into()], omit_images: true };
+    let some = ExportRequest { session_ids: vec!["session-2025-12-11-002".parse().unwrap()], omit_images: true };
     assert!(!export(&ws, &some).contains("session-2024"));
     let bare = export(&ws, &ExportRequest { omit_images: true, ..ExportRequest::default() });
     assert!(!bare.contains(r#""type":"image""#));
-    let other = Workspace::new();
+    let other = TestWorkspace::new();
     import(&other, &bare);
     let picture = GetRequest { reference: "session-2024-02-29-001#0".into(), ..GetRequest::default() };
-    assert!(other.tracker.get(&picture).unwrap().images[0].missing);
+    assert!(other.api().get(&picture).unwrap().images[0].missing);
     import(&other, &export(&ws, &ExportRequest::default()));
-    assert!(!other.tracker.get(&picture).unwrap().images[0].missing, "a later import brings the pictures");
+    assert!(!other.api().get(&picture).unwrap().images[0].missing, "a later import brings the pictures");
 
-    let unknown = ExportRequest { session_ids: vec!["session-2020-01-01-001".into()], ..ExportRequest::default() };
+    let unknown =
+        ExportRequest { session_ids: vec!["session-2020-01-01-001".parse().unwrap()], ..ExportRequest::default() };
     let mut out = Vec::new();
-    fails(ws.tracker.export(&unknown, &mut out), ErrorKind::NotFound, "there is no session session-2020-01-01-001");
+    fails(ws.workspace.export(&unknown, &mut out), ErrorKind::NotFound, "there is no session session-2020-01-01-001");
     assert!(out.is_empty());
 }
 
@@ -130,7 +132,7 @@ fn a_missing_picture_is_reported_and_the_rest_written() {
     let ws = full();
     std::fs::remove_dir_all(ws.root().join("images")).unwrap();
     let mut out = Vec::new();
-    let report = ws.tracker.export(&ExportRequest::default(), &mut out).unwrap();
+    let report = ws.workspace.export(&ExportRequest::default(), &mut out).unwrap();
     assert_eq!((report.sessions, report.events, report.images), (3, 11, 0));
     assert!(report.problems[0].starts_with("session-2024-02-29-001#0: image "), "{:?}", report.problems);
 }
@@ -145,7 +147,7 @@ fn one_bad_line_costs_only_what_follows_it_in_its_session() {
         let bad = ["", "{", "not json", r#"{"type":"poem"}"#, &altered][number % 5];
         let mut damaged = lines.clone();
         damaged[number] = bad;
-        let other = Workspace::new();
+        let other = TestWorkspace::new();
         let report = import(&other, &damaged.join("\n"));
         assert!(report.sessions >= 2, "line {number} as {bad:?}: {report:?}");
         assert!(other.list(&ListRequest::default()).sessions.iter().all(|row| row.iteration_count() > 0));
@@ -164,7 +166,7 @@ fn a_bad_line_is_named() {
     lines[image] = lines[image].replace(r#""data":"iVBO"#, r#""data":"iVBP"#);
     let event = lines.iter().position(|line| line.contains(r#""kind":"annotated""#)).unwrap();
     lines[event] = lines[event].replace(r#""record":""#, r#""record":"%%"#);
-    let report = import(&Workspace::new(), &lines.join("\n"));
+    let report = import(&TestWorkspace::new(), &lines.join("\n"));
     let problems: Vec<_> = report.problems.iter().map(|problem| (problem.line, problem.reason.as_str())).collect();
     assert_eq!(problems[0].0, image as u64 + 1);
     assert!(problems[0].1.starts_with("the image is not the one of hash "), "{problems:?}");
@@ -177,25 +179,23 @@ fn a_bad_line_is_named() {
 
 #[test]
 fn a_session_that_differs_is_named_and_left_alone() {
-    let (ws, other) = (full(), Workspace::new());
+    let (ws, other) = (full(), TestWorkspace::new());
     other.session(2);
-    let before =
-        other.tracker.audit(&AuditRequest { session_id: "session-2025-12-11-001".into(), ..Default::default() });
+    let before = other.api().audit(&AuditRequest { session_id: "session-2025-12-11-001".into(), ..Default::default() });
     let report = import(&other, &export(&ws, &ExportRequest::default()));
     assert_eq!(report.sessions, 2);
     assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
     assert!(report.problems[0].reason.starts_with("session-2025-12-11-001: "), "{:?}", report.problems);
-    let after =
-        other.tracker.audit(&AuditRequest { session_id: "session-2025-12-11-001".into(), ..Default::default() });
+    let after = other.api().audit(&AuditRequest { session_id: "session-2025-12-11-001".into(), ..Default::default() });
     assert_eq!(after.unwrap(), before.unwrap());
 }
 
 #[test]
 fn what_is_no_export_is_refused() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     for bytes in [&b""[..], b"\n\n", b"hello\nworld", &png(64, 64, 3), &[b'x'; 100_000], b"[1,2]\n{}"] {
-        fails(ws.tracker.import(&mut &*bytes), ErrorKind::Invalid, "this is not a Retake export");
+        fails(ws.workspace.import(&mut &*bytes), ErrorKind::Invalid, "this is not a Retake export");
     }
     let newer = br#"{"type":"retake-export","version":2}"#;
-    fails(ws.tracker.import(&mut &newer[..]), ErrorKind::Invalid, "the export has version 2");
+    fails(ws.workspace.import(&mut &newer[..]), ErrorKind::Invalid, "the export has version 2");
 }

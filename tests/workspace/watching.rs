@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, SystemTime};
 
-use retake::tracker::{FilesRequest, ListRequest, Sighting, WatchedIteration};
+use retake::internals::import::{FilesRequest, Sighting, WatchedIteration};
+use retake::internals::wire::ListRequest;
 
 use crate::support::*;
 use retake_testutils::made::{self, png};
@@ -20,13 +21,13 @@ fn a1111(pattern: u64, prompt: &str) -> Vec<u8> {
 }
 
 /// Watches a folder while `body` runs, which hears of every iteration.
-fn watching(ws: &Workspace, dir: &Path, body: impl FnOnce(&Heard)) {
+fn watching(ws: &TestWorkspace, dir: &Path, body: impl FnOnce(&Heard)) {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
     let request = FilesRequest { paths: vec![dir.to_owned()], ..FilesRequest::default() };
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            ws.tracker.watch(&actor(), &request, &stop, |sighting| {
+            ws.workspace.watch(&actor(), &request, &stop, |sighting| {
                 let _ = sender.send(sighting);
             })
         });
@@ -52,7 +53,7 @@ impl Heard {
             match self.next() {
                 Sighting::Recorded(iteration) => before.push(iteration),
                 Sighting::Ready(report) => {
-                    assert_eq!(report.stopped, None);
+                    assert!(report.stopped.is_none());
                     return before;
                 }
                 other => unreachable!("{other:?}"),
@@ -73,9 +74,9 @@ fn now() -> u64 {
 }
 
 /// A workspace whose clock is the real one: what is watched was made now.
-fn workspace() -> (Workspace, PathBuf) {
-    let ws = Workspace::new();
-    ws.at(&retake::model::Timestamp::from_millis(i64::try_from(now() * 1000).unwrap()).unwrap().to_string());
+fn workspace() -> (TestWorkspace, PathBuf) {
+    let ws = TestWorkspace::new();
+    ws.at(&retake::internals::model::Timestamp::from_millis(i64::try_from(now() * 1000).unwrap()).unwrap().to_string());
     let dir = ws.dir.path().join("output");
     fs::create_dir(&dir).unwrap();
     (ws, dir)

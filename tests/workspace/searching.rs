@@ -1,14 +1,15 @@
 //! Searching, as a user would notice it.
 
-use retake::tracker::{
-    AnnotateRequest, ArchiveRequest, ErrorKind, ExcerptField, RecordRequest, SearchRequest, SearchSort, SearchView,
-    StatusFilter,
+use retake::internals::model::Status;
+use retake::internals::search::Sort;
+use retake::internals::wire::{
+    AnnotateRequest, ArchiveRequest, ErrorKind, ExcerptField, RecordRequest, SearchRequest, SearchView,
 };
 
-use crate::support::{Workspace, actor};
+use crate::support::TestWorkspace;
 
-fn ask(workspace: &Workspace, query: &str) -> SearchView {
-    workspace.tracker.search(&request(query)).unwrap()
+fn ask(workspace: &TestWorkspace, query: &str) -> SearchView {
+    workspace.api().search(&request(query)).unwrap()
 }
 
 fn request(query: &str) -> SearchRequest {
@@ -20,9 +21,9 @@ fn references(view: &SearchView) -> Vec<String> {
 }
 
 /// Two sessions: one of three bridges, titled, in a project; and one of a river.
-fn bridges() -> Workspace {
-    let workspace = Workspace::new();
-    let record = |request: RecordRequest| workspace.tracker.record(&actor(), &request).unwrap();
+fn bridges() -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    let record = |request: RecordRequest| workspace.api().record(&request).unwrap();
     let first = record(RecordRequest {
         prompt: "A glass bridge at night".to_owned(),
         model: Some("SDXL 1.0".to_owned()),
@@ -83,9 +84,9 @@ fn what_was_just_said_is_found() {
             rating,
             tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
             note: Some(note.to_owned()),
-            idempotency_key: None,
+            ..AnnotateRequest::default()
         };
-        workspace.tracker.annotate(&actor(), &request).unwrap();
+        workspace.api().annotate(&request).unwrap();
     };
     assert_eq!(ask(&workspace, "tag:hero").total_matches, 0);
     annotate(Some(5), &["Hero"], "the client's pick");
@@ -96,20 +97,20 @@ fn what_was_just_said_is_found() {
     for (query, total) in [("tag:hero", 0), ("rating:5", 1), ("pick", 0), ("has:note", 0)] {
         assert_eq!(ask(&workspace, query).total_matches, total, "{query}");
     }
-    let best = SearchRequest { sort: Some(SearchSort::Best), ..request("bridg*") };
-    let best = workspace.tracker.search(&best).unwrap();
+    let best = SearchRequest { sort: Some(Sort::Best), ..request("bridg*") };
+    let best = workspace.api().search(&best).unwrap();
     assert_eq!(references(&best), [format!("{ONE}#1"), format!("{ONE}#2"), format!("{ONE}#0")]);
 
     let session = ArchiveRequest { session_id: ONE.to_owned(), ..ArchiveRequest::default() };
-    workspace.tracker.archive(&actor(), &session).unwrap();
-    let of = |status: StatusFilter| {
+    workspace.api().archive(&session).unwrap();
+    let of = |status: Status| {
         let request = SearchRequest { status: Some(status), ..SearchRequest::default() };
-        references(&workspace.tracker.search(&request).unwrap())
+        references(&workspace.api().search(&request).unwrap())
     };
-    assert_eq!(of(StatusFilter::Active), [format!("{TWO}#0")]);
-    assert_eq!(of(StatusFilter::Archived).len(), 3);
-    workspace.tracker.restore(&actor(), &session).unwrap();
-    assert_eq!(of(StatusFilter::Archived).len(), 0);
+    assert_eq!(of(Status::Active), [format!("{TWO}#0")]);
+    assert_eq!(of(Status::Archived).len(), 3);
+    workspace.api().restore(&session).unwrap();
+    assert_eq!(of(Status::Archived).len(), 0);
 }
 
 #[test]
@@ -134,9 +135,9 @@ fn rows_say_enough_to_choose_by_and_mark_what_matched() {
 #[test]
 fn counts_go_with_the_query() {
     let workspace = bridges();
-    let view = workspace.tracker.search(&SearchRequest { facets: true, ..request("bridge") }).unwrap();
+    let view = workspace.api().search(&SearchRequest { facets: true, ..request("bridge") }).unwrap();
     let facets = view.facets.unwrap();
-    let shown = |counts: &[retake::tracker::FacetCount]| {
+    let shown = |counts: &[retake::internals::wire::FacetCount]| {
         counts.iter().map(|one| format!("{} {}", one.value, one.count)).collect::<Vec<_>>()
     };
     assert_eq!(shown(&facets.model), ["SDXL 1.0 1"]);
@@ -150,24 +151,24 @@ fn a_cursor_keeps_its_place_while_more_is_recorded() {
     let workspace = bridges();
     let page = |cursor: Option<String>| {
         let request = SearchRequest { limit: Some(1), cursor, ..request("bridg*") };
-        workspace.tracker.search(&request).unwrap()
+        workspace.api().search(&request).unwrap()
     };
     let first = page(None);
     workspace.wait(1000);
     let newer = RecordRequest { prompt: "one more bridge".to_owned(), ..RecordRequest::default() };
-    workspace.tracker.record(&actor(), &newer).unwrap();
+    workspace.api().record(&newer).unwrap();
     let second = page(first.next_cursor.clone());
     let third = page(second.next_cursor.clone());
     assert_eq!((first.total_matches, third.total_matches, third.next_cursor.clone()), (3, 4, None));
     let seen = [references(&first), references(&second), references(&third)].concat();
     assert_eq!(seen, [format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]);
     let elsewhere = SearchRequest { cursor: first.next_cursor, ..request("river") };
-    assert_eq!(workspace.tracker.search(&elsewhere).unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(workspace.api().search(&elsewhere).unwrap_err().kind, ErrorKind::Invalid);
 }
 
 #[test]
 fn an_answer_stays_small_whatever_was_recorded() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     for number in 0..80 {
         let prompt = format!("needle {number} {}", "\"hay\" ".repeat(2000));
         let request = RecordRequest {
@@ -176,13 +177,13 @@ fn an_answer_stays_small_whatever_was_recorded() {
             title: Some("needle ".repeat(70)),
             ..RecordRequest::default()
         };
-        workspace.tracker.record(&actor(), &request).unwrap();
+        workspace.api().record(&request).unwrap();
     }
     let (mut cursor, mut seen) = (None, 0);
     loop {
         let request = SearchRequest { limit: Some(1000), facets: true, cursor, ..request("needle hay") };
-        let view = workspace.tracker.search(&request).unwrap();
-        assert!(serde_json::to_string(&view).unwrap().len() <= retake::tracker::MAX_ANSWER_BYTES);
+        let view = workspace.api().search(&request).unwrap();
+        assert!(serde_json::to_string(&view).unwrap().len() <= retake::internals::wire::MAX_REPLY_BYTES);
         assert_eq!(view.total_matches, 80);
         seen += view.iterations.len();
         cursor = view.next_cursor;
@@ -200,19 +201,19 @@ fn a_wrong_request_says_where_and_what_to_do() {
         (request("bridge modle:sdxl"), "unknown facet `modle`, at character 8"),
         (
             SearchRequest { since: Some("soon".to_owned()), ..SearchRequest::default() },
-            "since is \"soon\", which is no time",
+            "since is invalid: \"soon\" is not a date or time",
         ),
         (SearchRequest { min_rating: Some(9), ..SearchRequest::default() }, "minRating is 9"),
         (
             SearchRequest { similar_to: Some(format!("{ONE}#0")), ..SearchRequest::default() },
-            "session-2025-12-11-001#0 has no picture",
+            "session-2025-12-11-001#0 has no image",
         ),
         (
             SearchRequest { similar_to: Some("gone.png".to_owned()), ..SearchRequest::default() },
-            "the picture: there is no such file: gone.png",
+            "similarTo does not exist: gone.png",
         ),
     ] {
-        let error = workspace.tracker.search(&request).unwrap_err();
+        let error = workspace.api().search(&request).unwrap_err();
         assert_eq!(error.message, message);
         assert!(!error.hint.is_empty());
     }
@@ -221,7 +222,7 @@ fn a_wrong_request_says_where_and_what_to_do() {
 #[test]
 fn projects_are_counted() {
     let workspace = bridges();
-    let list = workspace.tracker.projects().unwrap();
+    let list = workspace.api().projects().unwrap();
     assert_eq!((list.total_projects, list.sessions_without), (1, 1));
     let cats = &list.projects[0];
     assert_eq!((cats.project.as_str(), cats.sessions, cats.iterations, cats.archived), ("Cats", 1, 3, 0));

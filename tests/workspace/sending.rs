@@ -3,19 +3,20 @@
 use std::fs;
 use std::path::PathBuf;
 
-use retake::images::metadata;
-use retake::tracker::{AnnotateRequest, ErrorKind, ExportReport, ExportRequest, RecordRequest};
+use retake::internals::export::{ExportReport, ExportRequest};
+use retake::internals::images::metadata;
+use retake::internals::wire::{AnnotateRequest, ErrorKind, RecordRequest};
 
 use crate::support::*;
 use retake_testutils::made::png;
 
 /// A session with a reroll, a rating and text that tries to be markup.
-fn session(ws: &Workspace) -> String {
+fn session(ws: &TestWorkspace) -> String {
     let picture = |n: u64| vec![path(&ws.file(&format!("{n}.png"), &png(n, &[])))];
     let first = RecordRequest {
         images: picture(1),
         model: Some("sdxl".into()),
-        seed: Some(retake::model::Seed(7)),
+        seed: Some(retake::internals::model::Seed(7)),
         steps: Some(20),
         title: Some("Foxes <b>&</b> [snow](http://x)".into()),
         ..prompt("a red fox, snow\n# not a heading <script>alert(1)</script>")
@@ -25,35 +26,32 @@ fn session(ws: &Workspace) -> String {
     ws.record(&RecordRequest {
         session_id: Some(id.clone()),
         images: [picture(2), picture(3)].concat(),
-        seed: Some(retake::model::Seed(8)),
+        seed: Some(retake::internals::model::Seed(8)),
         title: None,
         ..first
     });
-    ws.tracker
-        .annotate(
-            &actor(),
-            &AnnotateRequest {
-                reference: id.clone(),
-                rating: Some(4),
-                tags: Some(vec!["hero".into()]),
-                note: Some("| tail *too* long".into()),
-                ..AnnotateRequest::default()
-            },
-        )
+    ws.api()
+        .annotate(&AnnotateRequest {
+            reference: id.clone(),
+            rating: Some(4),
+            tags: Some(vec!["hero".into()]),
+            note: Some("| tail *too* long".into()),
+            ..AnnotateRequest::default()
+        })
         .unwrap();
     id
 }
 
-fn sent(ws: &Workspace, ids: &[&str]) -> (PathBuf, ExportReport) {
+fn sent(ws: &TestWorkspace, ids: &[&str]) -> (PathBuf, ExportReport) {
     let dir = ws.dir.path().join("sent");
-    let session_ids = ids.iter().map(|id| (*id).to_owned()).collect();
-    let report = ws.tracker.export_folder(&ExportRequest { session_ids, omit_images: false }, &dir).unwrap();
+    let session_ids = ids.iter().map(|id| id.parse().unwrap()).collect();
+    let report = ws.workspace.export_folder(&ExportRequest { session_ids, omit_images: false }, &dir).unwrap();
     (dir, report)
 }
 
 #[test]
 fn a_session_to_send() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = session(&ws);
     let (dir, report) = sent(&ws, &[&id]);
     assert_eq!((report.sessions, report.images, report.problems.len()), (1, 3, 0));
@@ -69,12 +67,12 @@ fn a_session_to_send() {
 
 #[test]
 fn a_picture_carries_its_recipe_and_its_reference() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = session(&ws);
     let (dir, _) = sent(&ws, &[&id]);
     let bytes = fs::read(dir.join("001-2.png")).unwrap();
     let reading = metadata::read(&bytes);
-    assert_eq!(reading.recipe.seed, Some(retake::model::Seed(8)));
+    assert_eq!(reading.recipe.seed, Some(retake::internals::model::Seed(8)));
     assert_eq!(reading.recipe.model.as_deref(), Some("sdxl"));
     assert!(reading.recipe.prompt.starts_with("a red fox, snow"));
     let reference = reading.raw.iter().find(|raw| raw.key == "retake").unwrap();
@@ -85,29 +83,29 @@ fn a_picture_carries_its_recipe_and_its_reference() {
 
 #[test]
 fn several_sessions_lie_in_a_folder_each_and_nothing_is_overwritten() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = session(&ws);
     let other = ws.session(2);
     let (dir, report) = sent(&ws, &[]);
     assert_eq!(report.sessions, 2);
     assert!(dir.join(&id).join("session.md").is_file() && dir.join(&other).join("session.md").is_file());
-    let again = ws.tracker.export_folder(&ExportRequest::default(), &dir);
+    let again = ws.workspace.export_folder(&ExportRequest::default(), &dir);
     fails(again, ErrorKind::Invalid, "there is something at this place already");
 
     fs::remove_dir_all(ws.root().join("images")).unwrap();
-    let report = ws.tracker.export_folder(&ExportRequest::default(), &ws.dir.path().join("less")).unwrap();
+    let report = ws.workspace.export_folder(&ExportRequest::default(), &ws.dir.path().join("less")).unwrap();
     assert_eq!((report.sessions, report.images, report.problems.len()), (2, 0, 3), "{:?}", report.problems);
 }
 
 #[test]
 fn long_recipes_are_sent_whole_and_many_pictures_on_several_sheets() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut parameters = serde_json::Map::new();
     for number in 0..12 {
         parameters.insert(format!("Note {number}"), "n".repeat(1500).into());
     }
     let images = vec![path(&ws.file("1.png", &png(1, &[])))];
-    let first = RecordRequest { images, parameters, seed: Some(retake::model::Seed(7)), ..prompt("a fox") };
+    let first = RecordRequest { images, parameters, seed: Some(retake::internals::model::Seed(7)), ..prompt("a fox") };
     let id = ws.record(&first).session.id().to_string();
     for number in 2..=13 {
         ws.wait(1000);

@@ -6,33 +6,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use retake::disk::Disk;
-use retake::model::Timestamp;
-use retake::tracker::{
-    Error, ErrorKind, ImageInput, ListRequest, Options, RecordRequest, Recorded, SessionList, Tracker,
+use retake::internals::disk::Disk;
+use retake::internals::model::IterationState;
+use retake::internals::model::Timestamp;
+use retake::internals::wire::{
+    Api, Error, ErrorKind, ImageInput, ListRequest, MAX_REPLY_BYTES, RecordRequest, Recorded, SessionList,
 };
+use retake::internals::workspace::{Options, Workspace};
 pub(crate) use retake_testutils::actor;
 pub(crate) use retake_testutils::images::plain as png;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(crate) struct Workspace {
-    pub(crate) tracker: Tracker,
+pub(crate) struct TestWorkspace {
+    pub(crate) workspace: Workspace,
     pub(crate) dir: tempfile::TempDir,
     now: Arc<AtomicI64>,
 }
 
-impl Workspace {
+impl TestWorkspace {
     /// A new workspace at 2025-12-11T10:15:30.123Z.
-    pub(crate) fn new() -> Workspace {
-        Workspace::on(Disk::default())
+    pub(crate) fn new() -> TestWorkspace {
+        TestWorkspace::on(Disk::default())
     }
 
-    pub(crate) fn on(disk: Disk) -> Workspace {
+    pub(crate) fn on(disk: Disk) -> TestWorkspace {
         let dir = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(time("2025-12-11T10:15:30.123Z").millis()));
-        let tracker = Tracker::open(&dir.path().join("ws"), options(&now, disk)).unwrap();
-        Workspace { tracker, dir, now }
+        let workspace = Workspace::open_with(dir.path().join("ws"), options(&now, disk)).unwrap();
+        TestWorkspace { workspace, dir, now }
     }
 
     pub(crate) fn at(&self, text: &str) {
@@ -48,17 +50,27 @@ impl Workspace {
     }
 
     /// Opens the same directory again.
-    pub(crate) fn reopen(self) -> Workspace {
+    pub(crate) fn reopen(self) -> TestWorkspace {
         self.reopen_after(|_| {})
     }
 
     /// Opens it again after something happened to its files.
-    pub(crate) fn reopen_after(self, happens: impl FnOnce(&Path)) -> Workspace {
-        let Workspace { tracker, dir, now } = self;
-        tracker.close().unwrap();
+    pub(crate) fn reopen_after(self, happens: impl FnOnce(&Path)) -> TestWorkspace {
+        let TestWorkspace { workspace, dir, now } = self;
+        workspace.close().unwrap();
         happens(&dir.path().join("ws"));
-        let tracker = Tracker::open(&dir.path().join("ws"), options(&now, Disk::default())).unwrap();
-        Workspace { tracker, dir, now }
+        let workspace = Workspace::open_with(dir.path().join("ws"), options(&now, Disk::default())).unwrap();
+        TestWorkspace { workspace, dir, now }
+    }
+
+    /// The JSON surface, with replies of the largest size.
+    pub(crate) fn api(&self) -> Api<'_> {
+        Api::new(&self.workspace).by(&actor()).with_reply_bytes(MAX_REPLY_BYTES)
+    }
+
+    /// An iteration whole.
+    pub(crate) fn state(&self, reference: &str) -> IterationState {
+        self.workspace.state(self.api().resolve(reference).unwrap()).unwrap()
     }
 
     pub(crate) fn record(&self, request: &RecordRequest) -> Recorded {
@@ -66,7 +78,7 @@ impl Workspace {
     }
 
     pub(crate) fn try_record(&self, request: &RecordRequest) -> Result<Recorded, Error> {
-        checked(self.tracker.record(&actor(), request))
+        checked(self.api().record(request))
     }
 
     /// A new session of so many iterations, a second apart.
@@ -80,7 +92,7 @@ impl Workspace {
     }
 
     pub(crate) fn list(&self, request: &ListRequest) -> SessionList {
-        checked(self.tracker.list(request)).unwrap()
+        checked(self.api().list(request)).unwrap()
     }
 
     /// Writes a file beside the workspace.
@@ -93,7 +105,7 @@ impl Workspace {
     /// Everything a writing verb could have changed.
     pub(crate) fn written(&self) -> Written {
         let images = files_below(&self.root().join("images"));
-        Written { events: self.tracker.status().unwrap().events, images }
+        Written { events: self.workspace.status().unwrap().events, images }
     }
 }
 
@@ -149,8 +161,12 @@ pub(crate) fn checked<T: Serialize + DeserializeOwned>(answer: Result<T, Error>)
 }
 
 /// The failure of that kind, with a hint.
-pub(crate) fn fails<T: std::fmt::Debug>(answer: Result<T, Error>, kind: ErrorKind, message: &str) {
-    let error = answer.unwrap_err();
+pub(crate) fn fails<T: std::fmt::Debug>(
+    answer: Result<T, impl Into<Error> + std::fmt::Debug>,
+    kind: ErrorKind,
+    message: &str,
+) {
+    let error: Error = answer.unwrap_err().into();
     assert_eq!(error.kind, kind, "{error:?}");
     assert!(error.message.contains(message), "{:?} does not say {message:?}", error.message);
     assert!(!error.hint.is_empty(), "{error:?}");

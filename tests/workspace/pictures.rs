@@ -5,11 +5,10 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
-use retake::model::{Hash, ImageRef, PerceptualHash};
-use retake::tracker::{
-    BoxView, CallContext, CompareRequest, ErrorKind, MAX_THUMB_BYTES, RecordRequest, Render, ThumbSide, Thumbnails,
-    ThumbnailsView,
-};
+use retake::internals::images::{MAX_THUMB_BYTES, Render, ThumbSide};
+use retake::internals::model::{Hash, ImageRef, PerceptualHash};
+use retake::internals::wire::{BoxView, CompareRequest, ErrorKind, RecordRequest};
+use retake::internals::workspace::{CallContext, Thumbnails, ThumbnailsReport};
 
 use crate::support::*;
 
@@ -29,36 +28,36 @@ fn encoded(picture: impl Into<DynamicImage>, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-fn recorded(ws: &Workspace, name: &str, bytes: &[u8]) -> ImageRef {
+fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> ImageRef {
     let images = vec![path(&ws.file(name, bytes))];
     let reference = ws.record(&RecordRequest { images, ..prompt("a cat") }).reference.to_string();
-    ws.tracker.whole(&reference).unwrap().1.iteration.images.remove(0)
+    ws.state(&reference).iteration.images.remove(0)
 }
 
 #[test]
 fn a_thumbnail_is_small_and_made_once() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let image = recorded(&ws, "cat.png", &encoded(scene(832, 1216), ImageFormat::Png));
     let cache = ws.root().join("cache");
     assert_eq!(files_below(&cache).len(), 2, "made while recording");
     for (side, size) in [(ThumbSide::Small, (175, 256)), (ThumbSide::Large, (350, 512))] {
-        let file = ws.tracker.thumbnail(image.hash, side).unwrap();
+        let file = ws.workspace.thumbnail(image.hash, side).unwrap();
         assert!(file.len() <= MAX_THUMB_BYTES);
         let shown = image::load_from_memory_with_format(&file, ImageFormat::Jpeg).unwrap();
         assert_eq!((shown.width(), shown.height()), size);
         fs::remove_dir_all(&cache).unwrap();
-        assert_eq!(ws.tracker.thumbnail(image.hash, side).unwrap(), file, "comes back the same");
+        assert_eq!(ws.workspace.thumbnail(image.hash, side).unwrap(), file, "comes back the same");
     }
     // A cache that cannot be written costs time, not pictures.
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "in the way").unwrap();
-    assert!(ws.tracker.thumbnail(image.hash, ThumbSide::Small).is_ok());
+    assert!(ws.workspace.thumbnail(image.hash, ThumbSide::Small).is_ok());
     recorded(&ws, "other.png", &encoded(scene(300, 200), ImageFormat::Png));
 }
 
 #[test]
 fn a_copy_is_recognised() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let picture = scene(320, 240);
     let original = recorded(&ws, "cat.png", &encoded(picture.clone(), ImageFormat::Png));
     let copy = recorded(&ws, "cat.webp", &encoded(picture.clone(), ImageFormat::WebP));
@@ -71,10 +70,10 @@ fn a_copy_is_recognised() {
     assert_eq!((original.width, original.height), (Some(320), Some(240)));
 
     let elsewhere = ws.file("elsewhere.png", &encoded(picture, ImageFormat::Png));
-    assert_eq!(ws.tracker.perceptual_hash_of_file(&elsewhere).unwrap(), original.perceptual_hash.unwrap());
-    fails(ws.tracker.perceptual_hash_of_file("/no/such.png"), ErrorKind::Invalid, "there is no such file");
+    assert_eq!(ws.workspace.perceptual_hash_of_file(&elsewhere).unwrap(), original.perceptual_hash.unwrap());
+    fails(ws.workspace.perceptual_hash_of_file("/no/such.png"), ErrorKind::Invalid, "does not exist");
     fails(
-        ws.tracker.perceptual_hash_of_file(&ws.file("a.txt", b"text")),
+        ws.workspace.perceptual_hash_of_file(ws.file("a.txt", b"text")),
         ErrorKind::Invalid,
         "no picture of a known type",
     );
@@ -82,23 +81,23 @@ fn a_copy_is_recognised() {
 
 #[test]
 fn a_thumbnail_that_cannot_be_made_says_why() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let text = recorded(&ws, "notes.png", b"no picture");
     assert_eq!((text.pixels, text.perceptual_hash), (None, None));
-    fails(ws.tracker.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "no picture of a known type");
-    fails(ws.tracker.thumbnail(Hash::of(b"never"), ThumbSide::Small), ErrorKind::NotFound, "is missing");
-    assert_eq!(ws.tracker.original(text.hash).unwrap().data, b"no picture");
+    fails(ws.workspace.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "no picture of a known type");
+    fails(ws.workspace.thumbnail(Hash::of(b"never"), ThumbSide::Small), ErrorKind::NotFound, "is missing");
+    assert_eq!(ws.workspace.original(text.hash).unwrap().data, b"no picture");
 
     let image = recorded(&ws, "cat.png", &png(40, 40, 9));
     fs::remove_dir_all(ws.root().join("cache")).unwrap();
     let hex = image.hash.to_string();
     fs::write(ws.root().join("images").join(&hex[..2]).join(&hex[2..]), png(40, 40, 10)).unwrap();
-    fails(ws.tracker.thumbnail(image.hash, ThumbSide::Small), ErrorKind::Damaged, "is damaged");
+    fails(ws.workspace.thumbnail(image.hash, ThumbSide::Small), ErrorKind::Damaged, "is damaged");
 }
 
 #[test]
 fn a_comparison_says_what_the_eye_sees() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let before = scene(320, 240);
     let mut after = before.clone();
     for (x, y) in (40..80).flat_map(|x| (30..60).map(move |y| (x, y))) {
@@ -111,34 +110,34 @@ fn a_comparison_says_what_the_eye_sees() {
         ws.record(&request).reference.to_string()
     };
     let references = vec![recorded(Some(before)), recorded(Some(after)), recorded(None)];
-    let view = checked(ws.tracker.compare(&CompareRequest { references, render: None })).unwrap();
+    let view = checked(ws.api().compare(&CompareRequest { references, render: None })).unwrap();
     let visual = view.differences[0].visual.as_ref().unwrap();
     assert_eq!(visual.changed_box, Some(BoxView { x: 40, y: 30, width: 40, height: 30 }));
     assert_eq!(visual.changed_area, 0.0156);
     assert!(visual.nearly_same && visual.ssim > 0.9 && visual.ssim < 1.0, "{visual:?}");
     assert_eq!((&view.differences[1].visual, &view.differences[1].visual_problem), (&None, &None));
-    assert!(ws.tracker.render(&view, None).is_some());
-    assert!(ws.tracker.render(&view, Some(Render::None)).is_none());
+    assert!(ws.api().render(&view, None).is_some());
+    assert!(ws.api().render(&view, Some(Render::None)).is_none());
 
     fs::remove_dir_all(ws.root().join("images")).unwrap();
     let references = view.iterations.iter().map(|iteration| iteration.reference.to_string()).collect();
-    let view = checked(ws.tracker.compare(&CompareRequest { references, render: None })).unwrap();
+    let view = checked(ws.api().compare(&CompareRequest { references, render: None })).unwrap();
     let problem = view.differences[0].visual_problem.as_ref().unwrap();
     assert!(problem.contains("is missing"), "{problem}");
 }
 
 #[test]
 fn thumbnails_are_made_anew_at_will() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut images: Vec<ImageRef> = (0..5).map(|number| recorded(&ws, "cat.png", &png(300, 300, number))).collect();
     recorded(&ws, "notes.txt", b"no picture");
     let cache = ws.root().join("cache");
     let files = files_below(&cache);
-    let made = |which| ws.tracker.make_thumbnails(which, &CallContext::default()).unwrap();
-    assert_eq!(made(Thumbnails::Missing), ThumbnailsView::default());
+    let made = |which| ws.workspace.make_thumbnails(which, &CallContext::default()).unwrap();
+    assert_eq!(made(Thumbnails::Missing), ThumbnailsReport::default());
     fs::remove_dir_all(&cache).unwrap();
     let impatient = CallContext::default().cancel_when(|| true);
-    assert!(ws.tracker.make_thumbnails(Thumbnails::Missing, &impatient).is_err());
+    assert!(ws.workspace.make_thumbnails(Thumbnails::Missing, &impatient).is_err());
     assert_eq!(made(Thumbnails::Missing).made, 5);
     assert_eq!(files_below(&cache), files);
 
@@ -152,8 +151,8 @@ fn thumbnails_are_made_anew_at_will() {
     }
     assert_eq!(made(Thumbnails::Missing).made, 0, "they are there");
     assert_eq!(
-        ws.tracker.make_thumbnails(Thumbnails::All, &told).unwrap(),
-        ThumbnailsView { made: 5, ..ThumbnailsView::default() }
+        ws.workspace.make_thumbnails(Thumbnails::All, &told).unwrap(),
+        ThumbnailsReport { made: 5, ..ThumbnailsReport::default() }
     );
     assert_eq!(files_below(&cache), files);
     assert!(steps.lock().unwrap().contains(&(6, 6)), "{steps:?}");
@@ -161,7 +160,7 @@ fn thumbnails_are_made_anew_at_will() {
     let gone = images.pop().unwrap().hash;
     let hex = gone.to_string();
     fs::remove_file(ws.root().join("images").join(&hex[..2]).join(&hex[2..])).unwrap();
-    let view = checked(ws.tracker.make_thumbnails(Thumbnails::All, &CallContext::default())).unwrap();
+    let view = ws.workspace.make_thumbnails(Thumbnails::All, &CallContext::default()).unwrap();
     assert_eq!((view.made, view.unseen.len()), (4, 1));
     assert_eq!(
         (view.unseen[0].reference.to_string(), view.unseen[0].hash),

@@ -1,8 +1,8 @@
 //! Comparing iterations of any sessions: what differs and nothing else, and how they came from each other.
 
-use retake::model::iteration::MAX_NAME_BYTES;
-use retake::model::{Lora, Seed, StepLabel};
-use retake::tracker::{CompareRequest, CompareView, ErrorKind, RecordRequest};
+use retake::internals::model::iteration::MAX_NAME_BYTES;
+use retake::internals::model::{Lora, Seed, StepLabel};
+use retake::internals::wire::{CompareRequest, CompareView, ErrorKind, RecordRequest};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -11,13 +11,13 @@ fn request(references: &[&str]) -> CompareRequest {
     CompareRequest { references: references.iter().map(|it| (*it).to_owned()).collect(), render: None }
 }
 
-fn compare(ws: &Workspace, references: &[&str]) -> CompareView {
-    checked(ws.tracker.compare(&request(references))).unwrap()
+fn compare(ws: &TestWorkspace, references: &[&str]) -> CompareView {
+    checked(ws.api().compare(&request(references))).unwrap()
 }
 
 #[test]
 fn only_what_differs() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let base = RecordRequest {
         model: Some("sdxl".into()),
         seed: Some(Seed(u64::MAX)),
@@ -72,7 +72,7 @@ fn only_what_differs() {
 
 #[test]
 fn a_column_for_each() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     for steps in [20, 30, 40] {
         ws.wait(1000);
         ws.record(&RecordRequest {
@@ -92,7 +92,7 @@ fn a_column_for_each() {
 
 #[test]
 fn workflows_by_node_however_large() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let workflow = |steps: u32| {
         let filler = json!({ "class_type": "Note", "inputs": { "text": "n".repeat(50_000) } });
         let sampler = json!({ "class_type": "KSampler", "inputs": { "steps": steps, "model": ["9", 0] } });
@@ -111,7 +111,7 @@ fn workflows_by_node_however_large() {
 
 #[test]
 fn how_they_came_from_each_other() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(4);
     let child = RecordRequest { parent: Some(format!("{id}#1")), ..prompt("elsewhere") };
     let other = ws.record(&child).session.id().to_string();
@@ -130,7 +130,7 @@ fn how_they_came_from_each_other() {
 
 #[test]
 fn the_most_that_may_be_compared_still_fits() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let mut references = Vec::new();
     for n in 0..12_usize {
         let name = |kind: &str| Some(format!("{n}{kind}{}", "\"".repeat(MAX_NAME_BYTES - 8)));
@@ -166,15 +166,15 @@ fn the_most_that_may_be_compared_still_fits() {
 
 #[test]
 fn what_cannot_be_compared_is_said() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(2);
     for (references, message) in [
-        (vec![], "there must be 2 to 12 references to compare, not 0"),
+        (vec![], "expected 2 to 12 iterations to compare, not 0"),
         (vec!["latest"], "not 1"),
         (vec!["latest"; 13], "not 13"),
         (vec!["latest", "tomorrow"], "is not a reference"),
     ] {
-        fails(ws.tracker.compare(&request(&references)), ErrorKind::Invalid, message);
+        fails(ws.api().compare(&request(&references)), ErrorKind::Invalid, message);
     }
-    fails(ws.tracker.compare(&request(&["latest", &format!("{id}#7")])), ErrorKind::NotFound, "has no iteration 7");
+    fails(ws.api().compare(&request(&["latest", &format!("{id}#7")])), ErrorKind::NotFound, "has no iteration 7");
 }

@@ -2,22 +2,22 @@
 
 use std::fs;
 
-use retake::tracker::{AnnotateRequest, ArchiveRequest, AuditRequest, RecordRequest};
+use retake::internals::wire::{AnnotateRequest, ArchiveRequest, AuditRequest, RecordRequest};
 
 use crate::support::*;
 
-fn audit(ws: &Workspace, id: &str) -> retake::tracker::AuditView {
-    checked(ws.tracker.audit(&AuditRequest { session_id: id.into(), ..AuditRequest::default() })).unwrap()
+fn audit(ws: &TestWorkspace, id: &str) -> retake::internals::wire::AuditView {
+    checked(ws.api().audit(&AuditRequest { session_id: id.into(), ..AuditRequest::default() })).unwrap()
 }
 
 #[test]
 fn everything_that_happened_with_who_and_why() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.record(&RecordRequest { title: Some("Cats".into()), ..prompt("a cat") }).session.id().to_string();
     let annotate = AnnotateRequest { reference: id.clone(), rating: Some(5), ..AnnotateRequest::default() };
-    ws.tracker.annotate(&actor(), &annotate).unwrap();
+    ws.api().annotate(&annotate).unwrap();
     let away = ArchiveRequest { session_id: id.clone(), reason: Some("shipped".into()), ..ArchiveRequest::default() };
-    ws.tracker.archive(&actor(), &away).unwrap();
+    ws.api().archive(&away).unwrap();
 
     let view = audit(&ws, &id);
     let told: Vec<_> =
@@ -25,10 +25,10 @@ fn everything_that_happened_with_who_and_why() {
     assert_eq!(
         told,
         [
-            (0, "started", r#"the session began: title "Cats""#),
+            (0, "started", r#"session started: title "Cats""#),
             (1, "recorded", "a cat"),
             (2, "annotated", "rating 5"),
-            (3, "archived", "put into the archive"),
+            (3, "archived", "archived"),
         ]
     );
     assert_eq!(view.events[3].reason.as_deref(), Some("shipped"));
@@ -42,12 +42,12 @@ fn everything_that_happened_with_who_and_why() {
 
 #[test]
 fn a_long_trail_comes_in_pages() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(300);
     let mut request = AuditRequest { session_id: id, limit: Some(1000), cursor: None };
     let mut seqs = Vec::new();
     loop {
-        let page = checked(ws.tracker.audit(&request)).unwrap();
+        let page = checked(ws.api().audit(&request)).unwrap();
         assert_eq!(page.total_events, 301);
         assert!(page.chain.holds);
         assert_eq!(page.images.is_some(), request.cursor.is_none(), "images are checked once");
@@ -62,17 +62,17 @@ fn a_long_trail_comes_in_pages() {
 
 #[test]
 fn missing_and_damaged_images_are_named_with_their_iterations() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let (first, second) = (path(&ws.file("1.png", &png(2, 2, 1))), path(&ws.file("2.png", &png(2, 2, 2))));
     let request = RecordRequest { images: vec![first.clone(), second], ..prompt("a cat") };
     let id = ws.record(&request).session.id().to_string();
     ws.record(&RecordRequest { session_id: Some(id.clone()), images: vec![first], ..prompt("again") });
-    let whole = ws.tracker.verify().unwrap();
-    assert!(whole.whole, "{whole:?}");
+    let whole = ws.workspace.verify().unwrap();
+    assert!(whole.is_whole(), "{whole:?}");
     assert_eq!((whole.sessions, whole.events, whole.images), (1, 3, 2));
 
-    let get = retake::tracker::GetRequest { reference: format!("{id}#0"), ..Default::default() };
-    let images = ws.tracker.get(&get).unwrap().images;
+    let get = retake::internals::wire::GetRequest { reference: format!("{id}#0"), ..Default::default() };
+    let images = ws.api().get(&get).unwrap().images;
     let file = |n: usize| {
         let hash = images[n].hash.to_string();
         ws.root().join("images").join(&hash[..2]).join(&hash[2..])
@@ -86,8 +86,8 @@ fn missing_and_damaged_images_are_named_with_their_iterations() {
     assert_eq!(missing, [format!("{id}#0"), format!("{id}#1")]);
     assert_eq!(found.damaged[0].hash, images[1].hash);
 
-    let broken = ws.tracker.verify().unwrap();
-    assert!(!broken.whole);
+    let broken = ws.workspace.verify().unwrap();
+    assert!(!broken.is_whole());
     assert_eq!(broken.problems.len(), 3, "{:?}", broken.problems);
     assert!(broken.problems[0].starts_with(&format!("{id}#0: image {} is missing: ", images[0].hash)));
     assert!(broken.problems[1].starts_with(&format!("{id}#0: image {} is damaged: ", images[1].hash)));
@@ -96,11 +96,11 @@ fn missing_and_damaged_images_are_named_with_their_iterations() {
 
 #[test]
 fn a_healthy_workspace_says_so() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let picture = path(&ws.file("1.png", &png(2, 2, 1)));
     ws.record(&RecordRequest { images: vec![picture], ..prompt("a cat") });
-    assert!(!ws.tracker.repair().unwrap().repaired);
-    let status = ws.tracker.status().unwrap();
+    assert!(!ws.workspace.repair().unwrap().repaired);
+    let status = ws.workspace.status().unwrap();
     assert_eq!(status.format_version, Some(1));
     assert_eq!((status.sessions, status.archived, status.events), (1, 0, 2));
     assert_eq!((status.recoveries, status.unread_recoveries.len()), (0, 0));

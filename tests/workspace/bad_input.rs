@@ -4,19 +4,20 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use retake::disk::{Disk, Observer, Op};
-use retake::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES};
-use retake::model::{Cost, Lora};
-use retake::tracker::{
-    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, GetRequest, ImageData, ImageInput, IterationsRequest,
-    ListRequest, Options, RecordRequest, Tracker,
+use retake::internals::disk::{Disk, Observer, Op};
+use retake::internals::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES};
+use retake::internals::model::{Cost, Lora};
+use retake::internals::wire::{
+    AnnotateRequest, Api, ArchiveRequest, AuditRequest, ErrorKind, GetRequest, ImageData, ImageInput,
+    IterationsRequest, ListRequest, RecordRequest,
 };
+use retake::internals::workspace::{Options, Workspace};
 
 use crate::support::*;
 
 #[test]
 fn a_recording_that_is_wrong_writes_nothing() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(2);
     let good = path(&ws.file("good.png", &png(2, 2, 1)));
     let empty = ws.file("empty.png", b"");
@@ -43,11 +44,7 @@ fn a_recording_that_is_wrong_writes_nothing() {
         (RecordRequest { width: Some(0), ..base() }, Invalid, "width is 0"),
         (RecordRequest { denoise: Some(1.5), ..base() }, Invalid, "denoise is 1.5"),
         (RecordRequest { guidance_scale: Some(f64::NAN), ..base() }, Invalid, "guidanceScale is NaN"),
-        (
-            RecordRequest { loras: vec![Lora { name: String::new(), weight: 1.0 }], ..base() },
-            Invalid,
-            "loras.name is empty",
-        ),
+        (RecordRequest { loras: vec![Lora::new("", 1.0)], ..base() }, Invalid, "loras.name is empty"),
         (
             RecordRequest { cost: Some(Cost { amount: -1.0, currency: "USD".into() }), ..base() },
             Invalid,
@@ -75,10 +72,10 @@ fn a_recording_that_is_wrong_writes_nothing() {
             Conflict,
             "session-2025-12-11-001 has 2 iterations, not 1",
         ),
-        (images(path(&absent)), Invalid, &format!("images[1]: there is no such file: {absent}")),
+        (images(path(&absent)), Invalid, &format!("images[1] does not exist: {absent}")),
         (images(path(&dir)), Invalid, &format!("images[1] is a directory: {dir}")),
         (images(path(&empty)), Invalid, &format!("images[1] is empty: {empty}")),
-        (images(path("")), Invalid, "images[1]: there is no such file"),
+        (images(path("")), Invalid, "images[1] does not exist"),
         (images(data("not base64!")), Invalid, "images[1].data is not base64"),
         (images(data("")), Invalid, "images[1] is empty"),
         (RecordRequest { images: vec![good.clone(); 65], ..base() }, Invalid, "images has 65 entries"),
@@ -90,10 +87,10 @@ fn a_recording_that_is_wrong_writes_nothing() {
 
 #[test]
 fn an_archived_session_says_how_to_go_on() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(1);
     let picture = path(&ws.file("good.png", &png(2, 2, 1)));
-    ws.tracker.archive(&actor(), &ArchiveRequest { session_id: id.clone(), ..ArchiveRequest::default() }).unwrap();
+    ws.api().archive(&ArchiveRequest { session_id: id.clone(), ..ArchiveRequest::default() }).unwrap();
     let before = ws.written();
     for key in [None, Some("new".to_owned())] {
         let request = RecordRequest {
@@ -105,7 +102,7 @@ fn an_archived_session_says_how_to_go_on() {
         let error = ws.try_record(&request).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Archived);
         assert_eq!(error.message, "session-2025-12-11-001 is archived and takes no more iterations");
-        assert!(error.hint.contains("restore session-2025-12-11-001"), "{}", error.hint);
+        assert!(error.hint.contains("call restore-session for session-2025-12-11-001"), "{}", error.hint);
         assert!(error.hint.contains("parent session-2025-12-11-001"), "{}", error.hint);
     }
     assert_eq!(ws.written(), before);
@@ -114,8 +111,8 @@ fn an_archived_session_says_how_to_go_on() {
 
 #[test]
 fn the_other_verbs_refuse_what_is_not_there() {
-    let ws = Workspace::new();
-    let get = |reference: &str| ws.tracker.get(&GetRequest { reference: reference.into(), ..GetRequest::default() });
+    let ws = TestWorkspace::new();
+    let get = |reference: &str| ws.api().get(&GetRequest { reference: reference.into(), ..GetRequest::default() });
     fails(get("latest"), ErrorKind::NotFound, "the workspace has no sessions yet");
     let id = ws.session(2);
     let before = ws.written();
@@ -123,7 +120,7 @@ fn the_other_verbs_refuse_what_is_not_there() {
     fails(get("session-2024-12-11-001"), ErrorKind::NotFound, "there is no session session-2024-12-11-001");
     fails(get("newest"), ErrorKind::Invalid, "\"newest\" is not a reference");
 
-    let annotate = |request: AnnotateRequest| ws.tracker.annotate(&actor(), &request);
+    let annotate = |request: AnnotateRequest| ws.api().annotate(&request);
     let base = || AnnotateRequest { reference: id.clone(), rating: Some(3), ..AnnotateRequest::default() };
     fails(annotate(AnnotateRequest { rating: Some(0), ..base() }), ErrorKind::Invalid, "rating is 0");
     fails(annotate(AnnotateRequest { rating: None, ..base() }), ErrorKind::Invalid, "nothing to annotate");
@@ -133,7 +130,7 @@ fn the_other_verbs_refuse_what_is_not_there() {
 
     let archive = |session_id: &str, reason: Option<String>| {
         let request = ArchiveRequest { session_id: session_id.into(), reason, ..ArchiveRequest::default() };
-        ws.tracker.archive(&actor(), &request)
+        ws.api().archive(&request)
     };
     fails(archive("nothing", None), ErrorKind::Invalid, "is not a session id");
     fails(archive("session-2024-12-11-001", None), ErrorKind::NotFound, "there is no session");
@@ -141,18 +138,18 @@ fn the_other_verbs_refuse_what_is_not_there() {
 
     let absent = "session-2024-12-11-001".to_owned();
     let iterations = IterationsRequest { session_id: absent.clone(), ..IterationsRequest::default() };
-    fails(ws.tracker.iterations(&iterations), ErrorKind::NotFound, "there is no session");
+    fails(ws.api().iterations(&iterations), ErrorKind::NotFound, "there is no session");
     let audit = AuditRequest { session_id: absent, ..AuditRequest::default() };
-    fails(ws.tracker.audit(&audit), ErrorKind::NotFound, "there is no session");
-    fails(ws.tracker.list(&ListRequest { limit: Some(0), ..ListRequest::default() }), ErrorKind::Invalid, "limit is 0");
+    fails(ws.api().audit(&audit), ErrorKind::NotFound, "there is no session");
+    fails(ws.api().list(&ListRequest { limit: Some(0), ..ListRequest::default() }), ErrorKind::Invalid, "limit is 0");
     assert_eq!(ws.written(), before);
 }
 
 #[test]
 fn a_second_process_refuses_the_same_things_in_the_same_words() {
-    let ws = Workspace::new();
+    let ws = TestWorkspace::new();
     let id = ws.session(1);
-    let second = Tracker::open(&ws.root(), Options::default()).unwrap();
+    let second = Workspace::open_with(ws.root(), Options::default()).unwrap();
     for request in [
         RecordRequest { prompt: String::new(), ..RecordRequest::default() },
         RecordRequest {
@@ -168,8 +165,9 @@ fn a_second_process_refuses_the_same_things_in_the_same_words() {
         },
     ] {
         let before = ws.written();
-        let first = ws.tracker.record(&actor(), &request).unwrap_err();
-        assert_eq!(second.record(&actor(), &request).unwrap_err(), first);
+        let first = ws.api().record(&request).unwrap_err();
+        let other = Api::new(&second).by(&actor()).record(&request).unwrap_err();
+        assert_eq!((other.view(), other.causes), (first.view(), first.causes));
         assert_eq!(ws.written(), before);
     }
 }
@@ -187,7 +185,7 @@ impl Observer for Full {
 #[test]
 fn a_full_disk_says_so_and_costs_nothing_that_was_acknowledged() {
     let full = Arc::new(Full(AtomicBool::new(false)));
-    let ws = Workspace::on(Disk::observed(full.clone()));
+    let ws = TestWorkspace::on(Disk::observed(full.clone()));
     let id = ws.session(2);
     let picture = path(&ws.file("good.png", &png(2, 2, 1)));
     let before = ws.written();
@@ -202,7 +200,7 @@ fn a_full_disk_says_so_and_costs_nothing_that_was_acknowledged() {
     }
     assert_eq!(ws.written(), before);
     let iterations = IterationsRequest { session_id: id, ..IterationsRequest::default() };
-    assert_eq!(ws.tracker.iterations(&iterations).unwrap().returned_count, 2);
+    assert_eq!(ws.api().iterations(&iterations).unwrap().returned_count, 2);
 
     full.0.store(false, Ordering::Relaxed);
     ws.record(&with_picture);
