@@ -1,53 +1,107 @@
-//! Retake remembers image-generation work: every iteration (recipe, picture, cost, what it came from) in append-only
-//! sessions, so that a workflow can be resumed, iterations compared, and archived sessions audited.
-//!
-//! ```text
-//!  cli   mcp   web      the faces: thin; they differ in words only
-//!    └─┬──┴─────┘
-//!   tracker             the use cases, one verb a file; what people see of errors
-//!    ┌─┴──────┐
-//! sharing   images      sharing: one workspace, many processes     images: original pictures
-//!    │        │
-//!  search     │         the index: made from the log, thrown away at will
-//!    │        │
-//!  store      │         the append-only log, in two copies: a journal and sled
-//!    └──┬─────┘
-//!  model   disk         pure values and rules              what we ask of the file system
-//! ```
-//! A layer names only those below it; a test sees to that. `docs/architecture.md` says more.
-//!
-//! The words, the same everywhere: a **workspace** is a directory with one log and one image store. A **session** is one
-//! workflow, an **iteration** one immutable attempt in it, with its **recipe** (all it takes to make it again) and its
-//! **outcome**. Its **parent** is the iteration it came from, in any session. An **annotation** is a rating, tags or a
-//! note. Everything is an **event**, the only thing ever written. A **reference** such as `session-2025-12-11-001#3`
-//! means an iteration.
+//! Retake remembers image-generation work: every iteration (recipe, images, cost, lineage) in append-only sessions, so that
+//! a workflow can be resumed, iterations compared, and archived sessions audited.
 //!
 //! ```
-//! use retake::model::Actor;
-//! use retake::tracker::{ListRequest, Options, RecordRequest, Tracker};
+//! use retake::{Recipe, Workspace};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let dir = tempfile::tempdir()?;
-//! # let dir = dir.path();
-//! let tracker = Tracker::open(dir, Options::default())?;
-//! let me = Actor { client: "example".into(), user: "ada".into() };
-//! let first = RecordRequest { prompt: "a glass bridge".into(), steps: Some(30), ..Default::default() };
-//! let first = tracker.record(&me, &first)?;
-//! let session_id = Some(first.session.id().to_string());
-//! let again = RecordRequest { prompt: "a glass bridge at night".into(), session_id, ..Default::default() };
-//! tracker.record(&me, &again)?; // on the disk, in two copies soon, when this returns
-//! assert_eq!(tracker.list(&ListRequest::default())?.sessions[0].iteration_count(), 2);
-//! tracker.close()?;
+//! # let path = dir.path().join("a.png");
+//! # image::GrayImage::from_pixel(8, 8, image::Luma([90])).save(&path)?;
+//! # let png = std::fs::read(&path)?;
+//! # let dir = dir.path().join("workspace");
+//! let ws = Workspace::open(dir)?;
+//! let session = ws.start_session().title("Glass bridge").project("cards");
+//! let first = session.record(Recipe::new("a glass bridge").model("sdxl").seed(42)).image(path).commit()?;
+//! let night = ws
+//!     .session(first.session())?
+//!     .record(first.recipe().with_prompt("a glass bridge at night"))
+//!     .image_bytes(&png)
+//!     .commit()?; // durable when this returns
+//! night.annotate().rating(4).tag("hero").commit()?;
+//!
+//! for hit in ws.search("bridge rating:>=4")? {
+//!     println!("{}", hit?.recipe().prompt);
+//! }
+//! println!("{}", ws.compare(&[first.id(), night.id()])?);
+//! # assert_eq!(ws.search("bridge rating:>=4")?.count(), 1);
+//! # assert!(ws.compare(&[first.id(), night.id()])?.to_string().contains("+at night"));
+//! # let wrong = "session-1999-01-01-001".parse()?;
+//! match ws.session(wrong) {
+//!     Err(retake::Error::SessionNotFound(id)) => println!("there is no {id}"),
+//!     other => drop(other?),
+//! }
+//! # ws.close()?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A **workspace** is a directory with one log and one image store. A **session** is one workflow, an **iteration** one
+//! immutable attempt in it, with its **recipe** (everything needed to make it again) and its **outcome**. Its **parent** is
+//! the iteration it was derived from, in any session. An **annotation** is a rating, tags or a note. Everything is an
+//! **event**, the only thing ever written. A **reference** such as `session-2025-12-11-001#3` stands for an iteration.
+//!
+//! # Features
+//! `cli`, `mcp` and `web` are the three faces of the `retake` binary, all on by default. A library that only needs the
+//! workspace switches them off with `default-features = false`.
 
-pub mod cli;
-pub mod images;
-pub mod mcp;
-pub mod scrub;
-pub mod tracker;
-pub mod web;
+// Public within a private module: only `internals` below hands them out.
+#[path = "."]
+mod layers {
+    #[cfg(feature = "cli")]
+    pub mod cli;
+    #[cfg(feature = "web")]
+    pub(crate) mod demo;
+    pub mod export;
+    pub mod images;
+    pub mod import;
+    #[cfg(feature = "mcp")]
+    pub mod mcp;
+    pub mod scrub;
+    #[cfg(feature = "web")]
+    pub mod web;
+    pub mod wire;
+    pub mod workspace;
+}
 
-pub use retake_log::{disk, model, sharing, store};
-pub use retake_search as search;
+#[cfg(feature = "web")]
+use layers::demo;
+#[cfg(feature = "mcp")]
+use layers::mcp;
+#[cfg(feature = "web")]
+use layers::web;
+use layers::{export, images, import, scrub, wire, workspace};
+use retake_log::{disk, model, sharing, store};
+use retake_search as search;
+
+pub use export::{BundleView as BundleReport, ExportReport, ExportRequest, verify_bundle};
+pub use images::{Comparison as ImageComparison, Panel, Render, Rendering, ThumbSide};
+pub use import::{FileProblem, FilesReport, FilesRequest, ImportReport, PlannedIteration, Sighting, WatchedIteration};
+pub use model::diff::{self, RecipeDiff, StepLabel};
+pub use model::{
+    Actor, Annotation, Cost, FIELDS, Field, Hash, ImageRef, IterationId, IterationState, Lora, Order, Outcome,
+    OutcomeStatus, PerceptualHash, Query, Recipe, Reference, Seed, SessionId, Status, Summary, Timestamp,
+};
+pub use retake_recipe::metadata;
+pub use search::Sort;
+pub use workspace::{
+    Annotating, CallContext, Change, Clock, Comparison, Difference, Error, ImageCheck, ImageProblem, ImageSource,
+    IterationHandle, Lifetime, NewSession, Options, Original, Progress, Project, Recording, Recovery, RepairReport,
+    Resumption, Search, SearchHit, SearchResults, SessionFilter, SessionHandle, SessionTrail, Sessions, SimilarTo,
+    Step, VerifyReport, Workspace, WorkspaceStatus,
+};
+
+/// What the tests and benchmarks of this repository use besides the public API. Not covered by any promise.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::layers::{export, images, import, scrub, wire, workspace};
+    pub use retake_log::{disk, model, sharing, store};
+    pub use retake_search as search;
+
+    #[cfg(feature = "cli")]
+    pub use crate::layers::cli;
+    #[cfg(feature = "mcp")]
+    pub use crate::layers::mcp;
+    #[cfg(feature = "web")]
+    pub use crate::layers::web;
+}

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use retake::model::{Draft, EventBody, IterationId, SessionId};
-use retake::store::{Detail, Store, Target};
+use retake::internals::model::{Draft, EventBody, IterationId, SessionId};
+use retake::internals::store::{Detail, Store, Target};
 use retake_testutils::*;
 use serde_json::{Value, json};
 

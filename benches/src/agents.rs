@@ -9,10 +9,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use retake::mcp::{self, Paths};
-use retake::model::Actor;
-use retake::tracker::{Lifetime, Options, RecordRequest, Tracker};
-use retake::web::{self, Serving};
+use retake::internals::mcp::{self, Paths};
+use retake::internals::model::Actor;
+use retake::internals::web::{self, Serving};
+use retake::internals::wire::{Api, RecordRequest};
+use retake::internals::workspace::{Lifetime, Options, Workspace};
 use serde_json::{Value, json};
 
 use crate::Settings;
@@ -22,27 +23,27 @@ const CALLS: usize = 500;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let dir = settings.scratch("agents");
-    let tracker = Tracker::open(&dir, Options::default()).unwrap();
+    let workspace = Workspace::open(&dir).unwrap();
     let me = Actor { client: "bench".to_owned(), user: "bench".to_owned() };
     for number in 0..200 {
         let request = RecordRequest { prompt: format!("a fox, take {number}"), ..RecordRequest::default() };
-        tracker.record(&me, &request).unwrap();
+        Api::new(&workspace).by(&me).record(&request).unwrap();
     }
-    tracker.close().unwrap();
+    workspace.close().unwrap();
     starting(settings, &dir, report);
     calling(settings, &dir, report);
 }
 
 /// The server as its own process: `agent stdio DIR` or `agent http DIR`.
 pub(crate) fn child(how: &str, dir: &str) {
-    let options = Options { stay: Lifetime::LongRunning, ..Options::default() };
-    let tracker = Arc::new(Tracker::open(Path::new(dir), options).unwrap());
+    let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
+    let workspace = Arc::new(Workspace::open_with(Path::new(dir), options).unwrap());
     if how == "stdio" {
-        return mcp::run(tracker, "bench".to_owned(), Paths::Any).unwrap();
+        return mcp::run(workspace, "bench".to_owned(), Paths::Any).unwrap();
     }
     let bound = web::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     println!("{}", bound.url());
-    bound.serve(tracker, Serving { user: "bench".to_owned(), token: None }).unwrap();
+    bound.serve(workspace, Serving { user: "bench".to_owned(), token: None }).unwrap();
 }
 
 fn starting(settings: &Settings, dir: &Path, report: &mut Report) {

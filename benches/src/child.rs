@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use std::{fs, thread};
 
-use retake::store::{Detail, Order, Status};
+use retake::internals::store::{Detail, Order, Status};
 use serde_json::{Value, json};
 
 use crate::peers::ours::{self, Ours};

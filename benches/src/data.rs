@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use retake::model::SessionId;
+use retake::internals::model::SessionId;
 
 use crate::Settings;
 use crate::peers::json::JsonFiles;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use retake::tracker::{Lifetime, Options, Tracker};
-use retake::web::{self, Serving};
+use retake::internals::web::{self, Serving};
+use retake::internals::workspace::{Lifetime, Options, Workspace};
 
 use crate::Settings;
 use crate::data;
@@ -89,11 +89,11 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 
 /// Serves a workspace until it is killed: what [`Gallery::start`] runs.
 pub(crate) fn child(workspace: &str) {
-    let options = Options { stay: Lifetime::LongRunning, ..Options::default() };
-    let tracker = Arc::new(Tracker::open(Path::new(workspace), options).unwrap());
+    let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
+    let workspace = Arc::new(Workspace::open_with(Path::new(workspace), options).unwrap());
     let bound = web::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     println!("{}", bound.url());
-    bound.serve(tracker, Serving { user: "bench".to_owned(), token: None }).unwrap();
+    bound.serve(workspace, Serving { user: "bench".to_owned(), token: None }).unwrap();
 }
 
 /// A gallery in a process of its own.

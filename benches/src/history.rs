@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use retake::store::Detail;
+use retake::internals::store::Detail;
 
 use crate::Settings;
 use crate::data::{self, LONG};

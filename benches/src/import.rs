@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use retake::model::Actor;
-use retake::tracker::{FilesRequest, Options, Tracker};
+use retake::internals::import::FilesRequest;
+use retake::internals::model::Actor;
+use retake::internals::workspace::{Options, Workspace};
 use serde_json::{Value, json};
 
 use crate::Settings;
@@ -56,12 +57,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 /// Imports in this process, and says what it took.
 pub(crate) fn child(dir: &str, workspace: &str, how: &str) {
     let begun = Instant::now();
-    let tracker = Tracker::open(Path::new(workspace), Options::default()).unwrap();
+    let workspace = Workspace::open_with(Path::new(workspace), Options::default()).unwrap();
     let actor = Actor { client: "bench".to_owned(), user: "bench".to_owned() };
     let request =
         FilesRequest { paths: vec![dir.into()], link: how == "link", dry_run: how == "dry", ..FilesRequest::default() };
-    let report = tracker.import_files(&actor, &request, &AtomicBool::new(false)).unwrap();
-    tracker.close().unwrap();
+    let report = workspace.import_files(&actor, &request, &AtomicBool::new(false)).unwrap();
+    workspace.close().unwrap();
     let seconds = begun.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

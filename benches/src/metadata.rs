@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use image::{ImageFormat, RgbImage};
-use retake::images::metadata::{embed, read_file};
+use retake::internals::images::metadata::{embed, read_file};
 use serde_json::{Value, json};
 
 use crate::Settings;

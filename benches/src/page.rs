@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use retake::store::{Order, RecencyKey, Status, Store};
+use retake::internals::store::{Order, RecencyKey, Status, Store};
 use rusqlite::Connection;
 
 use crate::Settings;

@@ -11,8 +11,8 @@ use std::time::Instant;
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{ImageFormat, Rgb, RgbImage};
-use retake::disk::Disk;
-use retake::images::{Images, ThumbSide, decode, on_all_cores};
+use retake::internals::disk::Disk;
+use retake::internals::images::{Images, ThumbSide, decode, on_all_cores};
 
 use crate::Settings;
 use crate::report::{Report, Table, median, millis, ratio, times};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use retake::model::Timestamp;
-use retake::sharing::{Lifetime, SharedLog};
-use retake::store::{Options, Order, Status};
-use retake::tracker::{self, ListRequest, Tracker};
+use retake::internals::model::Timestamp;
+use retake::internals::sharing::{Lifetime, SharedLog};
+use retake::internals::store::{Options, Order, Status};
+use retake::internals::wire::{Api, ListRequest};
+use retake::internals::workspace::Workspace;
 
 use crate::Settings;
 use crate::report::{Report, Table, median, micros};
@@ -44,7 +45,7 @@ fn page(settings: &Settings, report: &mut Report) {
         owner.append(workload::batch(None, session, 0)).unwrap();
     }
     let client = open(&dir);
-    let tracker = Tracker::open(&dir, tracker::Options::default()).unwrap();
+    let workspace = Workspace::open(&dir).unwrap();
     let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
     let request = ListRequest { limit: Some(100), ..ListRequest::default() };
     for _ in 0..3000 {
@@ -54,14 +55,14 @@ fn page(settings: &Settings, report: &mut Report) {
             times.push(begun.elapsed());
         }
         let begun = Instant::now();
-        assert_eq!(tracker.list(&request).unwrap().sessions.len(), 100);
+        assert_eq!(Api::new(&workspace).unbounded().list(&request).unwrap().sessions.len(), 100);
         times[3].push(begun.elapsed());
     }
-    drop((client, tracker, owner));
-    let tracker = Tracker::open(&dir, tracker::Options::default()).unwrap();
+    drop((client, workspace, owner));
+    let workspace = Workspace::open(&dir).unwrap();
     for _ in 0..3000 {
         let begun = Instant::now();
-        assert_eq!(tracker.list(&request).unwrap().sessions.len(), 100);
+        assert_eq!(Api::new(&workspace).unbounded().list(&request).unwrap().sessions.len(), 100);
         times[2].push(begun.elapsed());
     }
     let median = |times: &Vec<Duration>| median(&times.iter().map(|time| micros(*time)).collect::<Vec<_>>());

@@ -1,9 +1,9 @@
 //! What is recorded: the same iterations for every engine, made from two numbers, so that nothing random is measured.
 
-use retake::model::{
+use retake::internals::model::{
     Actor, Cost, Draft, Hash, ImageRef, Iteration, Lora, Outcome, OutcomeStatus, Recipe, Seed, SessionId, Timestamp,
 };
-use retake::store::{Batch, Target};
+use retake::internals::store::{Batch, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

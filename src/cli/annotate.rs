@@ -2,15 +2,15 @@
 
 use clap::Args;
 
-use crate::tracker::{AnnotateRequest, AnnotationsView};
+use crate::wire::{AnnotateRequest, AnnotationsView};
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure, invalid};
+use super::ending::{Exit, Failure};
 use super::output::{HEADING, NAME, Output, WARNING, paint};
 use super::words;
 
-/// Rate, tag or note an iteration; what you leave out stays as it was
+/// Rate, tag or note an iteration; what you leave out stays as it is
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake annotate latest --rating 4 --note 'the light is right'\n  \
@@ -20,18 +20,24 @@ pub(super) struct AnnotateArgs {
     /// The iteration, such as session-2025-12-11-001#3 or latest
     reference: String,
     /// From 1 (worst) to 5 (best)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    rating: Option<i64>,
-    /// A tag it has from now on, in place of those it had; once for each
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u8).range(1..=5))]
+    rating: Option<u8>,
+    /// A tag, replacing all present ones; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// Add a tag to the present ones; may be repeated
+    #[arg(long = "add-tag", value_name = "TAG")]
+    add_tags: Vec<String>,
+    /// Remove a tag; may be repeated
+    #[arg(long = "remove-tag", value_name = "TAG")]
+    remove_tags: Vec<String>,
     /// Remove all tags
     #[arg(long, conflicts_with = "tags")]
     clear_tags: bool,
-    /// The note it has from now on; an empty one removes it
+    /// The note; an empty one removes it
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// A text unique to this change: asking again with it changes nothing twice
+    /// Idempotency key: a retry with the same key is applied only once
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
     #[command(flatten)]
@@ -40,19 +46,17 @@ pub(super) struct AnnotateArgs {
 
 impl AnnotateArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let rating = self.rating.map(|rating| {
-            u8::try_from(rating)
-                .map_err(|_| invalid(format!("rating is {rating}"), "give a whole number from 1 (worst) to 5 (best)"))
-        });
         let request = AnnotateRequest {
             reference: self.reference,
-            rating: rating.transpose()?,
+            rating: self.rating,
             tags: (self.clear_tags || !self.tags.is_empty()).then_some(self.tags),
+            add_tags: self.add_tags,
+            remove_tags: self.remove_tags,
             note: self.note,
             idempotency_key: self.key,
         };
-        context.write(|tracker, actor, output| {
-            let view = tracker.annotate(actor, &request)?;
+        context.write(|api, output| {
+            let view = api.annotate(&request)?;
             output.answer(&view, |output, view| layout(view, output));
             Ok(Exit::Done)
         })

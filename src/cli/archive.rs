@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use crate::model::Actor;
-use crate::tracker::{ArchiveRequest, Error, SessionRow, Tracker};
+use crate::wire::{Api, ArchiveRequest, Error, SessionRow};
 
 use super::args::Json;
 use super::context::{Context, session_named};
@@ -17,10 +16,10 @@ pub(super) struct ArchiveArgs {
     /// The session's id, or latest
     #[arg(value_name = "SESSION")]
     session: String,
-    /// Why, for the audit trail
+    /// The reason, for the audit trail
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// A text unique to this change: asking again with it changes nothing twice
+    /// Idempotency key: a retry with the same key is applied only once
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
     #[command(flatten)]
@@ -29,23 +28,23 @@ pub(super) struct ArchiveArgs {
 
 impl ArchiveArgs {
     pub(super) fn archive(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, "archived", Tracker::archive)
+        self.run(context, "archived", |api, request| api.archive(request))
     }
 
     pub(super) fn restore(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, "restored", Tracker::restore)
+        self.run(context, "restored", |api, request| api.restore(request))
     }
 
     fn run(
         self,
         context: &mut Context,
         done: &str,
-        verb: impl FnOnce(&Tracker, &Actor, &ArchiveRequest) -> Result<SessionRow, Error>,
+        verb: impl FnOnce(&Api<'_>, &ArchiveRequest) -> Result<SessionRow, Error>,
     ) -> Result<Exit, Failure> {
-        context.write(|tracker, actor, output| {
-            let session_id = session_named(tracker, self.session)?;
+        context.write(|api, output| {
+            let session_id = session_named(api, self.session)?;
             let request = ArchiveRequest { session_id, reason: self.reason, idempotency_key: self.key };
-            let row = verb(tracker, actor, &request)?;
+            let row = verb(api, &request)?;
             output.answer(&row, |output, row| {
                 let iterations = words::count(row.iteration_count().into(), "iteration");
                 output.line(format_args!("{done} {} ({iterations})", paint(NAME, row.id())));

@@ -1,4 +1,4 @@
-//! What can be typed: the verbs, and the flags that all of them share.
+//! The commands, and the flags that all of them share.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ use super::watch::WatchArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
-/// Retake keeps every iteration (prompt, recipe, pictures, cost, what it came from) in sessions to which things are only
-/// ever added, so that you or an agent can take up a workflow days later and show how each picture was made.
+/// Retake keeps every iteration (prompt, recipe, images, cost, lineage) in append-only sessions, so that you or an agent can
+/// resume a workflow days later and show how each image was made.
 #[derive(Debug, Parser)]
 #[command(name = "retake", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(super) struct Cli {
@@ -42,14 +42,14 @@ const AFTER_HELP: &str = "\
 References:
   session-2025-12-11-001#3   iteration 3 of that session; iterations count from 0
   session-2025-12-11-001     the session, or its last iteration where one iteration is meant
-  latest                     the last iteration of the session that was modified last
+  latest                     the last iteration of the most recently modified session
   '#first', '#3', '#latest'  an iteration of that session; in quotes, since # begins a comment
 
 Exit status:
   0  done
   1  the request failed
-  2  the command was not understood
-  3  the workspace is damaged; what is lost and what was saved is named
+  2  bad usage: an unknown flag or an invalid value
+  3  the workspace is damaged; what was lost and saved is named
 
 Start with:
   retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png
@@ -69,7 +69,7 @@ pub(super) enum Verb {
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
     Archive(ArchiveArgs),
-    /// Take a session out of the archive, so that it takes iterations again
+    /// Restore an archived session, so that it takes iterations again
     #[command(after_help = "Example:\n  retake restore session-2025-12-11-001 --reason 'the client wants changes'")]
     Restore(ArchiveArgs),
     Audit(AuditArgs),
@@ -78,7 +78,7 @@ pub(super) enum Verb {
     Watch(WatchArgs),
     Verify(VerifyArgs),
     Repair(RepairArgs),
-    /// Show which workspace is used, why, and how it is doing
+    /// Show which workspace is used, why, and its state
     Doctor(Json),
     Mcp(McpArgs),
     Serve(ServeArgs),
@@ -117,7 +117,7 @@ impl Verb {
 /// The flag for scripts. It is a flag of each verb and not a global one, because `record` takes a value with it.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Json {
-    /// Answer in one line of JSON; errors too, on stdout
+    /// Print one line of JSON, errors included
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -132,10 +132,10 @@ pub(super) struct Global {
     /// data directory.
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) workspace: Option<PathBuf>,
-    /// When to use colours; auto: on a terminal, unless NO_COLOR is set
+    /// When to use colours (auto: on a terminal, unless NO_COLOR is set)
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
     pub(super) color: Color,
-    /// Say more about what is done, on stderr; twice for more (RETAKE_LOG says it in detail)
+    /// Log to stderr; repeat for more detail (or set RETAKE_LOG)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 }

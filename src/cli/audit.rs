@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::tracker::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesCheck};
+use crate::wire::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesCheck};
 
 use super::args::Json;
 use super::context::{Context, session_named};
@@ -10,23 +10,23 @@ use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 
-/// Show everything that ever happened to a session, and whether all of it checks out
+/// Show everything that happened to a session, and whether it verifies
 ///
-/// Every event with when, what, who and why; whether the chain of hashes holds in both copies; and whether the images
-/// are there, unchanged. Ends with status 3 when something is wrong.
+/// Prints every event with time, actor and reason, whether the hash chain holds in both copies, and whether the images are
+/// there, unchanged. Exits with status 3 if something is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  retake audit session-2025-12-11-001")]
 pub(super) struct AuditArgs {
     /// The session's id, or latest
     #[arg(value_name = "SESSION")]
     session: String,
-    /// At most this many events, up to 1000 [default: 200]
+    /// Maximum number of events (1–1000) [default: 200]
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Where to go on, as the page before said
+    /// Continue after a previous page
     #[arg(long)]
     cursor: Option<String>,
-    /// Go on to the last event (not with --json, where each page is an answer of its own)
+    /// Print all pages (not with --json, where each page is a reply)
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -38,13 +38,13 @@ impl AuditArgs {
         if self.all && context.output.is_json() {
             return Err(Failure::flags(
                 "--all does not go with --json",
-                "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
+                "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
-        context.read(|tracker, output| {
-            let session_id = session_named(tracker, self.session)?;
+        context.read(|api, output| {
+            let session_id = session_named(api, self.session)?;
             let mut request = AuditRequest { session_id, limit: self.limit, cursor: self.cursor };
-            let mut view = tracker.audit(&request)?;
+            let mut view = api.audit(&request)?;
             let whole = holds(&view);
             output.answer(&view, |output, view| {
                 output.line(format_args!(
@@ -58,7 +58,7 @@ impl AuditArgs {
             let images = view.images.take();
             while self.all && !output.is_gone() && view.next_cursor.is_some() {
                 request.cursor = view.next_cursor;
-                view = tracker.audit(&request)?;
+                view = api.audit(&request)?;
                 trail(&view, output);
             }
             if !output.is_json() {

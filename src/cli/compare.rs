@@ -3,52 +3,53 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
+use crate::images::{Render, Rendering};
 use crate::model::diff::{NodeChangeKind, summary};
 use crate::model::{IterationId, OutcomeStatus};
-use crate::tracker::{CompareRequest, CompareView, Difference, Error, ErrorKind, Render, Rendering, VisualView};
+use crate::wire::{CompareRequest, CompareView, Difference, Error, ErrorKind, VisualView};
 
 use super::args::Json;
+use super::choice::choice;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::table::Table;
 use super::{inline, session, words};
 
-/// Compare 2 to 12 iterations of any sessions: what differs in prompt, parameters, LoRAs, workflow and picture
+/// Compare 2 to 12 iterations: prompts, parameters, LoRAs, workflows, images
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake compare '#1' '#3'                                      two of the most recent session\n  \
     retake compare session-2025-12-11-001#3 session-2025-12-12-002\n  \
-    retake compare '#1' '#3' --output pair.png --render heatmap   a picture of where they differ")]
+    retake compare '#1' '#3' --output pair.png --render heatmap   draw where they differ")]
 pub(super) struct CompareArgs {
     /// The iterations; the others are compared with the first
     #[arg(required = true, value_name = "REFERENCE")]
     references: Vec<String>,
-    /// Write a picture of the comparison to this file, as PNG
-    #[arg(long, value_name = "FILE.png")]
+    /// Write an image of the comparison to this PNG file
+    #[arg(short, long, value_name = "FILE.png")]
     output: Option<PathBuf>,
-    /// What the picture shows: sideBySide (for two), heatmap (where two differ), sheet (all, with labels) or none
-    /// [default: sideBySide for two, sheet for more]
-    #[arg(long, value_name = "HOW", hide_possible_values = true)]
-    render: Option<Rendered>,
+    /// What to draw [default: sideBySide for two, sheet for more]
+    #[arg(long, value_name = "HOW", value_parser = choice::<Render>())]
+    render: Option<Render>,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
 impl CompareArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let render = self.render.map(Render::from);
+        let render = self.render;
         if let Some(path) = &self.output {
             check_output(path, render)?;
         }
         let request = CompareRequest { references: self.references, render };
-        context.read(|tracker, output| {
-            let view = tracker.compare(&request)?;
+        context.read(|api, output| {
+            let view = api.compare(&request)?;
             let wanted = self.output.is_some() || inline::is_shown(output);
-            let drawn = if wanted { tracker.render(&view, render) } else { None };
+            let drawn = if wanted { api.render(&view, render) } else { None };
             if let Some(path) = &self.output {
                 write(path, drawn.as_ref())?;
             }
@@ -65,32 +66,11 @@ impl CompareArgs {
 /// How much of the terminal's height the picture takes.
 const PICTURE_SHARE: f64 = 0.6;
 
-/// What the picture shows, spelt as in the tool or as flags are.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Rendered {
-    #[value(name = "sideBySide", alias = "side-by-side")]
-    SideBySide,
-    Heatmap,
-    Sheet,
-    None,
-}
-
-impl From<Rendered> for Render {
-    fn from(how: Rendered) -> Render {
-        match how {
-            Rendered::SideBySide => Render::SideBySide,
-            Rendered::Heatmap => Render::Heatmap,
-            Rendered::Sheet => Render::Sheet,
-            Rendered::None => Render::None,
-        }
-    }
-}
-
 /// A file for the picture must be one that can hold it.
 fn check_output(path: &Path, render: Option<Render>) -> Result<(), Failure> {
     if render == Some(Render::None) {
         return Err(Failure::flags(
-            "--output needs a picture, and --render none makes none",
+            "--output needs an image, and --render none draws none",
             "leave out one of the two",
         ));
     }
@@ -98,7 +78,7 @@ fn check_output(path: &Path, render: Option<Render>) -> Result<(), Failure> {
     match ending.as_deref() {
         None | Some("png") => Ok(()),
         Some(_) => Err(Failure::flags(
-            format!("the picture is written as PNG, and the file has another ending: {}", path.display()),
+            format!("the image is written as PNG, and the file has another extension: {}", path.display()),
             "give a name that ends in .png",
         )),
     }
@@ -108,13 +88,13 @@ fn write(path: &Path, drawn: Option<&Rendering>) -> Result<(), Failure> {
     let Some(drawn) = drawn else {
         return Err(Error::new(
             ErrorKind::Invalid,
-            "none of these iterations has a picture, so that there is nothing to draw",
-            "leave out --output, or name iterations that have pictures",
+            "none of these iterations has an image, so there is nothing to draw",
+            "leave out --output, or name iterations that have images",
         )
         .into());
     };
     fs::write(path, drawn.png()).map_err(|error| {
-        let message = format!("cannot write the picture: {}", path.display());
+        let message = format!("cannot write the image: {}", path.display());
         Error::new(ErrorKind::Internal, message, "choose a file that can be written").caused_by(error).into()
     })
 }
@@ -196,10 +176,10 @@ fn changes(difference: &Difference, output: &mut Output) {
         output.line(format_args!("  {}  {}", paint(FAINT, "node"), session::changes(&output.fit(&line, 8))));
     }
     if let Some(visual) = &difference.visual {
-        output.line(format_args!("  {}  {}", paint(FAINT, "picture"), seen(visual)));
+        output.line(format_args!("  {}  {}", paint(FAINT, "image"), seen(visual)));
     }
     if let Some(problem) = &difference.visual_problem {
-        output.line(format_args!("  {}  {}", paint(FAINT, "picture"), paint(WARNING, words::one_line(problem))));
+        output.line(format_args!("  {}  {}", paint(FAINT, "image"), paint(WARNING, words::one_line(problem))));
     }
     if difference.prompt.is_none() && difference.nodes.is_empty() && difference.summary == "same recipe" {
         output.line(paint(FAINT, "  same recipe"));

@@ -5,7 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::model::Actor;
-use crate::tracker::{Error, Lifetime, ListRequest, Options, RecoveryNotice, Tracker};
+use crate::wire::{Api, Error, MAX_REPLY_BYTES, RecoveryNotice};
+use crate::workspace::{Lifetime, Options, Workspace};
 
 use super::ending::{Exit, Failure};
 use super::output::Output;
@@ -43,53 +44,60 @@ impl Context {
         workspace::choose(self.flag.clone())
     }
 
-    /// Opens the workspace; recovering it may take a while, which the bar shows.
-    pub(super) fn open(&mut self, stay: Lifetime) -> Result<Tracker, Error> {
+    /// Opens the workspace. Recovering it may take a while, which the bar shows.
+    pub(super) fn open(&mut self, lifetime: Lifetime) -> Result<Workspace, Error> {
+        let progress = Some(self.output.bar().mover());
         let on_wait = Some(self.output.wait_reporter());
-        let options = Options { progress: Some(self.output.bar().mover()), stay, on_wait, ..Options::default() };
-        let opened = Tracker::open(&self.workspace()?.dir, options);
+        let options = Options { progress, lifetime, actor: actor(), on_wait, ..Options::default() };
+        let opened = Workspace::open_with(self.workspace()?.dir, options);
         self.output.bar().clear();
-        opened
+        Ok(opened?)
     }
 
-    /// Does a job that reads. It ends as damaged when events were lost and nobody has read the report, since the answer
-    /// may lack something that its reader takes for never recorded.
+    /// Runs a job that reads. It ends as damaged if events were lost and the report has not been acknowledged, since the
+    /// answer may lack something that its reader takes for never recorded.
     pub(super) fn read(
         &mut self,
-        job: impl FnOnce(&Tracker, &mut Output) -> Result<Exit, Failure>,
+        job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        let (done, notice) = self.with_tracker(job)?;
+        let (done, notice) = self.with_api(job)?;
         let lossy = notice.is_some_and(|notice| notice.lost_events > 0);
         done.map(|exit| if lossy { exit.max(Exit::Damaged) } else { exit })
     }
 
-    /// Does a job that writes. What was lost before does not make what is written now less safe.
+    /// Runs a job that writes. Earlier losses do not make what is written now less safe.
     pub(super) fn write(
         &mut self,
-        job: impl FnOnce(&Tracker, &Actor, &mut Output) -> Result<Exit, Failure>,
+        job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        let (done, _) = self.with_tracker(|tracker, output| job(tracker, &actor(), output))?;
+        let (done, _) = self.with_api(job)?;
         done
     }
 
-    fn with_tracker<T>(
+    fn with_api<T>(
         &mut self,
-        job: impl FnOnce(&Tracker, &mut Output) -> T,
+        job: impl FnOnce(&Api<'_>, &mut Output) -> T,
     ) -> Result<(T, Option<RecoveryNotice>), Error> {
-        let tracker = self.open(Lifetime::OneShot)?;
-        let done = job(&tracker, &mut self.output);
+        let workspace = self.open(Lifetime::OneShot)?;
+        let api = Api::new(&workspace);
+        // Scripts get pages of the largest size; people get everything that the layout shows.
+        let api = if self.output.is_json() { api.with_reply_bytes(MAX_REPLY_BYTES) } else { api.unbounded() };
+        let done = job(&api, &mut self.output);
         self.output.bar().clear();
-        let notice = unread(&tracker);
+        let notice = api.recovery_notice().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot see whether there are unread recoveries");
+            None
+        });
         if let Some(notice) = &notice {
             tell(notice, &mut self.output);
         }
-        self.close(tracker);
+        self.close(workspace);
         Ok((done, notice))
     }
 
     /// Closes the workspace. What was acknowledged is in the journal, so failing here takes nothing back.
-    pub(super) fn close(&mut self, tracker: Tracker) {
-        if let Err(error) = tracker.close() {
+    pub(super) fn close(&mut self, workspace: Workspace) {
+        if let Err(error) = workspace.close() {
             self.output.warn(format_args!("the workspace was not closed cleanly: {error}"));
         }
     }
@@ -108,22 +116,10 @@ pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
 
-/// The id of the session that is named: at a shell, `latest` is the one worked on last. Agents give ids only, since for
-/// them it may be another's by now.
-pub(super) fn session_named(tracker: &Tracker, name: String) -> Result<String, Error> {
-    if name == "latest" { Ok(tracker.resolve(&name)?.session.to_string()) } else { Ok(name) }
-}
-
-/// Recoveries nobody has read about yet. The listing carries them, and its first row costs next to nothing.
-fn unread(tracker: &Tracker) -> Option<RecoveryNotice> {
-    let request = ListRequest { limit: Some(1), ..ListRequest::default() };
-    match tracker.list(&request) {
-        Ok(list) => list.recovery,
-        Err(error) => {
-            tracing::warn!(%error, "cannot see whether there are unread recoveries");
-            None
-        }
-    }
+/// Returns the id of the named session: at a shell, `latest` is the one worked on last. Agents pass ids only, since by the
+/// time they call the latest session may be another.
+pub(super) fn session_named(api: &Api<'_>, name: String) -> Result<String, Error> {
+    if name == "latest" { Ok(api.resolve(&name)?.session.to_string()) } else { Ok(name) }
 }
 
 fn tell(notice: &RecoveryNotice, output: &mut Output) {

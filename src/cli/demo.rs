@@ -7,8 +7,9 @@ use chrono::Utc;
 use clap::Args;
 
 use crate::model::Timestamp;
-use crate::tracker::{Error, ErrorKind, Lifetime, Options, Tracker};
 use crate::web::{self, GalleryLock};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace::{Lifetime, Options, Workspace};
 
 use super::args::Json;
 use super::context::Context;
@@ -57,16 +58,16 @@ impl DemoArgs {
                 Error::new(ErrorKind::Internal, format!("cannot make the sample's directory: {}", dir.display()), hint)
                     .caused_by(error)
             })
-            .and_then(|()| web::fill(dir, now, Some(progress)));
+            .and_then(|()| Ok(web::fill(dir, now, Some(progress))?));
         context.output.bar().clear();
         filled?;
-        let tracker = Tracker::open(dir, Options { stay: Lifetime::LongRunning, ..Options::default() })?;
+        let workspace = Workspace::open_with(dir, Options { lifetime: Lifetime::LongRunning, ..Options::default() })?;
         match GalleryLock::take(dir)? {
             GalleryLock::Taken(served) => {
-                context.close(tracker);
+                context.close(workspace);
                 self.at.show_served(&served, address, &mut context.output)
             }
-            GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
+            GalleryLock::Free(held) => self.at.serve(workspace, &held, address, context),
         }
     }
 }

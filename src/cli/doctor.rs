@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::tracker::{ErrorKind, OwnerInfo, StatusView, claimed_owner};
+use crate::wire::ErrorKind;
+use crate::workspace::{OwnerInfo, WorkspaceStatus, claimed_owner};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};
@@ -24,10 +25,10 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         line("workspace", chosen.dir.display(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
     }
-    let opened = context.read(|tracker, output| {
-        let status = tracker.status()?;
+    let opened = context.read(|api, output| {
+        let status = api.workspace().status()?;
         // While nobody else has it, it is this command that does, for as long as it runs.
-        let owner = Some(tracker.owner()?).filter(|owner| owner.pid != std::process::id());
+        let owner = Some(api.workspace().owner()?).filter(|owner| owner.pid != std::process::id());
         let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
         output.answer(&health, |output, health| layout(health, output));
         Ok(Exit::Done)
@@ -51,7 +52,7 @@ struct Health {
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,
     #[serde(flatten)]
-    status: StatusView,
+    status: WorkspaceStatus,
 }
 
 fn layout(health: &Health, output: &mut Output) {

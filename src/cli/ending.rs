@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as Usage;
 
-use crate::tracker::{Error, ErrorKind};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace;
 
 use super::output::Output;
 
@@ -44,6 +45,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<workspace::Error> for Failure {
+    fn from(error: workspace::Error) -> Failure {
+        Failure::Request(error.into())
+    }
+}
+
 impl Failure {
     /// Flags that do not go together.
     pub(super) fn flags(message: impl Into<String>, hint: impl Into<String>) -> Failure {
@@ -55,7 +62,12 @@ impl Failure {
         match self {
             Failure::Request(error) => {
                 output.error(error);
-                if error.kind == ErrorKind::Damaged { Exit::Damaged } else { Exit::Failed }
+                match error.kind {
+                    ErrorKind::Damaged => Exit::Damaged,
+                    // A value that the command line could have rejected.
+                    ErrorKind::Invalid if error.is_about_the_request() => Exit::Usage,
+                    _ => Exit::Failed,
+                }
             }
             Failure::Flags(error) => {
                 output.error(error);

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::tracker::{Error, ErrorKind, ExportReport, ExportRequest, Tracker};
+use crate::export::{ExportReport, ExportRequest};
+use crate::wire::{Api, Error, ErrorKind};
+use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::{Context, session_named};
@@ -14,9 +16,9 @@ use super::ending::{Exit, Failure};
 use super::output::Output;
 use super::words;
 
-/// Write sessions for elsewhere: as JSON lines, as a folder to send, or as a bundle that proves itself
+/// Export sessions as JSON lines, as a folder to send, or as an audit bundle
 ///
-/// Without --folder or --bundle: JSON lines that people can read, and `retake import` gives back exactly.
+/// By default the output is JSON lines, which `retake import` restores exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake export --output backup.jsonl\n  \
@@ -24,19 +26,19 @@ use super::words;
     retake export session-2025-12-11-001 --folder for-anna\n  \
     retake export session-2025-12-11-001 --bundle evidence.tar")]
 pub(super) struct ExportArgs {
-    /// The sessions' ids, or latest; all sessions when none is given
+    /// The sessions' ids, or latest [default: all sessions]
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
-    /// The file to write; without it, or with -, standard output
+    /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a folder to send: the pictures with their recipe in them, a page session.md, and contact sheets
+    /// Write a folder: images with embedded recipes, session.md, contact sheets
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "bundle"])]
     folder: Option<PathBuf>,
-    /// Write an audit bundle: every event with its hash, and the pictures, in a tar that `retake verify FILE` checks anywhere
+    /// Write a tar of all events and images that `retake verify` can check
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     bundle: Option<PathBuf>,
-    /// Leave out the images' bytes
+    /// Leave out the images
     #[arg(long)]
     no_images: bool,
     #[command(flatten)]
@@ -45,14 +47,15 @@ pub(super) struct ExportArgs {
 
 impl ExportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let request = |tracker: &Tracker| {
-            let named = self.sessions.into_iter().map(|session| session_named(tracker, session));
-            Ok::<_, Error>(ExportRequest { session_ids: named.collect::<Result<_, _>>()?, omit_images: self.no_images })
+        let request = |api: &Api<'_>| {
+            let named = self.sessions.into_iter().map(|session| Ok(api.session(&session_named(api, session)?)?.id()));
+            let session_ids = named.collect::<Result<_, Error>>()?;
+            Ok::<_, Error>(ExportRequest { session_ids, omit_images: self.no_images })
         };
         if let Some(dir) = self.folder {
-            return context.read(|tracker, output| {
-                let request = request(tracker)?;
-                let report = tracker.export_folder(&request, &dir)?;
+            return context.read(|api, output| {
+                let request = request(api)?;
+                let report = api.workspace().export_folder(&request, &dir)?;
                 tell(&report, Some(&dir), output);
                 Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
             });
@@ -62,9 +65,9 @@ impl ExportArgs {
             Some(path) => (Form::Bundle, to_stdout_or(Some(path))),
             None => (Form::Lines, to_stdout_or(self.output)),
         };
-        context.read(|tracker, output| {
-            let request = request(tracker)?;
-            let export = |out: &mut dyn Write| form.write(tracker, &request, out);
+        context.read(|api, output| {
+            let request = request(api)?;
+            let export = |out: &mut dyn Write| form.write(api.workspace(), &request, out);
             let report = match &file {
                 Some(path) => to_file(path, export)?,
                 None => match to_stdout(output, export)? {
@@ -87,10 +90,10 @@ enum Form {
 }
 
 impl Form {
-    fn write(self, tracker: &Tracker, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
+    fn write(self, workspace: &Workspace, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
         match self {
-            Form::Lines => tracker.export(request, out),
-            Form::Bundle => tracker.export_bundle(request, out),
+            Form::Lines => Ok(workspace.export(request, out)?),
+            Form::Bundle => Ok(workspace.export_bundle(request, out)?),
         }
     }
 }
@@ -168,9 +171,8 @@ fn tell(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
     }
     if let Some(seal) = report.seal {
         output.line(format_args!("seal {seal}"));
-        output.hint(
-            "keep the seal somewhere else: `retake verify FILE --seal SEAL` then tells whether it is still this bundle",
-        );
+        output
+            .hint("keep the seal elsewhere: `retake verify FILE --seal SEAL` then proves that this is the same bundle");
     }
     for problem in &report.problems {
         output.warn(words::one_line(problem));

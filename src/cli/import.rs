@@ -8,20 +8,21 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
-use crate::tracker::{BroughtSession, Error, ErrorKind, FilesReport, FilesRequest, ImportReport, PlannedIteration};
+use crate::import::{BroughtSession, FilesReport, FilesRequest, ImportReport, PlannedIteration};
+use crate::wire::{Error, ErrorKind, ImportView};
 
 use super::args::Json;
-use super::context::Context;
+use super::context::{Context, actor};
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::{signals, words};
 
-/// Bring in the pictures of other tools as sessions, or what `retake export` wrote
+/// Import the images of other tools as sessions, or a Retake export
 ///
-/// Pictures become iterations, with the recipe that is in the file: one queued prompt is one iteration with all its
-/// pictures, and a long pause begins another session. What an iteration came from is said where there is evidence for
-/// it. Originals are only read. Importing twice changes nothing, and an import that was interrupted goes on. What cannot be
-/// taken in is named, and the rest goes on; the status is then 1.
+/// Images become iterations with the recipe in their metadata: one queued prompt is one iteration with all its images, and
+/// a long pause starts another session. Parents are inferred where there is evidence. Originals are only read. Importing
+/// twice changes nothing, and an interrupted import continues. What cannot be imported is reported and skipped; the exit
+/// status is then 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake import ~/ComfyUI/output --dry-run\n  \
@@ -29,10 +30,10 @@ use super::{signals, words};
     retake import backup.jsonl\n  \
     zcat one.jsonl.gz | retake import -")]
 pub(super) struct ImportArgs {
-    /// Pictures, folders of them, or an export; - for an export on standard input
+    /// Images, folders, or an export; - for an export on standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Show what would be done, and write nothing
+    /// Show what would be imported, and write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -44,10 +45,10 @@ pub(super) struct ImportArgs {
 /// How pictures are brought in.
 #[derive(Clone, Debug, Args)]
 pub(super) struct HowArgs {
-    /// A longer pause begins another session: 90s, 45m, 2h, 1d [default: 45m, more where pictures come slowly]
+    /// The pause that starts another session: 90s, 45m, 2h, 1d [default: 45m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(super) gap: Option<u64>,
-    /// Leave the pictures where they are, known by path and hash, in place of copying them
+    /// Leave the images where they are instead of copying them
     #[arg(long)]
     pub(super) link: bool,
     /// The project that new sessions belong to
@@ -69,7 +70,7 @@ impl ImportArgs {
                 let HowArgs { gap, link, project } = &self.how;
                 if self.dry_run || gap.is_some() || *link || project.is_some() {
                     return Err(Failure::flags(
-                        "--dry-run, --gap, --link and --project go with pictures, and this is an export",
+                        "--dry-run, --gap, --link and --project apply to images, and this is an export",
                         "leave them out: an export comes in with its own sessions",
                     ));
                 }
@@ -79,10 +80,12 @@ impl ImportArgs {
                 let request = self.how.request(self.paths, self.dry_run);
                 let stop = Arc::new(AtomicBool::new(false));
                 signals::stop_on(&stop);
-                context.write(|tracker, actor, output| {
-                    let report = tracker.import_files(actor, &request, &stop)?;
+                context.write(|api, output| {
+                    let report = api.workspace().import_files(&actor(), &request, &stop)?;
                     output.bar().clear();
-                    output.answer(&report, |output, report| files_layout(report, output));
+                    let stopped = report.stopped.as_ref().map(|error| Error::from(Arc::clone(error)));
+                    let view = ImportView::new(&report, stopped.as_ref());
+                    output.answer(&view, |output, view| files_layout(view.report, stopped.as_ref(), output));
                     let good = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
                     Ok(if good { Exit::Done } else { Exit::Failed })
                 })
@@ -94,10 +97,10 @@ impl ImportArgs {
 /// Takes in an export.
 fn lines(path: &Path, context: &mut Context) -> Result<Exit, Failure> {
     let file = if path.as_os_str() == "-" { None } else { Some(open(path)?) };
-    context.write(|tracker, _, output| {
+    context.write(|api, output| {
         let report = match file {
-            Some(file) => tracker.import(&mut BufReader::with_capacity(1 << 20, file)),
-            None => tracker.import(&mut io::stdin().lock()),
+            Some(file) => api.workspace().import(&mut BufReader::with_capacity(1 << 20, file)),
+            None => api.workspace().import(&mut io::stdin().lock()),
         }?;
         output.answer(&report, |output, report| layout(report, output));
         Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Failed })
@@ -146,7 +149,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     parsed.filter(|seconds| *seconds > 0).ok_or_else(|| "write a time such as 90s, 45m, 2h or 1d".to_owned())
 }
 
-fn files_layout(report: &FilesReport, output: &mut Output) {
+fn files_layout(report: &FilesReport, stopped: Option<&Error>, output: &mut Output) {
     for (number, session) in (1..).zip(&report.sessions) {
         session_layout(number, session, output);
     }
@@ -154,7 +157,7 @@ fn files_layout(report: &FilesReport, output: &mut Output) {
         output.gap();
     }
     if report.files == 0 {
-        output.line("there are no pictures in it");
+        output.line("no images found");
     }
     let verb = if report.dry_run { "would import" } else { "imported" };
     let mut line = format!(
@@ -178,11 +181,11 @@ fn files_layout(report: &FilesReport, output: &mut Output) {
         output.warn(format_args!("and {} more", report.problems_omitted));
     }
     if report.interrupted {
-        output.hint("it was interrupted; importing again goes on from here");
+        output.hint("the import was interrupted; import again to continue");
     }
-    if let Some(error) = &report.stopped {
-        output.error(&Error::new(error.kind, &error.message, &error.hint));
-        output.hint("what is counted above is in the workspace; importing again goes on from there");
+    if let Some(error) = stopped {
+        output.error(error);
+        output.hint("what is counted above is in the workspace; import again to continue");
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{Error, ErrorKind};
+use crate::wire::{Error, ErrorKind};
 
 use super::args::Json;
 use super::clients::{Client, Entry};
@@ -17,9 +17,9 @@ use super::words;
 
 /// Print the configuration that makes an MCP client start Retake, or write it
 ///
-/// With --write it is merged into the client's own file, and all else in it stays; the file as it was is kept beside it.
-/// A file that is not understood is left alone. `--workspace` becomes part of the configuration; without it, the
-/// workspace is chosen in the directory in which the client starts Retake.
+/// --write merges it into the client's own file, leaves the rest alone and keeps a backup. A file that cannot be parsed is
+/// not changed. `--workspace` becomes part of the configuration; without it, the workspace is chosen in the directory in
+/// which the client starts Retake.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake mcp install claude-desktop --write\n  \
@@ -32,7 +32,7 @@ pub(super) struct InstallArgs {
     /// Write it into the client's file instead of printing it
     #[arg(long)]
     write: bool,
-    /// Only for work in the current directory, where the client can do that
+    /// Only for the current directory, if the client supports that
     #[arg(long)]
     project: bool,
     /// The name under which the client lists Retake

@@ -1,10 +1,13 @@
 //! `retake list`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::tracker::{ListRequest, ProjectList, SessionList, Sort, StatusFilter, Tracker};
+use crate::model::{Order, Status};
+use crate::wire::{ListRequest, ProjectList, SessionList};
+use crate::workspace::Workspace;
 
 use super::args::Json;
+use super::choice::choice;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, Output, paint};
@@ -20,85 +23,71 @@ use super::workspace::WorkspaceSource;
     retake list --json | jq -r '.sessions[].id'")]
 pub(super) struct ListArgs {
     /// Which sessions to list
-    #[arg(long, value_enum, default_value_t = Status::All)]
+    #[arg(long, value_parser = choice::<Status>(), default_value = "all")]
     status: Status,
-    /// Only sessions of exactly this project
+    /// Only sessions whose project contains this text, in any case
     #[arg(long)]
     project: Option<String>,
-    /// Only sessions whose title, project or id contains this text, in upper or lower case
+    /// Only sessions whose title, project or id contains this text
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
-    /// In which order
-    #[arg(long, value_enum, default_value_t = Order::Recent)]
+    /// Only sessions last modified since, such as 2026-03, yesterday or 7d
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only sessions last modified until the end of that time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// The order
+    #[arg(long, value_parser = choice::<Order>(), default_value = "recent")]
     sort: Order,
-    /// At most this many, up to 1000 [default: 200]
+    /// Maximum number of sessions (1–1000) [default: 200]
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Where to go on, as the page before said; with all other flags as they were
+    /// Continue after a previous page; use the same filters
     #[arg(long)]
     cursor: Option<String>,
-    /// Go on to the last page (not with --json, where each page is an answer of its own)
+    /// Print all pages (not with --json, where each page is a reply)
     #[arg(long)]
     all: bool,
-    /// The projects instead, each with how many sessions and iterations it has
-    #[arg(long, conflicts_with_all = ["status", "project", "query", "sort", "limit", "cursor", "all"])]
+    /// List the projects instead, with their numbers of sessions and iterations
+    #[arg(long, conflicts_with_all = ["status", "project", "query", "since", "until", "sort", "limit", "cursor", "all"])]
     projects: bool,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
-/// Which sessions to list.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Status {
-    /// All of them
-    All,
-    /// Those not archived
-    Active,
-    /// Those archived
-    Archived,
-}
-
-/// In which order.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Order {
-    /// Last modified first
-    Recent,
-    /// Last modified last
-    Oldest,
-}
-
 impl ListArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         if self.projects {
-            return context.read(|tracker, output| {
-                output.answer(&tracker.projects()?, |output, list| print_projects(list, output));
+            return context.read(|api, output| {
+                output.answer(&api.projects()?, |output, list| print_projects(list, output));
                 Ok(Exit::Done)
             });
         }
         if self.all && context.output.is_json() {
             return Err(Failure::flags(
                 "--all does not go with --json",
-                "ask for one page after the other: give `nextCursor` of the answer back with --cursor",
+                "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
         let by = context.workspace()?.by;
         let all = self.all;
         let mut request = self.request();
-        context.read(|tracker, output| {
-            let mut list = tracker.list(&request)?;
+        context.read(|api, output| {
+            let mut list = api.list(&request)?;
             let mut shown = list.sessions.len();
             let first = if all && list.next_cursor.is_some() { Page::First } else { Page::Alone };
             output.answer(&list, |output, list| print(list, first, output));
             while all && !output.is_gone() && list.next_cursor.is_some() {
                 request.cursor = list.next_cursor;
-                list = tracker.list(&request)?;
+                list = api.list(&request)?;
                 shown += list.sessions.len();
                 print(&list, Page::Later, output);
             }
             if !output.is_json() {
                 foot(&list, shown, &request, output);
                 if list.total_sessions == 0 && !picks(&request) {
-                    begin(tracker, by, output);
+                    begin(api.workspace(), by, output);
                 }
             }
             Ok(Exit::Done)
@@ -107,19 +96,14 @@ impl ListArgs {
 
     fn request(self) -> ListRequest {
         ListRequest {
-            status: Some(match self.status {
-                Status::All => StatusFilter::All,
-                Status::Active => StatusFilter::Active,
-                Status::Archived => StatusFilter::Archived,
-            }),
-            sort: Some(match self.sort {
-                Order::Recent => Sort::Recent,
-                Order::Oldest => Sort::Oldest,
-            }),
+            status: Some(self.status),
+            sort: Some(self.sort),
             limit: self.limit,
             cursor: self.cursor,
             project: self.project,
             query: self.query,
+            since: self.since,
+            until: self.until,
         }
     }
 }
@@ -169,8 +153,8 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
 
 fn print_projects(list: &ProjectList, output: &mut Output) {
     if list.total_projects == 0 {
-        output.line("No session belongs to a project.");
-        output.hint("give one when recording: retake record \"a cat\" --project cats");
+        output.line("No session has a project.");
+        output.hint("set one when recording: retake record \"a cat\" --project cats");
         return;
     }
     let mut table =
@@ -205,27 +189,31 @@ fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Ou
     }
     output.gap();
     if let Some(cursor) = &list.next_cursor {
-        output.line(paint(FAINT, format_args!("{shown} of {all}; the next: --cursor {cursor}; or all of them: --all")));
+        output.line(paint(FAINT, format_args!("{shown} of {all}; next page: --cursor {cursor}; all pages: --all")));
     } else if request.cursor.is_none() {
         output.line(paint(FAINT, all));
     } else {
-        output.line(paint(FAINT, format_args!("the last of {all}")));
+        output.line(paint(FAINT, format_args!("last page of {all}")));
     }
 }
 
 /// What to do in a workspace that has nothing in it.
-fn begin(tracker: &Tracker, by: WorkspaceSource, output: &mut Output) {
-    output.line(format_args!("No sessions yet in {}", tracker.workspace().display()));
+fn begin(workspace: &Workspace, by: WorkspaceSource, output: &mut Output) {
+    output.line(format_args!("No sessions yet in {}", workspace.dir().display()));
     output.gap();
     output.line("Record the first iteration with:");
     output.line("  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png");
     if by == WorkspaceSource::Default {
         output.gap();
-        output.line("Or keep a workspace of its own in this directory:");
+        output.line("Or create a workspace in this directory:");
         output.line("  mkdir .retake");
     }
 }
 
 fn picks(request: &ListRequest) -> bool {
-    request.project.is_some() || request.query.is_some() || request.status != Some(StatusFilter::All)
+    request.project.is_some()
+        || request.query.is_some()
+        || request.since.is_some()
+        || request.until.is_some()
+        || request.status != Some(Status::All)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use crate::mcp::{self, Paths};
-use crate::tracker::Lifetime;
+use crate::workspace::Lifetime;
 
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
@@ -14,7 +14,7 @@ use super::install::InstallArgs;
 
 /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
 ///
-/// An MCP client starts this by itself: `retake mcp install` tells it to. Over HTTP, `retake serve` has the same at /mcp.
+/// MCP clients start this themselves: see `retake mcp install`. `retake serve` offers the same over HTTP at /mcp.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -25,8 +25,7 @@ use super::install::InstallArgs;
 pub(super) struct McpArgs {
     #[command(subcommand)]
     pub(super) verb: Option<McpVerb>,
-    /// Take pictures by path only from below this directory; may be given more than once. Without it, any file that you
-    /// can read goes
+    /// Read images only below this directory; may be repeated [default: any]
     #[arg(long, value_name = "DIR", env = "RETAKE_ROOTS", value_delimiter = DELIMITER, hide_env_values = true)]
     root: Vec<PathBuf>,
 }
@@ -49,10 +48,10 @@ impl McpArgs {
         let paths = Paths::below(&self.root)?;
         // Stderr goes to a client's log, where a bar is noise.
         context.output.bar().silence();
-        let tracker = Arc::new(context.open(Lifetime::LongRunning)?);
-        let served = mcp::run(Arc::clone(&tracker), context::user(), paths);
-        if let Some(tracker) = Arc::into_inner(tracker) {
-            context.close(tracker);
+        let workspace = Arc::new(context.open(Lifetime::LongRunning)?);
+        let served = mcp::run(Arc::clone(&workspace), context::user(), paths);
+        if let Some(workspace) = Arc::into_inner(workspace) {
+            context.close(workspace);
         }
         served?;
         Ok(Exit::Done)

@@ -1,8 +1,8 @@
-//! The command line: `retake <verb>`, one verb a file, each a thin layer over the tracker's verb of the same name.
+//! The command line: `retake <verb>`, one verb a file, each a thin layer over the workspace's verb of the same name.
 //!
 //! What all verbs share: the flags and exit codes (`args.rs`, `ending.rs`), which workspace is meant (`workspace.rs`),
 //! opening it and telling of damage (`context.rs`), how values read and tables lie (`words.rs`, `table.rs`), and the one
-//! place that writes (`output.rs`). With `--json` a verb prints what the tracker answered, in one line.
+//! place that writes (`output.rs`). With `--json` a verb prints what the workspace answered, in one line.
 //!
 //! Never known here: how anything is stored, checked or found; a rule that another face would need too.
 
@@ -10,6 +10,7 @@ mod annotate;
 mod archive;
 mod args;
 mod audit;
+mod choice;
 mod clients;
 mod compare;
 mod completions;
@@ -39,6 +40,7 @@ mod table;
 mod terminal;
 mod tree;
 mod verify;
+mod vocabulary;
 mod watch;
 mod words;
 mod workspace;
@@ -57,7 +59,7 @@ use output::Output;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
-    let args: Vec<OsString> = search::spell_out(std::env::args_os().collect());
+    let args: Vec<OsString> = search::expand_negations(std::env::args_os().collect());
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),

@@ -14,9 +14,11 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use terminal_size::terminal_size_of;
 
-use crate::tracker::{Error, OnWait, WaitNotice};
+use crate::wire::Error;
+use crate::workspace::{OnWait, WaitNotice};
 
 use super::progress::Bar;
+use super::vocabulary::CommandLine;
 use super::words;
 
 /// What an id or a reference looks like.
@@ -197,12 +199,12 @@ impl Output {
             self.json_line(&error.view());
             return;
         }
-        let words = |text: &str| words::clean(&words::flags_for_fields(text)).into_owned();
-        self.aside(format_args!("{} {}", paint(BAD, "error:"), words(&error.message)));
+        let error = error.reworded(&CommandLine);
+        self.aside(format_args!("{} {}", paint(BAD, "error:"), words::clean(&error.message)));
         for cause in &error.causes {
             self.aside(format_args!("{} {}", paint(HEADING, "caused by:"), words::clean(cause)));
         }
-        self.hint(words(&error.hint));
+        self.hint(words::clean(&error.hint));
     }
 
     /// Sends what was written on its way, so that [`is_gone`](Output::is_gone) knows.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::tracker::Progress;
+use crate::workspace::Progress;
 
 /// Work that is done before this shows no bar at all.
 const PATIENCE: Duration = Duration::from_millis(300);

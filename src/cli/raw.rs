@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::tracker::{RawEntry, RawView, raw_file};
+use crate::wire::{RawEntry, RawView, raw_file};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};
@@ -22,8 +22,8 @@ pub(super) fn run(context: &mut Context, file: &str, full: bool) -> Result<Exit,
     let path = Path::new(file);
     let is_reference = !path.exists() && (file.starts_with("session-") || file.starts_with('#') || file == "latest");
     if is_reference {
-        return context.read(|tracker, output| {
-            let view = tracker.raw(file)?;
+        return context.read(|api, output| {
+            let view = api.raw(file)?;
             output.answer(&view, |output, view| layout(view, full, output));
             Ok(Exit::Done)
         });
@@ -43,7 +43,7 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
     match (&view.generator, view.raw.is_empty()) {
         (Some(_), _) => {}
         (None, true) if view.images.iter().all(|image| image.mime_type == UNKNOWN) => {
-            output.line("this is no picture of a known kind");
+            output.line("this is not an image of a known type");
         }
         (None, true) => output.line("there is no text in this file"),
         (None, false) => output.line("no known tool wrote the texts in this file; they are below, as they are"),

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::model::Actor;
-use crate::tracker::{Error, RecordRequest, Recorded, Tracker};
+use crate::wire::{Api, Error, RecordRequest, Recorded};
 
 use super::context::{Context, session_named};
 use super::ending::{Exit, Failure, invalid};
@@ -17,8 +16,8 @@ use super::requests::Requests;
 
 /// Record an iteration, in a session or as the first of a new one
 ///
-/// Without --session a new session is started. Failures and refusals are worth recording too: see --outcome. When the
-/// command ends, the iteration and its images are on the disk.
+/// Without --session this starts a new session. Record failures and refusals too: see --outcome. When the command ends,
+/// the iteration and its images are durable.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake record \"a cat\" --model sdxl --seed 42 --cfg 7 --image cat.png\n  \
@@ -30,11 +29,11 @@ use super::requests::Requests;
 pub(super) struct RecordArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
-    /// Answer in JSON; with - or a file, also read the requests from there
+    /// Print JSON; with - or a file, also read requests from there
     ///
-    /// The requests are JSON objects one after the other, such as one a line, with the fields prompt, sessionId, model,
-    /// seed, images and so on as in the MCP tool record-iteration. Each is answered in turn, in one line, once it is on
-    /// the disk. One that is bad gets its error, the others go on, and the status is 1.
+    /// Requests are JSON objects, such as one per line, with the fields of the MCP tool record-iteration: prompt, sessionId,
+    /// model, seed, images and so on. Each is answered in one line once it is durable. A bad request is reported and
+    /// skipped; the exit status is then 1.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     pub(super) json: Option<Option<PathBuf>>,
 }
@@ -45,24 +44,24 @@ impl RecordArgs {
             if !self.recipe.is_empty() {
                 return Err(Failure::flags(
                     format!("requests are read from {}, and the recipe is also given in flags", source.display()),
-                    "give one or the other; to only get the answer in JSON, put --json last",
+                    "use one or the other; to only get the reply in JSON, put --json last",
                 ));
             }
             if source.as_os_str() == "-" {
                 return record_all(io::stdin().lock(), context);
             }
-            let file = import::open(&source).map_err(|error| Error {
-                hint: "give the path of a file of requests, or - for standard input; to only get the answer in JSON, \
-                       put --json last"
-                    .to_owned(),
-                ..error
+            let file = import::open(&source).map_err(|error| {
+                error.with_hint(
+                    "pass the path of a file of requests, or - for standard input; to only get the reply in JSON, put \
+                     --json last",
+                )
             })?;
             return record_all(file, context);
         }
         let mut request = self.recipe.request()?;
-        context.write(|tracker, actor, output| {
-            request.session_id = request.session_id.map(|session| session_named(tracker, session)).transpose()?;
-            let recorded = record(tracker, actor, request)?;
+        context.write(|api, output| {
+            request.session_id = request.session_id.map(|session| session_named(api, session)).transpose()?;
+            let recorded = record(api, request)?;
             output.answer(&recorded, layout);
             Ok(Exit::Done)
         })
@@ -72,13 +71,13 @@ impl RecordArgs {
 /// Records one request after the other, and answers each before the next is read: whoever pipes them in may wait for it.
 fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure> {
     context.output.set_json();
-    context.write(|tracker, actor, output| {
+    context.write(|api, output| {
         let mut exit = Exit::Done;
         let mut any = false;
         for request in Requests::new(source) {
             any = true;
-            // Nobody may be reading any more. What was asked for is recorded all the same.
-            match request.and_then(|request| record(tracker, actor, request)) {
+            // Even if the reader is gone, every request is recorded.
+            match request.and_then(|request| record(api, request)) {
                 Ok(recorded) => output.json_line(&recorded),
                 Err(error) => {
                     output.error(&error);
@@ -89,7 +88,7 @@ fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure>
         if !any {
             return Err(invalid(
                 "there is nothing to record: the input is empty",
-                "give a JSON object, such as {\"prompt\": \"a cat\"}",
+                "pass a JSON object, such as {\"prompt\": \"a cat\"}",
             )
             .into());
         }
@@ -97,11 +96,11 @@ fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure>
     })
 }
 
-fn record(tracker: &Tracker, actor: &Actor, mut request: RecordRequest) -> Result<Recorded, Error> {
+fn record(api: &Api<'_>, mut request: RecordRequest) -> Result<Recorded, Error> {
     if let Ok(here) = std::env::current_dir() {
         request.anchor(&here);
     }
-    tracker.record(actor, &request)
+    api.record(&request)
 }
 
 fn layout(output: &mut Output, recorded: &Recorded) {

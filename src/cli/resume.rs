@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::model::Recipe;
-use crate::tracker::{ResumeRequest, ResumeView};
+use crate::wire::{MAX_REPLY_BYTES, ResumeRequest, ResumeView};
 
 use super::args::Json;
 use super::context::Context;
@@ -11,14 +11,14 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{session, show, words};
 
-/// Show all it takes to go on: how the last iteration came to be, what was liked, what is open, the whole recipe
+/// Show what you need to continue: recipe, history, ratings, open branches
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake resume                            the most recent session that is not archived\n  \
     retake resume session-2025-12-11-001     that session\n  \
     retake resume session-2025-12-11-001#3   from that iteration")]
 pub(super) struct ResumeArgs {
-    /// A session's id, or an iteration to go on from [default: the most recent session that is not archived]
+    /// A session's id or an iteration [default: the most recent active session]
     reference: Option<String>,
     #[command(flatten)]
     pub(super) json: Json,
@@ -27,8 +27,9 @@ pub(super) struct ResumeArgs {
 impl ResumeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = ResumeRequest { reference: self.reference };
-        context.read(|tracker, output| {
-            let view = tracker.resume(&request)?;
+        context.read(|api, output| {
+            // A workflow of a megabyte is left out, as in `show` without --full.
+            let view = api.clone().with_reply_bytes(MAX_REPLY_BYTES).resume(&request)?;
             output.answer(&view, |output, view| layout(view, output));
             Ok(Exit::Done)
         })
@@ -54,7 +55,7 @@ fn layout(view: &ResumeView, output: &mut Output) {
     output.line(paint(FAINT, about.join(" · ")));
 
     output.gap();
-    output.line(paint(HEADING, "how it came to be"));
+    output.line(paint(HEADING, "history"));
     if let Some(earlier) = &view.earlier {
         let count = words::count(earlier.iterations.into(), "earlier iteration");
         output.line(format_args!("  {} from {}", paint(FAINT, count), paint(NAME, earlier.first)));

@@ -2,40 +2,40 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use unicode_width::UnicodeWidthStr;
 
 use crate::model::{Query, Seed, Timestamp};
-use crate::tracker::{
-    ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, SearchRequest, SearchSort, SearchView,
-};
+use crate::search::Sort;
+use crate::wire::{ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, SearchRequest, SearchView};
 
 use super::args::Json;
+use super::choice::choice;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, WARNING, paint};
 use super::words;
 
-/// Find iterations in any session by words, recipe, rating, time or looks
+/// Search iterations by words, recipe, rating, time or appearance
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SearchArgs {
-    /// Words and conditions; all of them must hold
+    /// Words and conditions, all of which must hold
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
-    /// Only pictures that look like this: a reference, an image's hash, or a file; the most similar first
-    #[arg(long, value_name = "PICTURE")]
+    /// Images that look like this reference, hash or file, most similar first
+    #[arg(long, value_name = "IMAGE")]
     similar_to: Option<String>,
-    /// In which order
-    #[arg(long, value_enum, default_value_t = Order::Newest)]
-    sort: Order,
-    /// Also count which models, tags and the like the matches have
+    /// The order
+    #[arg(long, value_parser = choice::<Sort>(), default_value = "newest")]
+    sort: Sort,
+    /// Also count the models, tags and other values of the matches
     #[arg(long)]
     facets: bool,
-    /// At most this many, up to 1000 [default: 50]
+    /// Maximum number of results (1–1000) [default: 50]
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Where to go on, as the page before said; with everything else as it was
+    /// Continue after a previous page; use the same query
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -60,21 +60,12 @@ Examples:
   retake search --similar-to latest
   retake search tag:hero --sort best --json | jq -r '.iterations[].reference'";
 
-/// In which order.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Order {
-    /// Made last first
-    Newest,
-    /// Highest rated first
-    Best,
-}
-
 impl SearchArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = self.request();
         let query = request.query.clone().unwrap_or_default();
-        context.read(|tracker, output| {
-            let view = match tracker.search(&request) {
+        context.read(|api, output| {
+            let view = match api.search(&request) {
                 Ok(view) => view,
                 Err(error) => {
                     point(&query, output);
@@ -96,10 +87,7 @@ impl SearchArgs {
         SearchRequest {
             query: (!query.trim().is_empty()).then_some(query),
             similar_to: self.similar_to,
-            sort: Some(match self.sort {
-                Order::Newest => SearchSort::Newest,
-                Order::Best => SearchSort::Best,
-            }),
+            sort: Some(self.sort),
             facets: self.facets,
             limit: self.limit,
             cursor: self.cursor,
@@ -108,8 +96,8 @@ impl SearchArgs {
     }
 }
 
-/// The arguments with `-fog` written as `NOT fog`, which no parser of flags takes for three of them.
-pub(super) fn spell_out(args: Vec<OsString>) -> Vec<OsString> {
+/// Rewrites `-fog` as `NOT fog`, which a parser of flags does not take for three flags.
+pub(super) fn expand_negations(args: Vec<OsString>) -> Vec<OsString> {
     let Some(verb) = args.iter().position(|arg| arg == "search") else { return args };
     // `-v` in any number and `-h` are flags of every verb.
     let is_flag = |word: &str| word.chars().all(|c| c == 'v') || matches!(word, "h" | "V");
@@ -259,8 +247,8 @@ fn foot(view: &SearchView, request: &SearchRequest, output: &mut Output) {
     output.line(paint(
         FAINT,
         match &view.next_cursor {
-            Some(cursor) => format!("{} of {all}; the next: --cursor {cursor}", view.iterations.len()),
-            None if request.cursor.is_some() => format!("the last of {all}"),
+            Some(cursor) => format!("{} of {all}; next page: --cursor {cursor}", view.iterations.len()),
+            None if request.cursor.is_some() => format!("last page of {all}"),
             None => all,
         },
     ));
@@ -271,10 +259,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_is_not_wanted_is_no_flag() {
+    fn an_excluded_word_is_not_a_flag() {
         let spelt = |line: &str| {
             let args = line.split(' ').map(OsString::from).collect();
-            spell_out(args).into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+            expand_negations(args).into_iter().map(|arg| arg.into_string().unwrap()).collect::<Vec<_>>().join(" ")
         };
         for (line, expected) in [
             ("retake search bridge -fog --json", "retake search bridge NOT fog --json"),
@@ -288,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_that_the_shell_took_come_back() {
+    fn quotes_that_the_shell_removed_are_restored() {
         assert_eq!(said("model:SD XL"), "model:\"SD XL\"");
         assert_eq!(said("-tag:two words"), "-tag:\"two words\"");
         for as_it_is in ["bridge", "model:sdxl", "\"at night\"", "(a OR b) c", "model:\"a b\" c", "two words"] {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{Lifetime, Tracker};
 use crate::web::{self, Bound, GalleryLock, Held, Served, Serving};
+use crate::workspace::{Lifetime, Workspace};
 
 use super::args::Json;
 use super::context::{self, Context};
@@ -17,8 +17,8 @@ use super::output::{NAME, Output, paint};
 
 /// Show the workspace in a browser, and serve it over HTTP: the gallery, /api, /mcp
 ///
-/// At 127.0.0.1:7373 unless told otherwise. Only this machine can reach it, unless you choose another address; that asks for a token, which everyone who uses it
-/// then needs. When the workspace is served already, prints where.
+/// Listens on 127.0.0.1:7373, which only this machine can reach. Any other address needs a token. If the workspace is
+/// already being served, prints the URL.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake serve --open\n  \
@@ -34,13 +34,13 @@ pub(super) struct ServeArgs {
 /// Where and for whom to serve.
 #[derive(Debug, Args)]
 pub(super) struct At {
-    /// Where to listen, instead of on this machine at the usual port; port 0 lets the system choose
+    /// The address to listen on; port 0 chooses a free one
     #[arg(long, value_name = "HOST:PORT")]
     addr: Option<String>,
-    /// What everyone who asks must have; needed to serve more than this machine
+    /// The token that clients need; required beyond this machine
     #[arg(long, value_name = "TOKEN", env = "RETAKE_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Open it in the browser
+    /// Open the gallery in the browser
     #[arg(long)]
     open: bool,
 }
@@ -52,13 +52,13 @@ impl ServeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let address = self.at.address(USUAL)?;
         let dir = context.workspace()?.dir;
-        let tracker = context.open(Lifetime::LongRunning)?;
+        let workspace = context.open(Lifetime::LongRunning)?;
         match GalleryLock::take(&dir)? {
             GalleryLock::Taken(served) => {
-                context.close(tracker);
+                context.close(workspace);
                 self.at.show_served(&served, address, &mut context.output)
             }
-            GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
+            GalleryLock::Free(held) => self.at.serve(workspace, &held, address, context),
         }
     }
 }
@@ -87,7 +87,7 @@ impl At {
     /// Serves until the process is told to end.
     pub(super) fn serve(
         &self,
-        tracker: Tracker,
+        workspace: Workspace,
         held: &Held,
         address: SocketAddr,
         context: &mut Context,
@@ -96,11 +96,11 @@ impl At {
         let url = bound.url();
         held.announce(&url, bound.address(), self.token.as_deref())?;
         self.show(&url, false, &mut context.output);
-        let tracker = Arc::new(tracker);
+        let workspace = Arc::new(workspace);
         let serving = Serving { user: context::user(), token: self.token.clone() };
-        let served = bound.serve(Arc::clone(&tracker), serving);
-        if let Some(tracker) = Arc::into_inner(tracker) {
-            context.close(tracker);
+        let served = bound.serve(Arc::clone(&workspace), serving);
+        if let Some(workspace) = Arc::into_inner(workspace) {
+            context.close(workspace);
         }
         served?;
         Ok(Exit::Done)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{IterationId, OutcomeStatus, SessionId, StepLabel, Timestamp};
-use crate::tracker::{IterationList, IterationRow, SessionRow, StoryStep};
+use crate::wire::{IterationList, IterationRow, SessionRow, StoryStep};
 
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, TAKEN, TURNED, WARNING, paint};
 use super::tree::{self, Placed};

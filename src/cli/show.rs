@@ -1,9 +1,9 @@
-//! `retake show`: one iteration laid out, or a session as a story.
+//! `retake show`: one iteration, or a session as a story.
 
 use clap::Args;
 
 use crate::model::{IterationId, OutcomeStatus, Recipe, SessionId};
-use crate::tracker::{GetRequest, ImageView, IterationView, IterationsRequest, RecipeView, Tracker};
+use crate::wire::{GetRequest, ImageView, IterationView, IterationsRequest, MAX_REPLY_BYTES, RecipeView, StoryStep};
 
 use super::args::Json;
 use super::context::Context;
@@ -11,26 +11,26 @@ use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{inline, raw, session, words};
 
-/// Show an iteration with all that is known of it, or a session as the story of its iterations
+/// Show an iteration with everything known about it, or a session as a story
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake show latest                       the last iteration of the session modified last\n  \
     retake show session-2025-12-11-001       the session: what changed at each step, and its branches\n  \
     retake show session-2025-12-11-001#3     one iteration with its whole recipe\n  \
-    retake show --raw picture.png            what any picture's file says of how it was made")]
+    retake show --raw image.png              the generation metadata of any image file")]
 pub(super) struct ShowArgs {
-    /// A session's id, or a reference to an iteration; with --raw also the path of a picture
+    /// A session's id or a reference; with --raw also the path of an image
     reference: String,
-    /// Show what is written in the picture's file, field by field, with its place there
+    /// Show the metadata in the image file, field by field
     #[arg(long)]
     raw: bool,
-    /// Show long texts and parameters of an iteration whole
+    /// Show long texts and parameters in full
     #[arg(long)]
     full: bool,
-    /// Of a session: at most this many iterations, the newest, up to 1000 [default: 200]
+    /// Of a session: maximum number of iterations (1–1000) [default: 200]
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Of a session: where to go on to older iterations, as the page before said
+    /// Of a session: continue with older iterations
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -55,25 +55,26 @@ impl ShowArgs {
                 "give a session's id, or leave them out",
             ));
         }
-        context.read(|tracker, output| {
+        context.read(|api, output| {
             if is_session {
                 let ShowArgs { reference: session_id, limit, cursor, .. } = self;
-                let row = tracker.session(&session_id)?;
+                let row = api.session(&session_id)?;
                 let request = IterationsRequest { session_id, limit, cursor, include_images: false };
-                let list = tracker.iterations(&request)?;
+                let list = api.iterations(&request)?;
                 // What changed at each step is for people; scripts get the rows of the contract.
                 let shown: &[_] = if output.is_json() { &[] } else { &list.iterations };
-                let steps = tracker.steps(shown.iter().map(|it| list.session_id.iteration(it.index)))?;
+                let ids = shown.iter().map(|it| list.session_id.iteration(it.index));
+                let steps: Vec<StoryStep> = api.workspace().steps(ids)?.iter().map(StoryStep::from).collect();
                 output.answer(&list, |output, list| session::layout(&row, list, &steps, output));
             } else {
-                let mut view = tracker.get(&GetRequest { reference: self.reference, include_image: false })?;
-                if self.full {
-                    complete(tracker, &mut view)?;
-                }
+                // A workflow of a megabyte is shown only if it is asked for.
+                let api =
+                    if self.full { api.clone().unbounded() } else { api.clone().with_reply_bytes(MAX_REPLY_BYTES) };
+                let view = api.get(&GetRequest { reference: self.reference, include_image: false })?;
                 output.answer(&view, |output, view| layout(view, output));
                 if let Some(image) = view.images.first()
                     && inline::is_shown(output)
-                    && let Ok(picture) = tracker.preview(image.hash)
+                    && let Ok(picture) = api.workspace().preview(image.hash)
                 {
                     output.gap();
                     inline::draw(output, &picture, PICTURE_SHARE);
@@ -86,20 +87,6 @@ impl ShowArgs {
 
 /// How much of the terminal's height a picture takes: the recipe above it stays in sight.
 const PICTURE_SHARE: f64 = 0.5;
-
-/// Puts back what an answer leaves out to stay small.
-fn complete(tracker: &Tracker, view: &mut IterationView) -> Result<(), Failure> {
-    let (_, state) = tracker.whole(&view.reference.to_string())?;
-    view.recipe.recipe = state.iteration.recipe;
-    view.recipe.parameters_omitted_bytes = None;
-    view.outcome.message = state.iteration.outcome.message;
-    view.annotations.rating = state.annotation.rating;
-    view.annotations.tags = state.annotation.tags;
-    view.annotations.note = state.annotation.note;
-    // Long lists of children and images stay cut, and are still named as such.
-    view.truncated.retain(|field| field.starts_with("children") || field.starts_with("images"));
-    Ok(())
-}
 
 fn layout(view: &IterationView, output: &mut Output) {
     let mut head = paint(NAME, view.reference);
@@ -138,7 +125,7 @@ fn layout(view: &IterationView, output: &mut Output) {
     line("recorded", Some(format!("{} by {} with {}", words::time(view.recorded_at), by.user, by.client)), output);
     if !view.truncated.is_empty() {
         output.gap();
-        output.line(paint(FAINT, format_args!("cut short: {}; see --full", view.truncated.join(", "))));
+        output.line(paint(FAINT, format_args!("truncated: {}; see --full", view.truncated.join(", "))));
     }
 }
 
@@ -152,22 +139,13 @@ pub(super) fn texts(recipe: &Recipe, output: &mut Output) {
 /// The rest of a recipe.
 pub(super) fn recipe(view: &RecipeView, output: &mut Output) {
     let recipe = &view.recipe;
-    let hash = recipe.model_hash.as_ref().map(|hash| format!(" ({hash})")).unwrap_or_default();
-    let model = recipe.model.clone().or_else(|| recipe.model_hash.as_ref().map(|_| "unnamed".to_owned()));
-    line("model", model.map(|model| model + &hash), output);
-    line("seed", recipe.seed.map(|seed| seed.to_string()), output);
-    line("steps", recipe.steps.map(|steps| steps.to_string()), output);
-    line("guidance", recipe.guidance_scale.map(|scale| scale.to_string()), output);
-    line("sampler", recipe.sampler.clone(), output);
-    line("scheduler", recipe.scheduler.clone(), output);
-    line("size", size(recipe.width, recipe.height), output);
-    line("denoise", recipe.denoise.map(|denoise| denoise.to_string()), output);
-    line("loras", list(recipe.loras.iter().map(words::lora)), output);
-    line("provider", recipe.provider.clone(), output);
+    for (label, value) in recipe.facts() {
+        line(&label.to_lowercase(), Some(value), output);
+    }
     for (name, value) in &recipe.parameters {
         line("parameter", Some(format!("{name} = {value}")), output);
     }
-    let omitted = view.parameters_omitted_bytes.map(|bytes| format!("{} left out; see --full", words::size(bytes)));
+    let omitted = view.parameters_omitted_bytes.map(|bytes| format!("{} omitted; see --full", words::size(bytes)));
     line("parameters", omitted, output);
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use crate::tracker::{BundleView, CallContext, Lifetime, Recovery, RepairView, Thumbnails, VerifyView, verify_bundle};
+use crate::export::{BundleView, verify_bundle};
+use crate::wire::VerifyView;
+use crate::workspace::{CallContext, Lifetime, Recovery, RepairReport, Thumbnails};
 
 use super::args::Json;
 use super::context::Context;
@@ -13,16 +15,16 @@ use super::ending::{Exit, Failure};
 use super::output::{BAD, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 
-/// Check every byte of the workspace, or of an audit bundle: every event, every long text, every image
+/// Check every byte of the workspace or of an audit bundle
 ///
-/// Changes nothing. Prints one line for each problem, and ends with status 3 when there is one. A bundle is checked
-/// wherever it is, without a workspace.
+/// Changes nothing. Prints one line for each problem, and exits with status 3 if there is one. A bundle is checked without
+/// a workspace.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  retake verify\n  retake verify evidence.tar")]
 pub(super) struct VerifyArgs {
-    /// A bundle that `retake export --bundle` wrote; without it, the workspace is checked
+    /// A bundle written by `retake export --bundle` [default: the workspace]
     bundle: Option<PathBuf>,
-    /// The seal that was told when the bundle was made: it must be that very one
+    /// The seal that was printed when the bundle was made
     #[arg(long, requires = "bundle")]
     seal: Option<String>,
     #[command(flatten)]
@@ -40,8 +42,8 @@ impl VerifyArgs {
 
 /// Checks every byte of the workspace.
 fn workspace(context: &mut Context) -> Result<Exit, Failure> {
-    context.read(|tracker, output| {
-        let view = tracker.verify()?;
+    context.read(|api, output| {
+        let view = VerifyView::from(api.workspace().verify()?);
         output.answer(&view, |output, view| findings(view, output));
         if view.whole {
             return Ok(Exit::Done);
@@ -53,15 +55,15 @@ fn workspace(context: &mut Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Rebuild what is damaged, show the reports of past recoveries, and mark them as read
+/// Rebuild what is damaged, and acknowledge the reports of past recoveries
 ///
-/// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: a damaged one is
-/// named by `retake verify`, and comes back when it is recorded again or an export that holds it is imported. What is
-/// damaged is set aside under quarantine/ in the workspace, never deleted.
+/// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: `retake verify`
+/// names damaged ones, and recording them again or importing an export that holds them restores them. Damaged files are
+/// set aside under quarantine/ in the workspace, never deleted.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  retake repair\n  retake repair --thumbnails")]
 pub(super) struct RepairArgs {
-    /// Only make all thumbnails anew, from the originals; the rest is left as it is
+    /// Only recreate all thumbnails from the originals
     #[arg(long)]
     thumbnails: bool,
     #[command(flatten)]
@@ -76,9 +78,9 @@ impl RepairArgs {
 
 /// Makes all thumbnails anew.
 fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
-    context.read(|tracker, output| {
+    context.read(|api, output| {
         let context = CallContext::default().with_progress(output.bar().mover());
-        let view = tracker.make_thumbnails(Thumbnails::All, &context)?;
+        let view = api.workspace().make_thumbnails(Thumbnails::All, &context)?;
         output.answer(&view, |output, view| {
             output.line(paint(GOOD, format_args!("made the thumbnails of {}", words::count(view.made, "image"))));
             for image in &view.unseen {
@@ -98,12 +100,12 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
 /// Rebuilds what is damaged, and shows the reports nobody has read yet.
 fn repair(context: &mut Context) -> Result<Exit, Failure> {
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
-    let tracker = context.open(Lifetime::OneShot)?;
+    let workspace = context.open(Lifetime::OneShot)?;
     let output = &mut context.output;
-    let repaired = tracker.repair();
+    let repaired = workspace.repair();
     output.bar().clear();
     let repair = repaired?;
-    let reports = tracker.status()?.unread_recoveries;
+    let reports = workspace.status()?.unread_recoveries;
     let answer = Repaired { repair, reports };
     output.answer(&answer, |output, answer| {
         if answer.reports.is_empty() {
@@ -121,9 +123,9 @@ fn repair(context: &mut Context) -> Result<Exit, Failure> {
     // What could not be shown has not been read.
     output.flush();
     if !output.is_gone() {
-        tracker.mark_recoveries_read()?;
+        workspace.mark_recoveries_read()?;
     }
-    context.close(tracker);
+    context.close(workspace);
     Ok(Exit::Done)
 }
 
@@ -131,7 +133,7 @@ fn repair(context: &mut Context) -> Result<Exit, Failure> {
 #[derive(Serialize)]
 struct Repaired {
     #[serde(flatten)]
-    repair: RepairView,
+    repair: RepairReport,
     reports: Vec<Recovery>,
 }
 
@@ -197,24 +199,25 @@ fn bundle_findings(view: &BundleView, output: &mut Output) {
 }
 
 fn findings(view: &VerifyView, output: &mut Output) {
+    let report = &view.report;
     let checked = format!(
         "{}, {}, {}, {} of journal",
-        words::count(view.sessions, "session"),
-        words::count(view.events, "event"),
-        words::count(view.images, "image"),
-        words::size(view.journal_bytes)
+        words::count(report.sessions, "session"),
+        words::count(report.events, "event"),
+        words::count(report.images, "image"),
+        words::size(report.journal_bytes)
     );
-    if let Some(last) = view.last_read_at {
+    if let Some(last) = report.last_read_at {
         output.line(format_args!("everything was last read in the background at {}", words::time(last)));
     }
     if view.whole {
-        output.line(format_args!("{} {checked}", paint(GOOD, "everything checks out:")));
+        output.line(format_args!("{} {checked}", paint(GOOD, "everything verifies:")));
         return;
     }
-    for problem in &view.problems {
+    for problem in &report.problems {
         output.line(words::one_line(problem));
     }
     output.gap();
-    let problems = words::count(view.problems.len() as u64, "problem");
+    let problems = words::count(report.problems.len() as u64, "problem");
     output.line(format_args!("{} {checked} checked", paint(HEADING, format_args!("{problems} found:"))));
 }

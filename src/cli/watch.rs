@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use crate::tracker::{FilesReport, Lifetime, Sighting, WatchedIteration};
+use crate::import::{FilesReport, Sighting, WatchedIteration};
+use crate::wire::Error;
+use crate::workspace::Lifetime;
 
 use super::args::Json;
 use super::context::{Context, actor};
@@ -15,10 +17,10 @@ use super::import::HowArgs;
 use super::output::{FAINT, NAME, Output, paint};
 use super::{signals, words};
 
-/// Keep folders current: every new picture becomes an iteration as soon as it is whole, until Ctrl-C
+/// Import new images in folders as they appear, until Ctrl-C
 ///
-/// What is in the folders already is brought in first, as by `retake import`, so that nothing is missed between two
-/// watches. With --json, one line for each new iteration.
+/// Images that are already there are imported first, as by `retake import`, so that nothing is missed between two watches.
+/// With --json, prints one line for each new iteration.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  retake watch ~/ComfyUI/output --link")]
 pub(super) struct WatchArgs {
@@ -37,16 +39,16 @@ impl WatchArgs {
         signals::stop_on(&stop);
         let folders = words::count(self.folders.len() as u64, "folder");
         let request = self.how.request(self.folders, false);
-        let tracker = context.open(Lifetime::LongRunning)?;
+        let workspace = context.open(Lifetime::LongRunning)?;
         let output = &mut context.output;
         let mut exit = Exit::Done;
-        let watched = tracker.watch(&actor(), &request, &stop, |sighting| {
+        let watched = workspace.watch(&actor(), &request, &stop, |sighting| {
             exit = exit.max(tell(sighting, &folders, output));
             if output.is_gone() {
                 stop.store(true, Ordering::Relaxed);
             }
         });
-        context.close(tracker);
+        context.close(workspace);
         watched?;
         Ok(exit)
     }
@@ -58,7 +60,7 @@ fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
             // From here on it would flicker with every picture.
             output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
-            output.aside(paint(FAINT, format_args!("watching {folders}; Ctrl-C ends it")));
+            output.aside(paint(FAINT, format_args!("watching {folders}; press Ctrl-C to stop")));
             if *problems_omitted > 0 {
                 output.warn(format_args!("{} more could not be brought in", *problems_omitted + problems.len() as u64));
             }
@@ -71,7 +73,7 @@ fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
             output.warn(format_args!("{}: {}", words::one_line(&problem.path), words::one_line(&problem.reason)));
         }
         Sighting::Refused(error) => {
-            output.warn(format_args!("{}; trying again", words::one_line(&error.message)));
+            output.warn(format_args!("{}; trying again", words::one_line(&Error::from(error).message)));
             return Exit::Failed;
         }
     }

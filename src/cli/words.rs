@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(super) use crate::model::amounts::{duration, size};
-use crate::model::{Cost, Lora, Timestamp};
+use crate::model::{Cost, Timestamp};
 
 /// `2025-12-11 14:45:22 UTC`.
 pub(super) fn time(at: Timestamp) -> String {
@@ -63,11 +63,6 @@ pub(super) fn cost(cost: &Cost) -> String {
     format!("{} {}", cost.amount, one_line(&cost.currency))
 }
 
-/// `detail:0.8`, as `--lora` takes it.
-pub(super) fn lora(lora: &Lora) -> String {
-    format!("{}:{}", one_line(&lora.name), lora.weight)
-}
-
 /// The text without anything that would do something to a terminal: what was imported may hold any character.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
@@ -114,25 +109,6 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         short.push('…');
     }
     short
-}
-
-/// What is said in the words of the contract's JSON, in those of the flags.
-pub(super) fn flags_for_fields(text: &str) -> String {
-    const FLAGS: [(&str, &str); 12] = [
-        ("expectedIterationCount", "--expect"),
-        ("generationTimeMs", "--generation-time-ms"),
-        ("idempotencyKey", "--key"),
-        ("negativePrompt", "--negative-prompt"),
-        ("guidanceScale", "--guidance-scale"),
-        ("promptSent", "--prompt-sent"),
-        ("modelHash", "--model-hash"),
-        ("`nextCursor`", "the cursor"),
-        ("createdAt", "--created-at"),
-        ("sessionId", "--session"),
-        ("with parent ", "with --parent "),
-        ("list the sessions", "run `retake list`"),
-    ];
-    FLAGS.iter().fold(text.to_owned(), |text, (field, flag)| text.replace(field, flag))
 }
 
 /// Whether the character turns the direction of what follows, so that it reads as something else.
@@ -199,10 +175,5 @@ mod tests {
         assert_eq!(cut("a cats", 5), "a ca…");
         assert_eq!(cut("猫猫猫", 4), "猫…");
         assert_eq!((cut("abc", 1), cut("abc", 0)), ("…".to_owned(), String::new()));
-    }
-
-    #[test]
-    fn the_command_line_speaks_of_flags() {
-        assert_eq!(flags_for_fields("record without sessionId"), "record without --session");
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use directories::ProjectDirs;
 use serde::Serialize;
 
-use crate::tracker::{Error, ErrorKind};
+use crate::wire::{Error, ErrorKind};
 
 /// The variable that names a workspace.
 const VARIABLE: &str = "RETAKE_WORKSPACE";

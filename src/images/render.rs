@@ -16,16 +16,21 @@ use super::scale::{box_average, fill_within, fit_within, paste, resize, resize_r
 use super::text::{blend, draw, line_height, truncate, width, wrap};
 use super::thumbs::ThumbSide;
 use crate::model::Hash;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The layout of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The ways to draw a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum Render {
-    /// Up to four images in a row, as large as possible; more than four are drawn as a sheet.
+    /// In a row, as large as possible; more than four are drawn as a sheet.
     SideBySide,
-    /// The first image, another one, and what changed between them; a row for each of up to three others.
+    /// Each of up to three others with a map of where it differs from the first.
     Heatmap,
-    /// All images in rows, a little smaller.
+    /// In rows, a little smaller.
     Sheet,
+    /// Not at all.
+    None,
 }
 
 /// An image and its caption.

@@ -1,4 +1,4 @@
-//! What changes in the workspace, whoever changes it: heard once from the tracker and passed on to all who wait for it.
+//! What changes in the workspace, whoever changes it: heard once from the workspace and passed on to all who wait for it.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -10,7 +10,7 @@ use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::address::Address;
 use crate::model::EventKind;
-use crate::tracker::{Change, Tracker};
+use crate::workspace::{Change, Workspace};
 
 /// The one ear of a server. It listens from the first time someone wants to know until the workspace is closed, so that
 /// clients that come and go leave nothing behind.
@@ -30,12 +30,12 @@ impl Changes {
 
     /// Everything that happens from now on. The first call waits for a moment until news are coming in.
     ///
-    /// It does so on the calling thread, which is one of the runtime's: another would have to hold on to the tracker,
+    /// It does so on the calling thread, which is one of the runtime's: another would have to hold on to the workspace,
     /// and keep it from being closed when the client is gone by then.
-    pub(super) fn follow(&self, tracker: &Tracker) -> Receiver<Change> {
+    pub(super) fn follow(&self, workspace: &Workspace) -> Receiver<Change> {
         let receiver = self.sender.subscribe();
         self.listening.get_or_init(|| {
-            let (news, sender) = (tracker.follow(), self.sender.clone());
+            let (news, sender) = (workspace.follow(), self.sender.clone());
             let spawned = thread::Builder::new().name("retake-changes".to_owned()).spawn(move || {
                 while let Ok(news) = news.recv() {
                     // Nobody waiting now is no reason to stop.
@@ -51,13 +51,13 @@ impl Changes {
 
     /// Begins to listen for a subscription that is about to be acknowledged: between the acknowledgement and
     /// [`take`](Changes::take) a change would otherwise be missed.
-    pub(super) fn follow_early(&self, wanted: &SubscriptionFilter, tracker: &Tracker) {
-        let receiver = self.follow(tracker);
+    pub(super) fn follow_early(&self, wanted: &SubscriptionFilter, workspace: &Workspace) {
+        let receiver = self.follow(workspace);
         *self.early.lock() = Some((wanted.clone(), receiver));
     }
 
     /// What was begun for that subscription.
-    pub(super) fn take(&self, wanted: &SubscriptionFilter, tracker: &Tracker) -> Receiver<Change> {
+    pub(super) fn take(&self, wanted: &SubscriptionFilter, workspace: &Workspace) -> Receiver<Change> {
         let mut early = self.early.lock();
         match early.take() {
             Some((filter, receiver)) if filter == *wanted => receiver,
@@ -65,7 +65,7 @@ impl Changes {
             other => {
                 *early = other;
                 drop(early);
-                self.follow(tracker)
+                self.follow(workspace)
             }
         }
     }

@@ -33,7 +33,7 @@ use tokio::sync::watch;
 
 use super::server::Server;
 use super::{json, lines};
-use crate::tracker::Tracker;
+use crate::workspace::Workspace;
 
 /// The largest message: a few pictures as base64.
 const MAX_MESSAGE_BYTES: usize = 48 * 1024 * 1024;
@@ -58,11 +58,11 @@ const MOST_FIRST_WORDS: usize = 64 * 1024;
 
 /// What answers at the endpoint, on behalf of `user`, until `ending` turns true.
 pub fn http<S: Clone + Send + Sync + 'static>(
-    tracker: Arc<Tracker>,
+    workspace: Arc<Workspace>,
     user: impl Into<Arc<str>>,
     ending: watch::Receiver<bool>,
 ) -> MethodRouter<S> {
-    let endpoint = Arc::new(Endpoint::new(Server::without_connection(tracker, user, ending.clone()), ending));
+    let endpoint = Arc::new(Endpoint::new(Server::without_connection(workspace, user, ending.clone()), ending));
     any(move |request: Request| {
         let endpoint = Arc::clone(&endpoint);
         async move { endpoint.answer(request).await }

@@ -1,16 +1,13 @@
-//! The MCP server: the verbs of the tracker as tools for agents, over stdio and HTTP, in every revision of the protocol
-//! from 2024-11-05 to 2026-07-28.
+//! The MCP server: the tools of the registry for agents, over stdio and HTTP, in every revision of the protocol from
+//! 2024-11-05 to 2026-07-28.
 //!
-//! A tool is a file in `tools/`: its name, its words, and the one call of the tracker behind it. What all tools share
-//! is in `tool.rs` (arguments in, answers and errors out) and `schema.rs` (schemas every client can read). Beside them:
-//! `resources.rs` with `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (being told that it changed),
-//! `prompts.rs` (menus, and completion of what they ask for). `server.rs` is what the protocol asks of us, `waiting.rs`
-//! carries work out on a thread of its own, with progress and cancellation, `paths.rs` says which files a client may name;
-//! `lines.rs` and `http.rs` carry messages.
+//! What the tools are and do is in `wire/tools/`. Here are `server.rs` (the protocol's requests), `resources.rs` with
+//! `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (notifications of changes), `prompts.rs` (prompts
+//! and completion), `waiting.rs` (work on a thread of its own, with progress and cancellation) and `paths.rs` (the files a
+//! client may name); `lines.rs` and `http.rs` carry messages.
 //!
-//! Never known here: how a workspace is found or stored, what a verb does, who the user is other than what we are told,
-//! and anything of what was recorded when it comes to instructions, names and descriptions: those are fixed texts, so
-//! that nothing recorded can speak to an agent as if it were Retake.
+//! Absent here: how a workspace is found or stored, what a tool does, and anything recorded in instructions, names and
+//! descriptions. Those are fixed texts, so that nothing recorded can speak to an agent as if it were Retake.
 
 mod address;
 mod changes;
@@ -19,14 +16,10 @@ mod icon;
 pub(crate) mod json;
 mod lines;
 mod paths;
-mod pictures;
 mod prompts;
 mod resources;
-mod schema;
 mod server;
 mod subscriptions;
-mod tool;
-pub(crate) mod tools;
 mod waiting;
 
 pub use http::http;
@@ -43,16 +36,28 @@ use rmcp::transport::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Builder;
 
-use crate::tracker::{Error, ErrorKind, Tracker};
+use crate::wire::tool::FilePolicy;
+use crate::wire::{Error, ErrorKind, ImageInput};
+use crate::workspace::Workspace;
 use lines::Lines;
+
+impl FilePolicy for Paths {
+    fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+        self.open(images)
+    }
+
+    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+        self.check(images)
+    }
+}
 
 /// Serves the workspace on stdin and stdout until stdin ends or the process is told to end, on behalf of `user`, taking
 /// pictures from `paths`.
 ///
 /// What was asked for before that is answered first, for up to a few seconds. Unless a call took longer still, nothing
-/// holds on to the tracker when this returns.
-pub fn run(tracker: Arc<Tracker>, user: String, paths: Paths) -> Result<(), Error> {
-    // One thread is enough: it only moves lines, and every call of the tracker has a thread of its own.
+/// holds on to the workspace when this returns.
+pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), Error> {
+    // One thread is enough: it only moves lines, and every call of the workspace has a thread of its own.
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_CALLS_AT_ONCE)
@@ -61,7 +66,7 @@ pub fn run(tracker: Arc<Tracker>, user: String, paths: Paths) -> Result<(), Erro
     let served = runtime.block_on(async {
         let ended = told_to_end().map_err(|error| broken("cannot listen for signals", &error))?;
         let (reader, writer) = stdio_pipes();
-        serve(Server::new(tracker, user).taking(paths), reader, writer, ended).await
+        serve(Server::new(workspace, user).taking(paths), reader, writer, ended).await
     });
     // A read of stdin that never returns must not keep the process from ending.
     runtime.shutdown_background();

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::tracker::{Error, ErrorKind, ImageFile, ImageInput, OpenedImage};
+use crate::wire::{Error, ErrorKind, ImageFile, ImageInput, OpenedImage};
 
 /// The files that may be named.
 #[derive(Clone, Debug, PartialEq, Eq)]

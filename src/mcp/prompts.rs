@@ -10,9 +10,10 @@ use serde_json::Value;
 use super::address::Address;
 use super::resources;
 use super::server::FRESH_FOR_MS;
-use super::tool::one_line;
 use crate::model::IterationId;
-use crate::tracker::{CallContext, Error, ErrorKind, ListRequest, Tracker};
+use crate::wire::tool::one_line;
+use crate::wire::{Api, Error, ErrorKind, ListRequest};
+use crate::workspace::{CallContext, Workspace};
 
 /// The prompts there are.
 pub(super) fn list() -> ListPromptsResult {
@@ -48,7 +49,7 @@ pub(super) fn list() -> ListPromptsResult {
 /// A prompt, filled in. May block.
 ///
 /// Only exact references get into the text, never what was recorded: it speaks to the agent in the user's name.
-pub(super) fn get(tracker: &Tracker, name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
+pub(super) fn get(workspace: &Workspace, name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
     let known: &[&str] = match name {
         "compare" => &["first", "second"],
         "resume" => &["reference"],
@@ -70,14 +71,14 @@ pub(super) fn get(tracker: &Tracker, name: &str, arguments: &JsonObject) -> Resu
         if text.is_empty() {
             return Ok(None);
         }
-        tracker.resolve(text).map(Some).map_err(|error| resources::refused(&error))
+        Api::new(workspace).resolve(text).map(Some).map_err(|error| resources::refused(&error))
     };
     if name == "compare" {
         let first = resolve("first")?
             .ok_or_else(|| ErrorData::invalid_params("compare needs `first`: a reference to an iteration", None))?;
         let second = match resolve("second")? {
             Some(second) => second,
-            None => tracker.resolve("latest").map_err(|error| resources::refused(&error))?,
+            None => Api::new(workspace).resolve("latest").map_err(|error| resources::refused(&error))?,
         };
         return Ok(compare(first, second));
     }
@@ -86,21 +87,21 @@ pub(super) fn get(tracker: &Tracker, name: &str, arguments: &JsonObject) -> Resu
 
 /// What can be typed there. May block.
 pub(super) fn complete(
-    tracker: &Tracker,
+    workspace: &Workspace,
     request: &CompleteRequestParams,
     context: &CallContext,
 ) -> Result<CompleteResult, ErrorData> {
     let ArgumentInfo { name, value, .. } = &request.argument;
     let found = match (&request.r#ref, name.as_str()) {
-        (Reference::Prompt(prompt), "reference") if prompt.name == "resume" => references(tracker, value, context),
+        (Reference::Prompt(prompt), "reference") if prompt.name == "resume" => references(workspace, value, context),
         (Reference::Prompt(prompt), "first" | "second") if prompt.name == "compare" => {
-            references(tracker, value, context)
+            references(workspace, value, context)
         }
-        (Reference::Resource(resource), "id") if resource.uri.contains("{id}") => ids(tracker, value, context),
+        (Reference::Resource(resource), "id") if resource.uri.contains("{id}") => ids(workspace, value, context),
         (Reference::Resource(resource), "index") if resource.uri.contains("{index}") => {
             let given = request.context.as_ref().and_then(|context| context.arguments.as_ref());
             match given.and_then(|arguments| arguments.get("id")) {
-                Some(id) => indexes(tracker, id, value).map(|found| found.map(|index| index.to_string())),
+                Some(id) => indexes(workspace, id, value).map(|found| found.map(|index| index.to_string())),
                 None => Ok(Found::default()),
             }
         }
@@ -171,14 +172,14 @@ impl<T> Found<T> {
     }
 }
 
-fn references(tracker: &Tracker, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
+fn references(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
     let typed = typed.trim();
     if let Some((session, index)) = typed.split_once('#') {
-        let found = indexes(tracker, session, index)?;
+        let found = indexes(workspace, session, index)?;
         return Ok(found.map(|index| format!("{session}#{index}")));
     }
-    let mut found = ids(tracker, typed, context)?;
-    if "latest".starts_with(typed) && tracker.resolve("latest").is_ok() {
+    let mut found = ids(workspace, typed, context)?;
+    if "latest".starts_with(typed) && Api::new(workspace).resolve("latest").is_ok() {
         found.values.truncate(CompletionInfo::MAX_VALUES - 1);
         found.values.insert(0, "latest".to_owned());
         found.total += 1;
@@ -187,17 +188,18 @@ fn references(tracker: &Tracker, typed: &str, context: &CallContext) -> Result<F
 }
 
 /// The sessions whose id, title or project has what was typed in it, most recent first.
-fn ids(tracker: &Tracker, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
+fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
     let limit = u32::try_from(CompletionInfo::MAX_VALUES).ok();
     let query = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
-    let list = tracker.list_for(&ListRequest { limit, query, ..ListRequest::default() }, context)?;
+    let list =
+        Api::new(workspace).with_context(context).list(&ListRequest { limit, query, ..ListRequest::default() })?;
     let values = list.sessions.iter().map(|row| row.id().to_string()).collect();
     Ok(Found { values, total: list.total_sessions })
 }
 
 /// The indexes of a session that begin with what was typed, newest first.
-fn indexes(tracker: &Tracker, session: &str, typed: &str) -> Result<Found<u32>, Error> {
-    let row = tracker.session(session)?;
+fn indexes(workspace: &Workspace, session: &str, typed: &str) -> Result<Found<u32>, Error> {
+    let row = Api::new(workspace).session(session)?;
     let fits = (0..=row.current_iteration_index()).rev().filter(|index| index.to_string().starts_with(typed.trim()));
     let total = fits.clone().count() as u64;
     Ok(Found { values: fits.take(CompletionInfo::MAX_VALUES).collect(), total })

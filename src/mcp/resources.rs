@@ -14,23 +14,20 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::address::Address;
-use super::tool::one_line;
-use crate::tracker::{
-    CallContext, Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, SessionRow, Tracker,
-};
-
-/// The largest picture sent: below 700 kB as base64, which clients with small limits still take.
-pub(super) const MAX_PICTURE_BYTES: u64 = 520_000;
+use crate::wire::tool::one_line;
+use crate::wire::tools::MAX_RESOURCE_BYTES;
+use crate::wire::{Api, Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, SessionRow};
+use crate::workspace::{CallContext, Workspace};
 
 /// A page of what can be read.
 pub(super) fn list(
-    tracker: &Tracker,
+    workspace: &Workspace,
     cursor: Option<String>,
     context: &CallContext,
 ) -> Result<ListResourcesResult, ErrorData> {
     let first_page = cursor.is_none();
     let request = ListRequest { limit: Some(SESSIONS_ON_A_PAGE), cursor, ..ListRequest::default() };
-    let page = tracker.list_for(&request, context).map_err(|error| refused(&error))?;
+    let page = Api::new(workspace).with_context(context).list(&request).map_err(|error| refused(&error))?;
     let mut resources: Vec<Resource> = first_page.then(sessions).into_iter().collect();
     resources.extend(page.sessions.iter().map(session));
     let mut list = ListResourcesResult::with_all_items(resources);
@@ -69,14 +66,14 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
         template(
             "retake://iterations/{id}/{index}/image",
             "image",
-            "Picture",
-            "The picture of an iteration as it was recorded, up to 520,000 bytes.",
+            "Image",
+            "The image of an iteration as it was recorded, up to 520,000 bytes.",
         ),
         template(
             "retake://iterations/{id}/{index}/image/{number}",
             "further-image",
-            "Further picture",
-            "Another picture of the same iteration, from 1 for the second.",
+            "Further image",
+            "Another image of the same iteration, from 1 for the second.",
         ),
     ])
     .with_ttl_ms(super::server::FRESH_FOR_MS)
@@ -84,23 +81,23 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 }
 
 /// Reads a resource. What is not there is refused by the code that the client's revision of the protocol has for it.
-pub(super) fn read(tracker: &Tracker, uri: &str, context: &CallContext) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(workspace: &Workspace, uri: &str, context: &CallContext) -> Result<ReadResourceResult, ErrorData> {
     let address: Address = uri.parse().map_err(|_| unknown(uri))?;
     let read = match address {
         Address::Sessions(cursor) => {
             let request = ListRequest { cursor, ..ListRequest::default() };
-            text(uri, tracker.list_for(&request, context))
+            text(uri, Api::new(workspace).with_context(context).list(&request))
         }
         Address::Session(id, cursor) => {
             let request = IterationsRequest { session_id: id.to_string(), cursor, ..IterationsRequest::default() };
-            text(uri, tracker.iterations(&request))
+            text(uri, Api::new(workspace).iterations(&request))
         }
         Address::Iteration(id) => {
             let request = GetRequest { reference: id.to_string(), ..GetRequest::default() };
-            text(uri, tracker.get(&request))
+            text(uri, Api::new(workspace).get(&request))
         }
         Address::Image(id, number) => {
-            image(uri, tracker, &ImageRequest { reference: id.to_string(), image: Some(number) })
+            image(uri, workspace, &ImageRequest { reference: id.to_string(), image: Some(number) })
         }
     };
     let fresh_for = if matches!(uri.parse(), Ok(Address::Image(..))) { A_DAY_MS } else { 0 };
@@ -116,7 +113,7 @@ pub(super) fn unknown(uri: &str) -> ErrorData {
 
 /// What clients are told of a picture that they can read.
 pub(super) fn image_link(uri: &str, mime_type: &str, bytes: u64) -> Resource {
-    Resource::new(uri, "image").with_title("Picture").with_mime_type(mime_type).with_size(bytes)
+    Resource::new(uri, "image").with_title("Image").with_mime_type(mime_type).with_size(bytes)
 }
 
 const JSON: &str = "application/json";
@@ -149,12 +146,12 @@ fn text(uri: &str, view: Result<impl Serialize, Error>) -> Result<ResourceConten
     Ok(ResourceContents::text(json, uri).with_mime_type(JSON))
 }
 
-fn image(uri: &str, tracker: &Tracker, request: &ImageRequest) -> Result<ResourceContents, Error> {
-    let read = tracker.image(request)?;
-    if read.image.bytes > MAX_PICTURE_BYTES {
+fn image(uri: &str, workspace: &Workspace, request: &ImageRequest) -> Result<ResourceContents, Error> {
+    let read = Api::new(workspace).image(request)?;
+    if read.image.bytes > MAX_RESOURCE_BYTES {
         return Err(Error::new(
             ErrorKind::Invalid,
-            format!("the picture takes {} bytes, and at most {MAX_PICTURE_BYTES} are sent", read.image.bytes),
+            format!("the image takes {} bytes, and at most {MAX_RESOURCE_BYTES} are sent", read.image.bytes),
             "look at it smaller with get-iteration, or open it from the gallery of `retake serve`",
         ));
     }

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use super::address::Address;
 use super::changes::{self, Changes};
 use super::resources;
-use crate::tracker::{Change, Tracker};
+use crate::workspace::{Change, Workspace};
 
 /// The part of what a client wants to be told of that we can tell it of.
 pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
@@ -66,9 +66,9 @@ pub(super) struct Subscriptions {
 
 impl Subscriptions {
     /// Begins to tell this client of changes: of the list from now on, of resources once it subscribes to them.
-    pub(super) fn begin(&self, changes: &Changes, tracker: &Arc<Tracker>, peer: Peer<RoleServer>) {
+    pub(super) fn begin(&self, changes: &Changes, workspace: &Arc<Workspace>, peer: Peer<RoleServer>) {
         self.telling.get_or_init(|| {
-            let news = changes.follow(tracker);
+            let news = changes.follow(workspace);
             // Only a weak hold, lest a client that has gone keep the workspace from being closed.
             let tell = tell(news, Arc::clone(&self.wanted), peer);
             tokio::spawn(tell).abort_handle()

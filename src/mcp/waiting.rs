@@ -1,4 +1,4 @@
-//! Work that someone waits for: it runs on a thread of its own, since the tracker blocks; the client hears how far it has
+//! Work that someone waits for: it runs on a thread of its own, since the workspace blocks; the client hears how far it has
 //! come if it asked for that, and may cancel it.
 //!
 //! A cancelled call is answered no more. Its thread ends at the next step that looks out for that; a recording that has
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::tracker::CallContext;
+use crate::workspace::CallContext;
 
 /// How work ended.
 pub(super) enum Ended<T> {

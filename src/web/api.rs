@@ -1,8 +1,8 @@
-//! `/api/{tool}`: the tools of the MCP server as plain JSON. A request is the tool's arguments, an answer its structured
-//! content, a failure `{"error": …}` with a fitting status.
+//! `/api/{tool}`: the tools of the registry as plain JSON. A request is the tool's arguments, a reply its view, a failure
+//! `{"error": …}` with a fitting status.
 //!
-//! What only reads can be asked with GET and a query; everything can be told with POST and JSON. Pictures come as bytes
-//! and never as a path: no request names a file of this machine.
+//! Tools that only read can be called with GET and a query, all tools with POST and JSON. Images come as bytes and never
+//! as a path: no request names a file of this machine.
 
 use axum::Json;
 use axum::body::{Bytes, to_bytes};
@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 use super::guard::{MAX_REQUEST_BYTES, RequestMemory};
 use super::reply::{Failed, refused, status};
 use super::state::Gallery;
-use crate::mcp::tools::{self, Call, Entry};
-use crate::mcp::{Paths, json};
-use crate::tracker::{CallContext, Error, ErrorKind, ErrorView};
+use crate::mcp::json;
+use crate::wire::tool::{Call, Entry, FilePolicy, error_view};
+use crate::wire::{Api, Error, ErrorKind, ImageInput, tools};
 
 /// `GET /api/{tool}?…`.
 pub(super) async fn ask(
@@ -84,7 +84,7 @@ impl Arguments {
 
 /// The answer to a verb that there is none of.
 pub(super) fn no_such_verb() -> Failed {
-    let names = tools::all().iter().map(|entry| entry.definition.name.as_ref()).collect::<Vec<_>>().join(", ");
+    let names = tools::all().iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     Failed(Error::new(
         ErrorKind::NotFound,
         "there is no such verb",
@@ -93,44 +93,46 @@ pub(super) fn no_such_verb() -> Failed {
 }
 
 async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) -> Result<Response, Failed> {
-    let answered = gallery.ask(move |tracker, actor| {
+    let replied = gallery.ask(move |workspace, actor| {
         let arguments = arguments.parse()?;
-        refuse_paths(&arguments)?;
-        Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, context: &CallContext::default() }, arguments))
+        let api = Api::new(workspace).by(actor);
+        Ok(entry.call(Call { api, files: &NoFiles }, arguments))
     });
-    let result = answered.await?;
-    let body = result.structured_content.unwrap_or_default();
-    let code = match (result.is_error, serde_json::from_value::<ErrorView>(body.clone())) {
-        (Some(true), Ok(view)) => status(view.error.kind),
-        (Some(true), Err(_)) => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::OK,
-    };
-    Ok((code, Json(body)).into_response())
+    Ok(match replied.await? {
+        Ok(reply) => Json(reply.view).into_response(),
+        Err(error) => (status(error.kind), Json(error_view(&error))).into_response(),
+    })
+}
+
+/// No file may be named over HTTP: whoever reaches the port need not be the user whose files we can read.
+struct NoFiles;
+
+impl FilePolicy for NoFiles {
+    fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+        self.check_files(images)
+    }
+
+    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+        match images.iter().position(|image| !matches!(image, ImageInput::Data(_))) {
+            None => Ok(()),
+            Some(number) => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("images[{number}] is a path, and no files are read over HTTP"),
+                "send {\"data\": base64, \"mimeType\": …}, or record by path with `retake record` or `retake mcp`",
+            )),
+        }
+    }
 }
 
 fn find(name: &str) -> Result<&'static Entry, Failed> {
     tools::find(name).ok_or_else(no_such_verb)
 }
 
-/// A picture by path would make the server read any file it may, for whoever asks.
-fn refuse_paths(arguments: &Map<String, Value>) -> Result<(), Error> {
-    let images = arguments.get("images").and_then(Value::as_array).into_iter().flatten();
-    let by_path = |image: &Value| image.is_string() || image.get("path").is_some();
-    if images.into_iter().any(by_path) {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            "images by path are not taken over HTTP",
-            "send {\"data\": base64, \"mimeType\": …}, or record by path with `retake record` or `retake mcp`",
-        ));
-    }
-    Ok(())
-}
-
 /// Arguments from a query: each as the type that the tool's schema says.
 fn from_query(entry: &Entry, query: Vec<(String, String)>) -> Map<String, Value> {
     let mut arguments = Map::new();
     for (name, text) in query {
-        let schema = entry.definition.input_schema.get("properties").and_then(|it| it.get(&name));
+        let schema = entry.input.get("properties").and_then(|it| it.get(&name));
         let kind = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str).unwrap_or_default();
         let value = match kind {
             "integer" | "number" | "boolean" => serde_json::from_str(&text).unwrap_or(Value::String(text)),
@@ -162,7 +164,10 @@ mod tests {
 
     #[test]
     fn no_request_names_a_file() {
-        let refused = |images: Value| refuse_paths(json!({ "images": images }).as_object().unwrap()).is_err();
+        let refused = |images: Value| {
+            let mut images: Vec<ImageInput> = serde_json::from_value(images).unwrap();
+            NoFiles.check_files(&mut images).is_err()
+        };
         assert!(refused(json!(["/etc/passwd"])));
         assert!(refused(json!([{ "data": "aGk=" }, { "path": "/etc/passwd" }])));
         assert!(!refused(json!([{ "data": "aGk=", "mimeType": "image/png" }])));

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 use super::reply::refused;
 use super::state::Gallery;
-use crate::tracker::Change;
+use crate::workspace::Change;
 
 /// The interval of comments on an idle stream, by which either side notices that the other is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::disk::private_file;
-use crate::tracker::{Error, ErrorKind};
+use crate::wire::{Error, ErrorKind};
 
 /// How long to wait for the address of one that is only just starting.
 const STARTING: Duration = Duration::from_secs(10);

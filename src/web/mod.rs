@@ -1,4 +1,4 @@
-//! The gallery: the workspace in a browser, and the verbs of the tracker over HTTP, in one process.
+//! The gallery: the workspace in a browser, and the verbs of the workspace over HTTP, in one process.
 //!
 //! ```text
 //! connection ── server.rs   limits, timeouts (patience.rs), an orderly end
@@ -19,7 +19,6 @@
 
 mod api;
 mod assets;
-mod demo;
 mod events;
 mod gallery_lock;
 mod guard;
@@ -34,7 +33,7 @@ mod state;
 mod url;
 mod words;
 
-pub use demo::fill;
+pub use crate::demo::fill;
 pub use gallery_lock::{GalleryLock, Held, Served};
 pub use server::{Bound, Serving, bind, is_loopback};
 pub(crate) use url::encode;

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use axum::Json;
 use serde_json::{Map, Value, json};
 
-use crate::mcp::tools::{self, Entry};
+use crate::wire::tool::Entry;
+use crate::wire::tools;
 
 /// `GET /api/openapi.json`.
 pub(super) async fn document() -> Json<&'static Value> {
@@ -16,11 +17,11 @@ pub(super) async fn document() -> Json<&'static Value> {
 fn describe() -> Value {
     let mut paths = Map::new();
     for entry in tools::all() {
-        paths.insert(format!("/api/{}", entry.definition.name), verb(entry));
+        paths.insert(format!("/api/{}", entry.name), verb(entry));
     }
     for (path, what, of) in [
-        ("/images/{hash}", "A picture, byte for byte as it was recorded.", "image/*"),
-        ("/thumbs/{hash}", "A picture, at most 512 pixels on its longer side.", "image/jpeg"),
+        ("/images/{hash}", "An image, byte for byte as it was recorded.", "image/*"),
+        ("/thumbs/{hash}", "An image, at most 512 pixels on its longer side.", "image/jpeg"),
     ] {
         paths.insert(path.to_owned(), picture(path, what, of));
     }
@@ -59,9 +60,7 @@ fn describe() -> Value {
 }
 
 fn verb(entry: &Entry) -> Value {
-    let tool = &entry.definition;
-    let title = tool.title.clone().unwrap_or_else(|| tool.name.to_string());
-    let mut answer = tool.output_schema.as_deref().cloned().unwrap_or_default();
+    let mut answer = (*entry.output).clone();
     // A tool's answer may be an error; here that has a status of its own.
     if let Some(Value::Array(choices)) = answer.remove("anyOf")
         && let Some(required) = choices.first().and_then(|choice| choice.get("required"))
@@ -73,9 +72,9 @@ fn verb(entry: &Entry) -> Value {
     }
     let describe = |suffix: &str| {
         json!({
-            "operationId": format!("{}{suffix}", tool.name),
-            "summary": title,
-            "description": tool.description,
+            "operationId": format!("{}{suffix}", entry.name),
+            "summary": entry.title,
+            "description": entry.description,
             "responses": responses(&answer),
         })
     };
@@ -85,13 +84,13 @@ fn verb(entry: &Entry) -> Value {
         "requestBody",
         json!({
             "required": true,
-            "content": { "application/json": { "schema": &*tool.input_schema } },
+            "content": { "application/json": { "schema": &*entry.input } },
         }),
     );
     let mut operations = json!({ "post": post });
     if entry.reads() {
         let mut get = describe("-by-query");
-        put(&mut get, "parameters", parameters(&tool.input_schema));
+        put(&mut get, "parameters", parameters(&entry.input));
         put(&mut operations, "get", get);
     }
     operations
@@ -160,8 +159,8 @@ fn picture(path: &str, what: &str, of: &str) -> Value {
 }
 
 fn error() -> Value {
-    let failures = tools::all().iter().filter_map(|entry| entry.definition.output_schema.as_ref());
-    let body = failures.filter_map(|schema| schema.get("properties")?.get("error")).next();
+    let outputs = tools::all().iter().map(|entry| &entry.output);
+    let body = outputs.filter_map(|schema| schema.get("properties")?.get("error")).next();
     json!({ "type": "object", "required": ["error"], "properties": { "error": body.cloned().unwrap_or_default() } })
 }
 
@@ -179,9 +178,9 @@ mod tests {
     fn every_tool_is_described() {
         let document = describe();
         for entry in tools::all() {
-            let path = &document["paths"][format!("/api/{}", entry.definition.name)];
+            let path = &document["paths"][format!("/api/{}", entry.name)];
             assert!(path["post"]["requestBody"]["content"]["application/json"]["schema"].is_object());
-            assert_eq!(path["get"].is_object(), entry.reads(), "{}", entry.definition.name);
+            assert_eq!(path["get"].is_object(), entry.reads(), "{}", entry.name);
         }
         let list = &document["paths"]["/api/list-sessions"]["get"];
         let answer = &list["responses"]["200"]["content"]["application/json"]["schema"];

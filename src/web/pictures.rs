@@ -13,8 +13,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::reply::{FOREVER, Failed};
 use super::state::Gallery;
+use crate::images::ThumbSide;
 use crate::model::Hash;
-use crate::tracker::{Error, ErrorKind, ThumbSide, Tracker};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace::Workspace;
 
 /// What a browser shows as a picture and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
@@ -29,7 +31,7 @@ pub(super) async fn original(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let hash = hash(&name)?;
-    let read = move |tracker: &Tracker| tracker.original(hash).map(|it| (it.data, it.mime_type));
+    let read = move |workspace: &Workspace| Ok(workspace.original(hash).map(|it| (it.data, it.mime_type))?);
     served(&gallery, &name, &headers, read).await
 }
 
@@ -40,7 +42,7 @@ pub(super) async fn thumbnail(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let hash = hash(&name)?;
-    let read = move |tracker: &Tracker| tracker.thumbnail(hash, ThumbSide::Large).map(|jpeg| (jpeg, "image/jpeg"));
+    let read = move |workspace: &Workspace| Ok((workspace.thumbnail(hash, ThumbSide::Large)?, "image/jpeg"));
     served(&gallery, &name, &headers, read).await
 }
 
@@ -51,7 +53,7 @@ pub(super) async fn heat_map(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let (first, second) = (hash(&one)?, hash(&other)?);
-    let read = move |tracker: &Tracker| tracker.heat_map(first, second).map(|map| map.within(MAX_MAP_BYTES));
+    let read = move |workspace: &Workspace| Ok(workspace.heat_map(first, second)?.within(MAX_MAP_BYTES));
     served(&gallery, &format!("{one}-{other}"), &headers, read).await
 }
 
@@ -60,14 +62,14 @@ async fn served(
     gallery: &Gallery,
     name: &str,
     headers: &HeaderMap,
-    read: impl FnOnce(&Tracker) -> Result<(Vec<u8>, &'static str), Error> + Send + 'static,
+    read: impl FnOnce(&Workspace) -> Result<(Vec<u8>, &'static str), Error> + Send + 'static,
 ) -> Result<Response, Failed> {
     if has_it(headers, name) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         keep(response.headers_mut(), name);
         return Ok(response);
     }
-    let picture = gallery.ask(move |tracker, _| read(tracker)).await;
+    let picture = gallery.ask(move |workspace, _| read(workspace)).await;
     let (data, kind) = picture.map_err(|error| without_path(error, name))?;
     let shown = SHOWN.into_iter().find(|shown| *shown == kind);
     let mut response = data.into_response();
@@ -100,7 +102,7 @@ fn hash(name: &str) -> Result<Hash, Error> {
     name.parse().ok().filter(|_| exact).ok_or_else(|| {
         Error::new(
             ErrorKind::NotFound,
-            "pictures are named by their hash",
+            "images are named by their hash",
             "write the 64 digits as `hash` of an image gives them",
         )
     })

@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped};
 
-use crate::tracker::{Error, ErrorKind};
+use crate::wire::{Error, ErrorKind};
 
 /// What may be kept by nobody but the browser, and must be asked for again.
 pub(super) const ASK_AGAIN: HeaderValue = HeaderValue::from_static("private, no-cache");

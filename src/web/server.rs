@@ -25,7 +25,8 @@ use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
 use super::{api, assets, events, guard, openapi, pages, pictures, reply};
 use crate::mcp::{self, told_to_end};
-use crate::tracker::{Error, ErrorKind, Tracker};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace::Workspace;
 
 /// Connections at once. More wait in the system's queue.
 const MAX_CONNECTIONS: usize = 512;
@@ -104,7 +105,7 @@ impl Bound {
     }
 
     /// Serves until the process is told to end. What was asked for before that is answered, for up to a few seconds.
-    pub fn serve(self, tracker: Arc<Tracker>, serving: Serving) -> Result<(), Error> {
+    pub fn serve(self, workspace: Arc<Workspace>, serving: Serving) -> Result<(), Error> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Internal, what, "look at the cause, then try again").caused_by(error)
         };
@@ -119,9 +120,9 @@ impl Bound {
             let listener =
                 tokio::net::TcpListener::from_std(self.listener).map_err(|error| failed("cannot listen", &error))?;
             let (end, ending) = watch::channel(false);
-            let news = tracker.follow();
-            let agents = mcp::http(Arc::clone(&tracker), serving.user.as_str(), ending.clone());
-            let gallery = Gallery::new(tracker, serving.user, serving.token, ending);
+            let news = workspace.follow();
+            let agents = mcp::http(Arc::clone(&workspace), serving.user.as_str(), ending.clone());
+            let gallery = Gallery::new(workspace, serving.user, serving.token, ending);
             events::relay(news, &gallery);
             accept(listener, router(gallery, agents), READING, end, ended).await;
             Ok(())

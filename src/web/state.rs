@@ -8,12 +8,13 @@ use tokio::time::timeout;
 
 use super::guesses::Guesses;
 use crate::model::Actor;
-use crate::tracker::{Change, Error, ErrorKind, Tracker};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace::{Change, Workspace};
 
 /// The name under which this face is kept in the audit trail.
 const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 
-/// Calls of the tracker at once: each has a thread, and enough for concurrent recordings to share a sync of the disk.
+/// Calls of the workspace at once: each has a thread, and enough for concurrent recordings to share a sync of the disk.
 pub(super) const MAX_CALLS: usize = 48;
 /// Pages that listen for news at once; each keeps a connection.
 const MAX_LISTENERS: usize = 128;
@@ -27,7 +28,7 @@ const TURN: Duration = Duration::from_secs(20);
 pub(super) struct Gallery(Arc<Inner>);
 
 struct Inner {
-    tracker: Arc<Tracker>,
+    workspace: Arc<Workspace>,
     actor: Actor,
     token: Option<String>,
     calls: Arc<Semaphore>,
@@ -41,7 +42,7 @@ struct Inner {
 impl Gallery {
     /// A gallery of that workspace on behalf of `user`; who asks must have the token, where there is one.
     pub(super) fn new(
-        tracker: Arc<Tracker>,
+        workspace: Arc<Workspace>,
         user: String,
         token: Option<String>,
         ending: watch::Receiver<bool>,
@@ -52,13 +53,13 @@ impl Gallery {
         let listeners = Arc::new(Semaphore::new(MAX_LISTENERS));
         let request_memory = Arc::new(Semaphore::new(MAX_REQUEST_MEMORY));
         let guesses = Guesses::default();
-        Gallery(Arc::new(Inner { tracker, actor, token, calls, listeners, request_memory, guesses, news, ending }))
+        Gallery(Arc::new(Inner { workspace, actor, token, calls, listeners, request_memory, guesses, news, ending }))
     }
 
-    /// Asks the tracker on a thread that may block, when it is this request's turn.
+    /// Asks the workspace on a thread that may block, when it is this request's turn.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&Tracker, &Actor) -> Result<T, Error> + Send + 'static,
+        job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let turn = timeout(TURN, Arc::clone(&self.0.calls).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
@@ -71,11 +72,11 @@ impl Gallery {
         let inner = Arc::clone(&self.0);
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            job(&inner.tracker, &inner.actor)
+            job(&inner.workspace, &inner.actor)
         });
         done.await.unwrap_or_else(|panic| {
             let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
-            Err(Error::new(ErrorKind::Internal, "Retake broke off while it worked on this", hint).caused_by(panic))
+            Err(Error::new(ErrorKind::Internal, "internal error: the request panicked", hint).caused_by(panic))
         })
     }
 

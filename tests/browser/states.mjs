@@ -85,10 +85,10 @@ await step("damage is said, and costs only what it touched", async () => {
   await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".unseen").waitFor());
   await go(page, sessionOf(garbled));
   await page.locator(".unseen").waitFor();
-  same(await page.locator(".gone:visible strong").textContent(), "The picture cannot be shown", "what it is");
+  same(await page.locator(".gone:visible strong").textContent(), "The image cannot be shown", "what it is");
   await look("damaged-audit", `/sessions/${picture.session.id}/audit`);
   await go(page, `/sessions/${picture.session.id}/audit`);
-  same(await page.locator(".verdict.bad strong").textContent(), "Some pictures are not what was recorded", "the verdict");
+  same(await page.locator(".verdict.bad strong").textContent(), "Some images are not what was recorded", "the verdict");
 });
 
 await step("a page that is loading shows its places", async () => {

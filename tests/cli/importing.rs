@@ -192,7 +192,7 @@ fn a_disk_that_is_full_half_way_leaves_a_beginning() {
     assert_eq!(ran.status(), 1, "{ran}");
     assert!(ran.stdout().contains("imported 3 iterations with 3 images"), "{ran}");
     assert!(ran.stderr().contains("error: the disk is full"), "{ran}");
-    assert!(ran.stderr().contains("importing again goes on from there"), "{ran}");
+    assert!(ran.stderr().contains("import again to continue"), "{ran}");
     let verified = workspace.json(&["verify"]);
     assert_eq!((&verified["whole"], &verified["images"]), (&true.into(), &3.into()), "{verified}");
     let rest = workspace.json(&["import", "pictures"]);

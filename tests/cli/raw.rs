@@ -1,6 +1,6 @@
 //! `show --raw`: any picture, recorded or not, and what is none.
 
-use retake::images::metadata::embed;
+use retake::internals::images::metadata::embed;
 
 use crate::support::{FIRST, PIXEL, TestWorkspace, Transcript};
 

@@ -213,7 +213,7 @@ fn what_an_answer_leaves_out_can_be_had() {
     let cut = workspace.json(&["show", "latest"]);
     assert_ne!(cut["recipe"]["prompt"], prompt.as_str());
     let shown = workspace.run(&["show", "latest"]).stdout();
-    assert!(shown.ends_with("cut short: recipe.prompt; see --full\n"), "{}", &shown[shown.len() - 300..]);
+    assert!(shown.ends_with("truncated: recipe.prompt; see --full\n"), "{}", &shown[shown.len() - 300..]);
     let full = workspace.json(&["show", "latest", "--full"]);
     assert_eq!(full["recipe"]["prompt"], prompt.as_str());
     assert_eq!(full["recipe"]["parameters"], request["parameters"]);

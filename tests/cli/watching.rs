@@ -43,7 +43,7 @@ impl Watching {
         let (sender, asides) = mpsc::channel();
         lines(child.stderr.take().unwrap(), sender);
         let watching = Watching { child, said, asides };
-        assert_eq!(watching.aside(), "watching 1 folder; Ctrl-C ends it");
+        assert_eq!(watching.aside(), "watching 1 folder; press Ctrl-C to stop");
         watching
     }
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::client::{Client, Era, Workspace};
+use crate::client::{Client, Era, TestWorkspace};
 use crate::process;
 
 /// A picture that says it has that many pixels, and has none.
@@ -25,7 +25,7 @@ async fn sessions(client: &mut Client) -> Value {
 #[tokio::test]
 async fn wrong_types_everywhere() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         for method in [
             "tools/list",
@@ -75,7 +75,7 @@ async fn wrong_types_everywhere() {
 #[tokio::test]
 async fn twenty_megabytes_of_arguments() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let huge = "x".repeat(20_000_000);
         let error = client.fail("record-iteration", json!({ "prompt": huge })).await;
@@ -99,7 +99,7 @@ async fn twenty_megabytes_of_arguments() {
 #[tokio::test]
 async fn pictures_that_are_none_and_pictures_that_lie() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         for data in ["not base64!", "data:image/png,abc", "", "A"] {
             let error = client.fail("record-iteration", json!({ "prompt": "a", "images": [{ "data": data }] })).await;
@@ -127,7 +127,7 @@ async fn pictures_that_are_none_and_pictures_that_lie() {
 
 #[tokio::test]
 async fn lines_that_are_too_deep_or_too_long_cost_only_themselves() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client.send(&"[".repeat(1_000_000)).await;
     assert_eq!(client.next_answer().await.unwrap()["error"]["code"], -32700);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use retake::mcp::{Server, serve};
-use retake::model::Timestamp;
-use retake::tracker::{Lifetime, MAX_ANSWER_BYTES, Options, Tracker};
+use retake::internals::mcp::{Server, serve};
+use retake::internals::model::Timestamp;
+use retake::internals::wire::MAX_REPLY_BYTES;
+use retake::internals::workspace::{Lifetime, Options, Workspace};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
@@ -25,22 +26,24 @@ impl Era {
 }
 
 /// A workspace in a temporary directory, whose clock only moves when told.
-pub(crate) struct Workspace {
-    pub(crate) tracker: Arc<Tracker>,
+pub(crate) struct TestWorkspace {
+    pub(crate) workspace: Arc<Workspace>,
     pub(crate) dir: tempfile::TempDir,
     now: Arc<AtomicI64>,
 }
 
-impl Workspace {
-    pub(crate) fn new() -> Workspace {
+impl TestWorkspace {
+    pub(crate) fn new() -> TestWorkspace {
         let dir = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(0));
         let clock = Arc::clone(&now);
         let clock = Arc::new(move || Timestamp::from_millis(clock.load(Ordering::Relaxed)).unwrap());
-        let tracker =
-            Tracker::open(&dir.path().join("ws"), Options { clock, stay: Lifetime::LongRunning, ..Options::default() })
-                .unwrap();
-        let workspace = Workspace { tracker: Arc::new(tracker), dir, now };
+        let workspace = Workspace::open_with(
+            dir.path().join("ws"),
+            Options { clock, lifetime: Lifetime::LongRunning, ..Options::default() },
+        )
+        .unwrap();
+        let workspace = TestWorkspace { workspace: Arc::new(workspace), dir, now };
         workspace.at("2025-12-11T10:15:30.123Z");
         workspace
     }
@@ -54,7 +57,7 @@ impl Workspace {
         // One for each direction, so that each side can end its own.
         let (asks, asked) = tokio::io::duplex(1 << 20);
         let (answers, answered) = tokio::io::duplex(1 << 20);
-        let server = Server::new(Arc::clone(&self.tracker), "ada");
+        let server = Server::new(Arc::clone(&self.workspace), "ada");
         tokio::spawn(serve(server, asked, answers, std::future::pending()));
         Client::new(era, answered, asks)
     }
@@ -234,7 +237,7 @@ pub(crate) fn answer(response: &Value) -> Answer {
     let content = result["content"].as_array().unwrap();
     let text = content[0]["text"].as_str().unwrap().to_owned();
     assert_eq!(text, view.to_string(), "the text is the structured content, key by key");
-    assert!(text.len() <= MAX_ANSWER_BYTES, "{} bytes", text.len());
+    assert!(text.len() <= MAX_REPLY_BYTES, "{} bytes", text.len());
     Answer { text, view, failed: result["isError"].as_bool().unwrap(), also: content[1..].to_vec() }
 }
 

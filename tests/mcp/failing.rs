@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::client::{Era, Workspace};
+use crate::client::{Era, TestWorkspace};
 
 #[tokio::test]
 async fn each_kind_with_a_way_on() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let error = client.fail("get-iteration", json!({ "reference": "latest" })).await;
         assert_eq!(error["kind"], "notFound");
@@ -52,7 +52,7 @@ async fn each_kind_with_a_way_on() {
 
 #[tokio::test]
 async fn a_disk_that_fails_is_told_and_nothing_is_recorded() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client.record("2025-12-11T10:00:00Z", json!({})).await;
     let images = workspace.dir.path().join("ws/images");
@@ -66,10 +66,10 @@ async fn a_disk_that_fails_is_told_and_nothing_is_recorded() {
 #[tokio::test]
 async fn a_wrong_argument_is_named() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         for (tool, arguments, named) in [
-            ("record-iteration", json!({}), "`prompt`"),
+            ("record-iteration", json!({}), "prompt is empty"),
             ("record-iteration", json!({ "prompt": "a", "session_id": "x" }), "`session_id`"),
             ("record-iteration", json!({ "prompt": "a", "steps": "30" }), "`steps`"),
             ("record-iteration", json!({ "prompt": "a", "seed": "-1" }), "`seed`"),

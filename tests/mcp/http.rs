@@ -7,16 +7,16 @@ use std::time::Duration;
 use axum::Router;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use retake::mcp;
+use retake::internals::mcp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::client::{Answer, Era, Workspace, answer, initialize, meta};
+use crate::client::{Answer, Era, TestWorkspace, answer, initialize, meta};
 
 struct Endpoint {
-    workspace: Workspace,
+    workspace: TestWorkspace,
     address: SocketAddr,
     end: watch::Sender<bool>,
 }
@@ -31,9 +31,9 @@ struct Reply {
 
 impl Endpoint {
     async fn start() -> Endpoint {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let (end, ending) = watch::channel(false);
-        let route = mcp::http(std::sync::Arc::clone(&workspace.tracker), "ada", ending);
+        let route = mcp::http(std::sync::Arc::clone(&workspace.workspace), "ada", ending);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router: Router = Router::new().route("/mcp", route);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Era, Workspace};
+use crate::client::{Client, Era, TestWorkspace};
 
 fn ids(view: &Value) -> Vec<String> {
     view["sessions"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
@@ -11,7 +11,7 @@ fn ids(view: &Value) -> Vec<String> {
 #[tokio::test]
 async fn no_sessions() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let answer = workspace.client(era).await.call("list-sessions", json!({})).await;
         assert_eq!(answer.text, r#"{"sessions":[],"totalSessions":0,"timestamp":"2025-12-11T10:15:30.123Z"}"#);
     }
@@ -20,7 +20,7 @@ async fn no_sessions() {
 #[tokio::test]
 async fn the_contracts_example() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         client.record("2025-12-11T10:15:30.123Z", json!({})).await;
         for minute in 1..12 {
@@ -40,7 +40,7 @@ async fn the_contracts_example() {
 #[tokio::test]
 async fn many_sessions_most_recent_first() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         client.record("2025-12-09T08:00:00Z", json!({ "title": "Foxes", "project": "animals" })).await;
         client.record("2025-12-10T08:00:00Z", json!({ "project": "cars" })).await;
@@ -73,7 +73,7 @@ async fn many_sessions_most_recent_first() {
 #[tokio::test]
 async fn archived_sessions_say_so_and_keep_their_time() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         client.record("2025-12-10T08:00:00Z", json!({})).await;
         client.record("2025-12-11T08:00:00Z", json!({})).await;
@@ -102,7 +102,7 @@ async fn archived_sessions_say_so_and_keep_their_time() {
 #[tokio::test]
 async fn pages_lead_through_all_of_them_once() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         for minute in 0..25 {
             client.record(&format!("2025-12-11T08:{minute:02}:00Z"), json!({})).await;
@@ -123,7 +123,7 @@ async fn pages_lead_through_all_of_them_once() {
 
 #[tokio::test]
 async fn no_page_is_too_large_for_a_client() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     for number in 0..150 {
         let at = format!("2025-12-11T08:00:00.{number:03}Z");

@@ -1,5 +1,5 @@
 //! The MCP server as clients meet it: the wire in both eras of the protocol, the contract's answers to the letter, and
-//! the real binary on stdio. What a verb does is tested with the tracker.
+//! the real binary on stdio. What a verb does is tested with the workspace.
 #![allow(
     clippy::allow_attributes,
     clippy::unwrap_used,

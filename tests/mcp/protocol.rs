@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Era, Workspace, initialize, meta};
+use crate::client::{Era, TestWorkspace, initialize, meta};
 
 #[tokio::test]
 async fn every_version_with_initialize_is_answered_with_itself() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut client = workspace.connect(Era::Initialize);
         let opened = client.request("initialize", initialize(version)).await;
@@ -28,7 +28,7 @@ async fn every_version_with_initialize_is_answered_with_itself() {
 
 #[tokio::test]
 async fn since_2026_every_request_speaks_for_itself() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.connect(Era::Stateless);
     let discovered = client.request("server/discover", json!({})).await;
     let result = &discovered["result"];
@@ -54,7 +54,7 @@ async fn since_2026_every_request_speaks_for_itself() {
 #[tokio::test]
 async fn what_cannot_be_served_is_refused_by_its_code() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         assert_eq!(client.refused("tools/list", json!({ "cursor": "made up" })).await, -32602);
         assert_eq!(client.refused("tools/call", json!({ "name": "delete-session", "arguments": {} })).await, -32602);
@@ -74,7 +74,7 @@ async fn what_cannot_be_served_is_refused_by_its_code() {
 #[tokio::test]
 async fn a_bad_line_is_answered_and_costs_nothing_else() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         for (line, code, id) in [
             ("{\"jsonrpc\":\"2.0\",", -32700, Value::Null),
@@ -99,7 +99,7 @@ async fn a_bad_line_is_answered_and_costs_nothing_else() {
 #[tokio::test]
 async fn notifications_before_the_first_request_do_no_harm() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.connect(era);
         client.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
         client.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
@@ -115,7 +115,7 @@ async fn notifications_before_the_first_request_do_no_harm() {
 #[tokio::test]
 async fn what_was_asked_before_the_end_is_answered() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let record = json!({ "name": "record-iteration", "arguments": { "prompt": "a fox" } });
         let (line, id) = client.line("tools/call", record);

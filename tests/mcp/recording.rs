@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::client::{Era, Workspace, answer, initialize, meta};
+use crate::client::{Era, TestWorkspace, answer, initialize, meta};
 
 /// One blue pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPj/HwADBwIAMCbHYQAAAABJRU5ErkJggg==";
@@ -12,7 +12,7 @@ const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkY
 #[tokio::test]
 async fn the_contracts_shape() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let first = client.call("record-iteration", json!({ "prompt": "a fox" })).await;
         assert_eq!(
@@ -36,7 +36,7 @@ async fn the_contracts_shape() {
 #[tokio::test]
 async fn what_went_in_comes_out() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let path = workspace.dir.path().join("fox.png");
         std::fs::write(&path, STANDARD.decode(PNG).unwrap()).unwrap();
         let mut client = workspace.client(era).await;
@@ -62,7 +62,7 @@ async fn what_went_in_comes_out() {
         assert_eq!(whole.view["parent"], "session-2025-12-11-001#0");
         let uri = "retake://iterations/session-2025-12-11-001/1/image";
         let link = json!({
-            "type": "resource_link", "uri": uri, "name": "image", "title": "Picture", "mimeType": "image/png", "size": 70
+            "type": "resource_link", "uri": uri, "name": "image", "title": "Image", "mimeType": "image/png", "size": 70
         });
         let [linked, picture] = whole.also.as_slice() else { panic!("{:?}", whole.also) };
         assert_eq!(*linked, link);
@@ -91,7 +91,7 @@ async fn what_went_in_comes_out() {
 
 #[tokio::test]
 async fn a_lost_picture_costs_no_recipe() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     let gif = b"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;".to_vec();
     for image in [STANDARD.decode(PNG).unwrap(), gif, b"no picture".to_vec()] {
@@ -110,16 +110,16 @@ async fn a_lost_picture_costs_no_recipe() {
     std::fs::remove_dir_all(workspace.dir.path().join("ws/images")).unwrap();
     let left = client.call("get-iteration", arguments.clone()).await;
     assert_eq!(left.also[0], said[0]);
-    assert_eq!(left.also[1]["text"], "The original of this picture is gone; only the thumbnail is left.");
+    assert_eq!(left.also[1]["text"], "The original of this image is gone; only the thumbnail is left.");
     std::fs::remove_dir_all(workspace.dir.path().join("ws/cache")).unwrap();
     let gone = client.call("get-iteration", arguments).await;
-    assert_eq!(gone.also[0]["text"], "The picture is not sent: its file is gone.");
+    assert_eq!(gone.also[0]["text"], "The image is not sent: its file is gone.");
     assert_eq!(gone.view["recipe"]["prompt"], "a fox");
 }
 
 #[tokio::test]
 async fn the_audit_trail_names_the_client_and_the_user() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut nameless = meta();
     nameless.as_object_mut().unwrap().remove("io.modelcontextprotocol/clientInfo");
     let arguments = json!({ "name": "record-iteration", "arguments": { "prompt": "a fox" } });
@@ -149,7 +149,7 @@ async fn the_audit_trail_names_the_client_and_the_user() {
 
 #[tokio::test]
 async fn a_retry_records_nothing_twice() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     let arguments = json!({ "prompt": "a fox", "idempotencyKey": "k1" });
     let first = client.call("record-iteration", arguments.clone()).await.text;
@@ -159,7 +159,7 @@ async fn a_retry_records_nothing_twice() {
 
 #[tokio::test]
 async fn many_calls_at_once_are_all_answered() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Initialize).await;
     client.record("2025-12-11T10:00:00Z", json!({})).await;
     let mut lines = String::new();

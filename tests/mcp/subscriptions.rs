@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Era, Workspace, meta};
+use crate::client::{Client, Era, TestWorkspace, meta};
 use crate::process;
 
 const UPDATED: &str = "notifications/resources/updated";
@@ -72,7 +72,7 @@ async fn settle(client: &mut Client, other: &mut Client) -> Vec<Value> {
 #[tokio::test]
 async fn a_change_on_another_connection_is_told() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut other = workspace.client(Era::Stateless).await;
         for _ in 0..9 {
             other.record("2025-12-11T10:00:00Z", json!({})).await;
@@ -116,7 +116,7 @@ async fn a_change_on_another_connection_is_told() {
 #[tokio::test]
 async fn what_an_iteration_shows_is_more_than_itself() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut other = workspace.client(Era::Stateless).await;
         let parent = other.record("2025-12-11T10:00:00Z", json!({})).await;
         for _ in 0..8 {
@@ -173,7 +173,7 @@ async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
 
 #[tokio::test]
 async fn what_never_changes_cannot_be_waited_for() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Initialize).await;
     let image = "retake://iterations/session-2025-12-11-001/0/image";
     assert_eq!(client.refused("resources/subscribe", json!({ "uri": image })).await, -32602);
@@ -192,8 +192,8 @@ async fn what_never_changes_cannot_be_waited_for() {
 /// Whoever has gone is not told, and does not keep the workspace open.
 #[tokio::test]
 async fn a_client_that_goes_leaves_nothing_behind() {
-    let workspace = Workspace::new();
-    let before = std::sync::Arc::strong_count(&workspace.tracker);
+    let workspace = TestWorkspace::new();
+    let before = std::sync::Arc::strong_count(&workspace.workspace);
     for era in Era::BOTH {
         let mut client = workspace.client(era).await;
         client.record("2025-12-11T10:00:00Z", json!({})).await;
@@ -205,11 +205,11 @@ async fn a_client_that_goes_leaves_nothing_behind() {
     }
     // The last of a connection ends a moment after its streams.
     for _ in 0..1000 {
-        if std::sync::Arc::strong_count(&workspace.tracker) == before {
+        if std::sync::Arc::strong_count(&workspace.workspace) == before {
             return;
         }
         tokio::task::yield_now().await;
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("{} hold on to the workspace, {before} did", std::sync::Arc::strong_count(&workspace.tracker));
+    panic!("{} hold on to the workspace, {before} did", std::sync::Arc::strong_count(&workspace.workspace));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Era, Workspace, initialize};
+use crate::client::{Client, Era, TestWorkspace, initialize};
 
 async fn surface(client: &mut Client) -> Value {
     let (who, opened) = match client.era {
@@ -30,7 +30,7 @@ async fn surface(client: &mut Client) -> Value {
 
 #[tokio::test]
 async fn all_an_agent_sees() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let seen = surface(&mut workspace.connect(Era::Initialize)).await;
     assert_eq!(seen, surface(&mut workspace.connect(Era::Stateless)).await, "the same in both eras");
 
@@ -62,7 +62,7 @@ async fn all_an_agent_sees() {
 
 #[tokio::test]
 async fn every_tool_keeps_the_rules() {
-    let workspace = Workspace::new();
+    let workspace = TestWorkspace::new();
     let seen = surface(&mut workspace.connect(Era::Stateless)).await;
     for tool in seen["tools"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();

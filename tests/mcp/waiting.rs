@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Era, Workspace, answer, meta};
+use crate::client::{Client, Era, TestWorkspace, answer, meta};
 use crate::process;
 
 const AUDIT: &str = "session-2025-12-11-001";
@@ -48,7 +48,7 @@ async fn begin(client: &mut Client) -> u64 {
 #[tokio::test]
 async fn progress_comes_before_the_answer_and_others_are_served_meanwhile() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let pipe = slow_session(&mut client, workspace.dir.path().join("ws")).await;
         let id = begin(&mut client).await;
@@ -66,7 +66,7 @@ async fn progress_comes_before_the_answer_and_others_are_served_meanwhile() {
 #[tokio::test]
 async fn a_cancelled_call_ends_and_is_answered_no_more() {
     for era in Era::BOTH {
-        let workspace = Workspace::new();
+        let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let pipe = slow_session(&mut client, workspace.dir.path().join("ws")).await;
         let id = begin(&mut client).await;

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use retake::store::Store;
+use retake::internals::store::Store;
 
 use super::group::Group;
 use super::{Appender, Cursor};

@@ -6,7 +6,7 @@ pub(crate) mod json;
 pub(crate) mod ours;
 pub(crate) mod sqlite;
 
-use retake::model::SessionId;
+use retake::internals::model::SessionId;
 
 /// An engine that appends durably. When `append` returns, the iteration is on the disk.
 pub(crate) trait Appender: Sync {

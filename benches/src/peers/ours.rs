@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use retake::model::Timestamp;
-use retake::store::{Options, Store};
+use retake::internals::model::Timestamp;
+use retake::internals::store::{Options, Store};
 
 use super::{Appender, Cursor};
 use crate::workload;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use retake::model::Iteration;
+use retake::internals::model::Iteration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::group::Group;

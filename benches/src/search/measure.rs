@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use retake::model::{
+use retake::internals::model::{
     Actor, AnnotationChange, Draft, Hash, ImageRef, Iteration, Lora, Outcome, PerceptualHash, Query, Recipe, Seed,
     Timestamp,
 };
-use retake::search::{Index, Question, Sizes, Sort};
-use retake::store::{Batch, Options, Store, Target};
+use retake::internals::search::{Index, Question, Sizes, Sort};
+use retake::internals::store::{Batch, Options, Store, Target};
 use rusqlite::{Connection, params};
 
 /// Iterations of a session.
@@ -220,7 +220,7 @@ fn sqlite_scan<'a>(connection: &'a Connection, perceptual_hash: u128) -> Box<dyn
         while let Some(row) = rows.next().unwrap() {
             let its = u128::from_le_bytes(row.get_ref(1).unwrap().as_blob().unwrap().try_into().unwrap());
             let distance = (its ^ perceptual_hash).count_ones();
-            if distance <= retake::search::SIMILAR {
+            if distance <= retake::internals::search::SIMILAR {
                 near.push((distance, row.get(0).unwrap()));
             }
         }

@@ -12,6 +12,7 @@
 //! [`metadata`] reads and writes files, [`recipe`] is the vocabulary, [`diff`] compares.
 
 pub mod diff;
+pub mod fields;
 pub mod hash;
 pub mod metadata;
 pub mod recipe;
@@ -19,7 +20,8 @@ mod schema;
 pub mod time;
 
 pub use diff::{RecipeDiff, StepLabel};
+pub use fields::{FIELDS, Field};
 pub use hash::Hash;
 pub use metadata::{Format, Generator, Reading, read, read_bytes, read_from, read_stream};
-pub use recipe::{Invalid, Lora, Recipe, Seed};
+pub use recipe::{Invalid, Lora, ParseSeedError, Recipe, Seed};
 pub use time::Timestamp;

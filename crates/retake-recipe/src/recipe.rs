@@ -1,63 +1,75 @@
 //! Recipes: everything needed to make an image again, and the limits a new one must keep.
 
 use std::fmt;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// All it takes to make an iteration again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Recipe {
-    /// The prompt as typed.
-    pub prompt: String,
-    /// The prompt as sent, when it was expanded or rewritten on the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_sent: Option<String>,
-    /// What the picture should not show.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub negative_prompt: Option<String>,
-    /// The model's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The model file's hash, as the generator writes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model_hash: Option<String>,
-    /// The seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<Seed>,
-    /// The number of sampling steps.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<u32>,
-    /// CFG or guidance scale.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub guidance_scale: Option<f64>,
-    /// The sampler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<String>,
-    /// The scheduler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<String>,
-    /// The width asked for, in pixels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<u32>,
-    /// The height asked for, in pixels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub height: Option<u32>,
-    /// Denoising strength.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub denoise: Option<f64>,
-    /// LoRAs with their weights, in the order they were applied.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub loras: Vec<Lora>,
-    /// The provider or tool that made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider: Option<String>,
-    /// Every other parameter, as it came.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub parameters: Map<String, Value>,
+use crate::fields::{self, FIELDS, Field, FieldValue, Kind};
+use crate::for_each_recipe_field;
+
+macro_rules! declare_recipe {
+    ({} $($(#[$doc:meta])* $name:ident: $type:ty, $set:ty, $kind:ident $(($($bound:expr),*))?,
+        $key:literal, $flag:literal, [$($alias:literal),*], $value:literal, $label:literal, $short:literal;)*) => {
+        /// Everything needed to make an iteration again.
+        ///
+        /// Most fields are declared in [the table of fields](crate::fields).
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct Recipe {
+            /// The prompt exactly as typed.
+            pub prompt: String,
+            $(
+                $(#[$doc])*
+                #[serde(rename = $key, skip_serializing_if = "Option::is_none", deserialize_with = "fields::optional")]
+                pub $name: Option<$type>,
+            )*
+            /// The LoRAs with their weights, in the order in which they were applied.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            pub loras: Vec<Lora>,
+            /// Every other parameter, verbatim.
+            #[serde(skip_serializing_if = "Map::is_empty")]
+            pub parameters: Map<String, Value>,
+        }
+
+        impl Recipe {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(mut self, value: $set) -> Recipe {
+                    self.$name = Some(value.into());
+                    self
+                }
+            )*
+
+            /// Returns the declared fields with the values that this recipe has for them, as JSON.
+            pub fn values(&self) -> impl Iterator<Item = (&'static Field, Option<Value>)> {
+                let values = [$(self.$name.as_ref().map(FieldValue::to_json)),*];
+                FIELDS.iter().zip(values)
+            }
+
+            /// Returns the texts among the declared fields, to be changed in place.
+            pub fn texts_mut(&mut self) -> Vec<(&'static Field, &mut String)> {
+                let texts = [$(self.$name.as_mut().and_then(FieldValue::as_text_mut)),*];
+                FIELDS.iter().zip(texts).filter_map(|(field, text)| Some((field, text?))).collect()
+            }
+
+            fn check_fields(&self) -> Result<(), Invalid> {
+                let mut fields = FIELDS.iter();
+                $(
+                    if let (Some(field), Some(value)) = (fields.next(), &self.$name) {
+                        value.check(field)?;
+                    }
+                )*
+                Ok(())
+            }
+        }
+    };
 }
+
+for_each_recipe_field!(declare_recipe {});
 
 /// A LoRA and how strongly it was applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,50 +80,86 @@ pub struct Lora {
     pub weight: f64,
 }
 
-/// A seed: all 64 bits count. Read from a number or a string, always written as a string.
+/// A 64-bit seed. Read from a number or a string, always written as a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seed(pub u64);
 
-/// A value that a new iteration may not have: which field, what is wrong, and what would be right.
+/// A value that a new iteration must not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
     /// The field's name as callers write it.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with its value.
     pub problem: String,
-    /// What to do instead.
+    /// What to do about it, in the imperative.
     pub hint: String,
 }
 
-/// The longest prompt, as typed, as sent, or negative.
+/// The maximum size of a prompt, as typed, as sent, or negative.
 pub const MAX_PROMPT_BYTES: usize = 256 * 1024;
-/// The most that `parameters` may take as JSON; the largest ComfyUI workflows seen are 1 MB.
+/// The maximum size of `parameters` as JSON; the largest ComfyUI workflows we have seen take 1 MB.
 pub const MAX_PARAMETERS_BYTES: usize = 8 * 1024 * 1024;
-/// The longest name: a model, sampler, title, tag and the like.
+/// The maximum size of a name, such as a model, sampler, title or tag.
 pub const MAX_NAME_BYTES: usize = 512;
-/// The longest message, note or reason.
+/// The maximum size of a message, note or reason.
 pub const MAX_NOTE_BYTES: usize = 64 * 1024;
-/// The most LoRAs, tags or images of one iteration.
+/// The maximum number of LoRAs, tags or images of an iteration.
 pub const MAX_LIST: usize = 64;
-/// The largest width or height asked for.
+/// The maximum width or height.
 pub const MAX_SIDE: u32 = 1_000_000;
 
 impl Recipe {
+    /// Creates a recipe with that prompt and nothing else.
+    pub fn new(prompt: impl Into<String>) -> Recipe {
+        Recipe { prompt: prompt.into(), ..Recipe::default() }
+    }
+
+    /// Returns the same recipe with another prompt.
+    #[must_use]
+    pub fn with_prompt(&self, prompt: impl Into<String>) -> Recipe {
+        Recipe { prompt: prompt.into(), ..self.clone() }
+    }
+
+    /// Adds a LoRA.
+    #[must_use]
+    pub fn lora(mut self, name: impl Into<String>, weight: f64) -> Recipe {
+        self.loras.push(Lora::new(name, weight));
+        self
+    }
+
+    /// Sets one of the parameters that have no field of their own.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, value: impl Into<Value>) -> Recipe {
+        self.parameters.insert(name.into(), value.into());
+        self
+    }
+
+    /// Returns what is known besides the prompts, as labels and values for people to read; width and height are one
+    /// line.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        for (field, value) in self.values().filter(|(field, _)| field.is_parameter()) {
+            match (field.kind, self.width, self.height) {
+                (Kind::Side, Some(width), Some(height)) => {
+                    if field.key == "width" {
+                        facts.push(("Size", format!("{width} × {height}")));
+                    }
+                }
+                _ => facts.extend(value.map(|value| (field.label, plain_text(&value)))),
+            }
+            if field.key == "denoise" && !self.loras.is_empty() {
+                let loras = self.loras.iter().map(|lora| format!("{} {}", lora.name, lora.weight));
+                facts.push(("LoRAs", loras.collect::<Vec<_>>().join(", ")));
+            }
+        }
+        facts
+    }
+
     /// Checks the limits that a new recipe must keep.
     pub fn check(&self) -> Result<(), Invalid> {
         check_text("prompt", &self.prompt, MAX_PROMPT_BYTES)?;
-        check_optional("promptSent", self.prompt_sent.as_deref(), MAX_PROMPT_BYTES)?;
-        check_optional("negativePrompt", self.negative_prompt.as_deref(), MAX_PROMPT_BYTES)?;
-        check_optional_name("model", self.model.as_deref())?;
-        check_optional_name("modelHash", self.model_hash.as_deref())?;
-        check_optional_name("sampler", self.sampler.as_deref())?;
-        check_optional_name("scheduler", self.scheduler.as_deref())?;
-        check_optional_name("provider", self.provider.as_deref())?;
-        check_side("width", self.width)?;
-        check_side("height", self.height)?;
-        check_number("guidanceScale", self.guidance_scale, -1e6, 1e6)?;
-        check_number("denoise", self.denoise, 0.0, 1.0)?;
+        self.check_fields()?;
         check_count("loras", self.loras.len())?;
         for lora in &self.loras {
             check_name("loras.name", &lora.name)?;
@@ -125,13 +173,24 @@ impl Recipe {
     }
 }
 
-/// Checks a name that must be there: a currency, a tag, a title.
+fn plain_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+impl Lora {
+    /// Creates a LoRA with that weight.
+    pub fn new(name: impl Into<String>, weight: f64) -> Lora {
+        Lora { name: name.into(), weight }
+    }
+}
+
+/// Checks a required name, such as a currency, a tag or a title.
 pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
     if text.trim().is_empty() {
         return Err(Invalid {
             field,
             problem: "is empty".to_owned(),
-            hint: "leave it out, or give it a value".to_owned(),
+            hint: "leave it out, or pass a value".to_owned(),
         });
     }
     check_text(field, text, MAX_NAME_BYTES)?;
@@ -141,12 +200,12 @@ pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Checks a name that may be absent.
+/// Checks an optional name.
 pub fn check_optional_name(field: &'static str, text: Option<&str>) -> Result<(), Invalid> {
     text.map_or(Ok(()), |text| check_name(field, text))
 }
 
-/// Checks a longer text: its length, and that it holds no control characters but line breaks and tabs.
+/// Checks the length of a text, and that its only control characters are line breaks and tabs.
 pub fn check_text(field: &'static str, text: &str, most: usize) -> Result<(), Invalid> {
     if text.len() > most {
         return Err(too_long(field, text.len(), most));
@@ -161,7 +220,7 @@ pub fn check_text(field: &'static str, text: &str, most: usize) -> Result<(), In
     }
 }
 
-/// Checks that a list is not absurdly long.
+/// Checks that a list has at most [`MAX_LIST`] entries.
 pub fn check_count(field: &'static str, count: usize) -> Result<(), Invalid> {
     if count > MAX_LIST {
         return Err(Invalid {
@@ -178,22 +237,13 @@ pub fn check_optional(field: &'static str, text: Option<&str>, most: usize) -> R
     text.map_or(Ok(()), |text| check_text(field, text, most))
 }
 
-fn check_side(field: &'static str, side: Option<u32>) -> Result<(), Invalid> {
-    match side {
-        Some(side) if side == 0 || side > MAX_SIDE => {
-            Err(Invalid { field, problem: format!("is {side}"), hint: format!("give pixels, from 1 to {MAX_SIDE}") })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Checks that an optional number lies within bounds.
 pub fn check_number(field: &'static str, number: Option<f64>, least: f64, most: f64) -> Result<(), Invalid> {
     match number {
         Some(number) if !(least..=most).contains(&number) => Err(Invalid {
             field,
             problem: format!("is {number}"),
-            hint: format!("give a number from {least} to {most}"),
+            hint: format!("pass a number from {least} to {most}"),
         }),
         _ => Ok(()),
     }
@@ -206,6 +256,26 @@ fn too_long(field: &'static str, bytes: usize, most: usize) -> Invalid {
         hint: "keep the text itself in a file, and its path or hash in `parameters`".to_owned(),
     }
 }
+
+impl From<u64> for Seed {
+    fn from(seed: u64) -> Seed {
+        Seed(seed)
+    }
+}
+
+impl FromStr for Seed {
+    type Err = ParseSeedError;
+
+    fn from_str(text: &str) -> Result<Seed, ParseSeedError> {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| digits).map(Seed).ok_or(ParseSeedError)
+    }
+}
+
+/// The error for a text that is not a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a whole number from 0 to 18446744073709551615")]
+pub struct ParseSeedError;
 
 impl fmt::Display for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,12 +307,21 @@ impl<'de> Deserialize<'de> for Seed {
                 u64::try_from(seed).map(Seed).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(seed), &self))
             }
 
-            fn visit_str<E: serde::de::Error>(self, seed: &str) -> Result<Seed, E> {
-                let digits = seed.bytes().all(|byte| byte.is_ascii_digit());
-                match seed.parse() {
-                    Ok(number) if digits => Ok(Seed(number)),
-                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(seed), &self)),
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked to be whole and in range"
+            )]
+            fn visit_f64<E: serde::de::Error>(self, seed: f64) -> Result<Seed, E> {
+                // Above 2^53 a float no longer says which seed is meant.
+                if seed.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&seed) {
+                    return Ok(Seed(seed as u64));
                 }
+                Err(E::invalid_value(serde::de::Unexpected::Float(seed), &self))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, seed: &str) -> Result<Seed, E> {
+                seed.parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(seed), &self))
             }
         }
         deserializer.deserialize_any(Visitor)

@@ -64,7 +64,8 @@ pub struct Question {
 }
 
 /// The order of hits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub enum Sort {
     /// Newest first.
     #[default]

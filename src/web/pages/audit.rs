@@ -7,9 +7,10 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
-use crate::tracker::{AuditEvent, AuditRequest, AuditView, Recovery, SessionRow, StatusView};
 use crate::web::state::Gallery;
 use crate::web::words;
+use crate::wire::{Api, AuditEvent, AuditRequest, AuditView, SessionRow};
+use crate::workspace::{Recovery, WorkspaceStatus};
 
 /// Where to go on.
 #[derive(Deserialize)]
@@ -25,11 +26,12 @@ pub(super) async fn session(
     Query(at): Query<At>,
 ) -> Result<Response, Broken> {
     let begun = at.at.is_some();
-    let read = gallery.ask(move |tracker, _| {
+    let read = gallery.ask(move |workspace, _| {
         let request = AuditRequest { session_id: id.clone(), cursor: at.at, limit: None };
-        let view = tracker.audit(&request)?;
+        let api = Api::new(workspace).unbounded();
+        let view = api.audit(&request)?;
         // A session of which nothing is left has no row, and its trail is all the more worth reading.
-        Ok((tracker.session(&id).ok(), view))
+        Ok((api.session(&id).ok(), view))
     });
     let (row, view) = read.await?;
     let name = row.as_ref().and_then(SessionRow::title).map_or_else(|| view.session_id.to_string(), str::to_owned);
@@ -57,7 +59,7 @@ pub(super) async fn session(
 
 /// `GET /workspace`.
 pub(super) async fn workspace(State(gallery): State<Gallery>) -> Result<Response, Broken> {
-    let (status, recoveries) = gallery.ask(|tracker, _| Ok((tracker.status()?, tracker.recoveries()?))).await?;
+    let (status, recoveries) = gallery.ask(|workspace, _| Ok((workspace.status()?, workspace.recoveries()?))).await?;
     let page = Page { title: "Workspace", name: "workspace", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" {
@@ -87,7 +89,7 @@ fn verdict(view: &AuditView) -> Markup {
                 @if good { "Everything checks out" }
                 @else if !view.chain.holds { "The chain does not hold" }
                 @else if !view.lost.is_empty() { "Some events were lost, and the chain says so" }
-                @else { "Some pictures are not what was recorded" }
+                @else { "Some images are not what was recorded" }
             }
             @if view.chain.holds { span { "Every event names the one before it, unchanged, in both copies." } }
             @for fault in &view.chain.faults { span { "Event " (fault.seq) ": " (fault.what) } }
@@ -118,14 +120,14 @@ fn line(view: &AuditView, event: &AuditEvent) -> Markup {
     }
 }
 
-fn figures(status: &StatusView) -> Markup {
+fn figures(status: &WorkspaceStatus) -> Markup {
     let sizes = &status.sizes;
     html! {
         dl.figures {
             div { dt { "Sessions" } dd { (words::grouped(status.sessions)) } }
             div { dt { "Archived" } dd { (words::grouped(status.archived)) } }
             div { dt { "Events" } dd { (words::grouped(status.events)) } }
-            div { dt { "Pictures" } dd { (words::size(sizes.images)) } }
+            div { dt { "Images" } dd { (words::size(sizes.images)) } }
             div { dt { "Journal and database" } dd { (words::size(sizes.journal + sizes.database)) } }
             div { dt { "Set aside" } dd { (words::size(sizes.quarantine)) } }
         }

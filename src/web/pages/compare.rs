@@ -10,11 +10,12 @@ use super::changes;
 use super::frame::{Broken, Page, SearchBox, framed};
 use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, IterationId, OutcomeStatus, Recipe};
-use crate::tracker::{Error, ErrorKind, Tracker, VisualView};
 use crate::web::pictures;
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
+use crate::wire::{Api, Error, ErrorKind, VisualView};
+use crate::workspace::Workspace;
 
 /// The most that are compared at once.
 const MOST: usize = 12;
@@ -39,7 +40,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     if names.is_empty() {
         return Ok(framed(&page, &empty()));
     }
-    let sides = gallery.ask(move |tracker, _| read(tracker, &names)).await?;
+    let sides = gallery.ask(move |workspace, _| read(workspace, &names)).await?;
     let at = |index: Option<usize>, usual: usize| sides.get(index.unwrap_or(usual)).or_else(|| sides.get(usual));
     let (Some(a), Some(b)) = (at(chosen.a, 0), at(chosen.b, 1)) else {
         return Err(Error::new(
@@ -55,7 +56,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
 /// `GET /compare/part?refs=A,B`: what differs.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let names = names(&chosen.refs);
-    let sides = gallery.ask(move |tracker, _| read(tracker, &names)).await?;
+    let sides = gallery.ask(move |workspace, _| read(workspace, &names)).await?;
     let [a, b] = sides.as_slice() else { return Err(two_wanted().into()) };
     Ok(reply::html(differences(a, b)))
 }
@@ -63,12 +64,13 @@ pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Ch
 /// `GET /compare/seen?refs=A,B`: how much the pictures differ to the eye. By itself, since it takes a while.
 pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let names = names(&chosen.refs);
-    let read = gallery.ask(move |tracker, _| {
-        let sides = read(tracker, &names)?;
+    let read = gallery.ask(move |workspace, _| {
+        let sides = read(workspace, &names)?;
         let [a, b] = sides.as_slice() else { return Err(two_wanted()) };
         // One of the two that cannot be read is something to say and nothing to fail on.
         let seen = a.image.zip(b.image).map(|(one, other)| {
-            tracker.compare_pictures(one, other).map_err(|error| pictures::without_path(error, "of one of the two"))
+            let compared = workspace.compare_images(one, other).map(VisualView::from);
+            compared.map_err(|error| pictures::without_path(error.into(), "of one of the two"))
         });
         Ok((a.id, b.id, seen))
     });
@@ -96,7 +98,7 @@ fn names(refs: &str) -> Vec<String> {
     refs.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-fn read(tracker: &Tracker, names: &[String]) -> Result<Vec<Side>, Error> {
+fn read(workspace: &Workspace, names: &[String]) -> Result<Vec<Side>, Error> {
     if names.len() > MOST {
         return Err(Error::new(
             ErrorKind::Invalid,
@@ -105,7 +107,8 @@ fn read(tracker: &Tracker, names: &[String]) -> Result<Vec<Side>, Error> {
         ));
     }
     let side = |name: &String| {
-        let (id, state) = tracker.whole(name)?;
+        let id = Api::new(workspace).resolve(name)?;
+        let state = workspace.state(id)?;
         let iteration = state.iteration;
         Ok(Side {
             id,
@@ -128,7 +131,7 @@ fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
             div.pane.(side) {
                 div.clip {
                     img.whole src=[shown.image.map(|hash| format!("/images/{hash}"))] alt={ (side.to_uppercase()) ": " (shown.id) } draggable="false" hidden[shown.image.is_none()];
-                    p.gone hidden[shown.image.is_some()] { "No picture" }
+                    p.gone hidden[shown.image.is_some()] { "No image" }
                     span.outline hidden {}
                     @if side == "b" { img.heat alt="Where B differs from A" draggable="false" hidden; }
                 }
@@ -146,7 +149,7 @@ fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
                     (mode("side", "Side by side")) (mode("slider", "Slider")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
                 }
             }
-            div.desk #desk data-mode="side" role="group" aria-label="Pictures" {
+            div.desk #desk data-mode="side" role="group" aria-label="Images" {
                 (pane("a", a)) (pane("b", b))
                 button.handle type="button" role="slider" aria-label="How much of B" aria-valuemin="0" aria-valuemax="100" aria-valuenow="50" {}
             }
@@ -221,14 +224,14 @@ fn to_the_eye(seen: Option<&Result<VisualView, Error>>) -> Markup {
     let seen = match seen {
         Some(Ok(seen)) => seen,
         Some(Err(error)) => return html! { div #seen { p.fault { (error.message) } p.muted { (error.hint) } } },
-        None => return html! { div #seen { p.muted { "One of the two has no picture." } } },
+        None => return html! { div #seen { p.muted { "One of the two has no image." } } },
     };
     let percent = format!("{:.1} %", seen.changed_area * 100.0);
     let alike = match seen.perceptual_distance {
-        0 if seen.changed_area == 0.0 => "the same picture",
-        _ if seen.nearly_same => "nearly the same picture",
-        _ if seen.perceptual_distance <= SIMILAR => "a similar picture",
-        _ => "another picture",
+        0 if seen.changed_area == 0.0 => "the same image",
+        _ if seen.nearly_same => "nearly the same image",
+        _ if seen.perceptual_distance <= SIMILAR => "a similar image",
+        _ => "a different image",
     };
     let outlined = seen.changed_box.filter(|_| !seen.different_shapes);
     let area = outlined.map(|area| format!("{} {} {} {}", area.x, area.y, area.width, area.height));

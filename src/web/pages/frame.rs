@@ -3,8 +3,8 @@
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::tracker::{Error, ErrorKind, RecoveryNotice};
 use crate::web::{assets, reply, words};
+use crate::wire::{Error, ErrorKind, RecoveryNotice};
 
 /// What a page says of itself.
 pub(super) struct Page<'a> {
@@ -63,7 +63,7 @@ impl IntoResponse for Broken {
 }
 
 /// Whatever has no page.
-pub(in crate::web) fn nothing_here() -> Response {
+pub(in super::super) fn nothing_here() -> Response {
     let error = Error::new(ErrorKind::NotFound, "there is no such page", "go back, or begin with all sessions");
     Broken(error).into_response()
 }

@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
 use super::sessions::status_of;
-use crate::tracker::{ProjectList, ProjectRow, StatusFilter};
+use crate::model::Status;
 use crate::web::state::Gallery;
 use crate::web::words;
+use crate::wire::{Api, ProjectList, ProjectRow};
 
 /// Of which sessions, and which project is looked at now.
 #[derive(Deserialize)]
@@ -23,7 +24,7 @@ pub(super) struct Chosen {
 /// `GET /projects`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let status = status_of(chosen.status.as_deref())?;
-    let list = gallery.ask(|tracker, _| tracker.projects()).await?;
+    let list = gallery.ask(|workspace, _| Api::new(workspace).unbounded().projects()).await?;
     let page = Page { title: "Projects", name: "projects", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" { div.page { h1 { "Projects" } (projects(&list, status, &chosen)) } }
@@ -31,11 +32,11 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     Ok(framed(&page, &body))
 }
 
-fn projects(list: &ProjectList, status: StatusFilter, chosen: &Chosen) -> Markup {
+fn projects(list: &ProjectList, status: Status, chosen: &Chosen) -> Markup {
     let sessions = |row: &ProjectRow| match status {
-        StatusFilter::All => row.sessions,
-        StatusFilter::Active => row.sessions.saturating_sub(row.archived),
-        StatusFilter::Archived => row.archived,
+        Status::All => row.sessions,
+        Status::Active => row.sessions.saturating_sub(row.archived),
+        Status::Archived => row.archived,
     };
     let address =
         |project: Option<&str>| words::address("/", [("status", chosen.status.as_deref()), ("project", project)]);

@@ -10,15 +10,18 @@ use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
 use super::sessions::{pictured, status_choice, status_of};
+use crate::model::Status;
 use crate::model::query::while_typing;
 use crate::model::{Hash, Reference};
-use crate::tracker::{
-    Error, ErrorKind, ExcerptField, FacetCount, FacetsView, FoundIteration, FoundPart, FoundSession, SearchRequest,
-    SearchSort, StatusFilter, Tracker,
-};
+use crate::search::Sort;
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
+use crate::wire::search::Results;
+use crate::wire::{
+    Api, Error, ErrorKind, ExcerptField, FacetCount, FacetsView, FoundIteration, FoundSession, SearchRequest,
+};
+use crate::workspace::Workspace;
 
 /// Cards in a part, as on the wall of sessions.
 const PART: u32 = 60;
@@ -56,7 +59,7 @@ pub(super) struct Asked {
 /// `GET /search`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
     let question = asked.clone();
-    let found = gallery.ask(move |tracker, _| Part::read(tracker, &question, true)).await;
+    let found = gallery.ask(move |workspace, _| Part::read(workspace, &question, true)).await;
     let body = match found {
         Ok(part) => shown(&asked, &part),
         // What is wrong with a query is part of writing it.
@@ -72,7 +75,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Ask
 
 /// `GET /search/part`: more of what was found, and in `x-next` the cursor behind it.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
-    let part = gallery.ask(move |tracker, _| Part::read(tracker, &asked, false)).await?;
+    let part = gallery.ask(move |workspace, _| Part::read(workspace, &asked, false)).await?;
     let headers = [
         (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
         (HeaderName::from_static("x-total"), part.total.to_string()),
@@ -87,16 +90,16 @@ impl Asked {
         // A path would be a file of this machine.
         let named = |like: &String| like.parse::<Hash>().is_ok() || like.parse::<Reference>().is_ok();
         if !like.iter().all(named) {
-            let hint = "give a reference such as session-2025-12-11-001#3, or the hash of a picture";
-            return Err(Error::new(ErrorKind::Invalid, "there is no such picture to look like", hint));
+            let hint = "pass a reference such as session-2025-12-11-001#3, or the hash of an image";
+            return Err(Error::new(ErrorKind::Invalid, "there is no such image to compare with", hint));
         }
         let status = status_of(self.status.as_deref())?;
         Ok(SearchRequest {
             query: Some(self.meant()).filter(|query| !query.trim().is_empty()),
             similar_to: like,
-            sort: Some(if self.sort.as_deref() == Some("best") { SearchSort::Best } else { SearchSort::Newest }),
+            sort: Some(if self.sort.as_deref() == Some("best") { Sort::Best } else { Sort::Newest }),
             project: some(&self.project),
-            status: Some(if self.q.contains("status:") { StatusFilter::All } else { status }),
+            status: Some(if self.q.contains("status:") { Status::All } else { status }),
             cursor: some(&self.at),
             limit: Some(PART),
             ..SearchRequest::default()
@@ -157,14 +160,16 @@ enum Cards {
 }
 
 impl Part {
-    fn read(tracker: &Tracker, asked: &Asked, facets: bool) -> Result<Part, Error> {
+    fn read(workspace: &Workspace, asked: &Asked, facets: bool) -> Result<Part, Error> {
         let request = SearchRequest { facets, ..asked.request()? };
         let skip = asked.skip.unwrap_or(0);
         if asked.by_session() {
-            let FoundPart { found, total, next_cursor: next, facets } = tracker.find_sessions(&request, skip)?;
+            let Results { found, total, next_cursor: next, facets } =
+                Api::new(workspace).unbounded().find_sessions(&request, skip)?;
             Ok(Part { cards: Cards::Sessions(found), total, next, facets })
         } else {
-            let FoundPart { found, total, next_cursor: next, facets } = tracker.find_iterations(&request, skip)?;
+            let Results { found, total, next_cursor: next, facets } =
+                Api::new(workspace).unbounded().find_iterations(&request, skip)?;
             Ok(Part { cards: Cards::Iterations(found), total, next, facets })
         }
     }

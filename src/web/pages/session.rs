@@ -11,13 +11,15 @@ use serde::Deserialize;
 use super::changes;
 use super::frame::{Broken, Page, SearchBox, framed};
 use super::recipe;
+use crate::images::metadata::a1111_text;
 use crate::model::diff::RecipeDiff;
-use crate::model::{Hash, IterationId, OutcomeStatus};
-use crate::tracker::{Error, ErrorKind, GetRequest, IterationView, Step, StripView, Tracker, a1111_text};
+use crate::model::{Hash, IterationId, OutcomeStatus, SessionId};
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::url;
 use crate::web::words;
+use crate::wire::{Api, Error, ErrorKind, IterationView, MAX_REPLY_BYTES};
+use crate::workspace::{self, Strip, StripStep, Workspace};
 
 /// Steps that come with the page.
 const FIRST_STEPS: u32 = 100;
@@ -41,12 +43,12 @@ pub(super) async fn page(
 }
 
 async fn shown(gallery: Gallery, id: String, index: Option<u32>) -> Result<Response, Broken> {
-    let read = gallery.ask(move |tracker, _| {
-        let row = tracker.session(&id)?;
+    let read = gallery.ask(move |workspace, _| {
+        let row = workspace.summary(session_id(&id)?)?;
         let index = index.unwrap_or(row.current_iteration_index());
         let around = index.saturating_sub(index % FIRST_STEPS);
-        let strip = tracker.strip(&id, around, FIRST_STEPS)?;
-        Ok((strip, index, Chosen::read(tracker, &id, index)))
+        let strip = workspace.strip(row.id, around, FIRST_STEPS)?;
+        Ok((strip, index, Chosen::read(workspace, row.id.iteration(index))))
     });
     let (strip, index, chosen) = read.await?;
     let (chosen, damage) = match chosen {
@@ -61,22 +63,22 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>) -> Result<Respo
         (None, None) => html! {},
     };
     let row = &strip.session;
-    let name = row.title().map_or_else(|| row.id().to_string(), str::to_owned);
+    let name = row.title.clone().unwrap_or_else(|| row.id.to_string());
     let page = Page { title: &title(&name, index), name: "session", typed: SearchBox::default() };
     let body = html! {
-        main #main tabindex="-1" data-session=(row.id()) data-count=(row.iteration_count()) data-index=(index) data-archived[row.archived()] {
+        main #main tabindex="-1" data-session=(row.id) data-count=(row.iteration_count()) data-index=(index) data-archived[row.archived] {
             header.head {
                 h1 { (name) }
-                @if row.archived() { span.outcome { "archived" } }
+                @if row.archived { span.outcome { "archived" } }
                 span.muted {
                     span #count { (words::count(row.iteration_count().into(), "iteration")) }
-                    " · " (words::time(row.last_modified_at()))
-                    @if let Some(project) = row.project() { " · " a href={ "/?project=" (url::encode(project)) } { (project) } }
+                    " · " (words::time(row.last_modified_at))
+                    @if let Some(project) = &row.project { " · " a href={ "/?project=" (url::encode(project)) } { (project) } }
                 }
                 span.spring {}
-                button type="button" data-do="copy" data-what="Session id" data-text=(row.id()) { "Copy id" }
-                a.button href={ "/sessions/" (row.id()) "/audit" } { "Audit" }
-                button type="button" data-do="archive" { @if row.archived() { "Restore" } @else { "Archive" } }
+                button type="button" data-do="copy" data-what="Session id" data-text=(row.id) { "Copy id" }
+                a.button href={ "/sessions/" (row.id) "/audit" } { "Audit" }
+                button type="button" data-do="archive" { @if row.archived { "Restore" } @else { "Archive" } }
             }
             div #view { (middle) }
             nav.strip #strip aria-label="Iterations" data-lanes=(strip.lanes) tabindex="-1" {
@@ -92,12 +94,13 @@ pub(super) async fn part(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
-    let read = gallery.ask(move |tracker, _| {
-        let row = tracker.session(&id)?;
-        Ok((row, Chosen::read(tracker, &id, index)))
+    let read = gallery.ask(move |workspace, _| {
+        let row = workspace.summary(session_id(&id)?)?;
+        let chosen = Chosen::read(workspace, row.id.iteration(index));
+        Ok((row, chosen))
     });
     let (row, chosen) = read.await?;
-    let name = row.title().map_or_else(|| row.id().to_string(), str::to_owned);
+    let name = row.title.clone().unwrap_or_else(|| row.id.to_string());
     let body = match chosen {
         Ok(chosen) => middle(&chosen),
         Err(error) if error.kind == ErrorKind::Damaged => lost(index, &error),
@@ -124,7 +127,7 @@ pub(super) async fn strip(
     Query(window): Query<Window>,
 ) -> Result<Response, Broken> {
     let limit = window.limit.unwrap_or(FIRST_STEPS).min(MOST_STEPS);
-    let strip = gallery.ask(move |tracker, _| tracker.strip(&id, window.from, limit)).await?;
+    let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, window.from, limit)?)).await?;
     let headers = [
         (HeaderName::from_static("x-lanes"), strip.lanes.to_string()),
         (HeaderName::from_static("x-count"), strip.session.iteration_count().to_string()),
@@ -137,8 +140,8 @@ pub(super) async fn whole(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
-    let read = gallery.ask(move |tracker, _| tracker.whole(&format!("{id}#{index}")));
-    let (_, state) = read.await?;
+    let read = gallery.ask(move |workspace, _| Ok(workspace.state(session_id(&id)?.iteration(index))?));
+    let state = read.await?;
     let text = serde_json::to_string_pretty(&state.iteration.recipe).unwrap_or_default();
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
@@ -148,7 +151,8 @@ pub(super) async fn a1111(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
-    let (_, state) = gallery.ask(move |tracker, _| tracker.whole(&format!("{id}#{index}"))).await?;
+    let read = gallery.ask(move |workspace, _| Ok(workspace.state(session_id(&id)?.iteration(index))?));
+    let state = read.await?;
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], a1111_text(&state.iteration.recipe)).into_response())
 }
 
@@ -157,13 +161,17 @@ pub(super) async fn raw(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
-    let view = gallery.ask(move |tracker, _| tracker.raw(&format!("{id}#{index}"))).await?;
+    let view = gallery.ask(move |workspace, _| Api::new(workspace).raw(&format!("{id}#{index}"))).await?;
     Ok(reply::html(html! {
         @if let Some(generator) = &view.generator { p.muted { "Made with " (generator) } }
-        @if view.raw.is_empty() { p.muted { "The file says nothing of how it was made." } }
+        @if view.raw.is_empty() { p.muted { "The file has no generation metadata." } }
         @for entry in &view.raw { h2 { (entry.key) " " span.muted { (entry.place) } } pre { (entry.text) } }
         @for note in &view.notes { p.muted { (note) } }
     }))
+}
+
+fn session_id(text: &str) -> Result<SessionId, Error> {
+    Ok(text.parse::<SessionId>().map_err(workspace::Error::from)?)
 }
 
 /// The chosen iteration, with what it came from and what came of it.
@@ -182,15 +190,15 @@ struct Link {
 }
 
 impl Chosen {
-    fn read(tracker: &Tracker, id: &str, index: u32) -> Result<Chosen, Error> {
-        let view = tracker.get(&GetRequest { reference: format!("{id}#{index}"), include_image: false })?;
+    fn read(workspace: &Workspace, id: IterationId) -> Result<Chosen, Error> {
+        let view = Api::new(workspace).with_reply_bytes(MAX_REPLY_BYTES).iteration(id)?;
         let link = |id: IterationId| {
-            let found = tracker.get(&GetRequest { reference: id.to_string(), include_image: false });
-            Link { id, image: found.ok().and_then(|view| view.images.first().map(|image| image.hash)) }
+            let images = workspace.brief_state(id).map(|state| state.iteration.images);
+            Link { id, image: images.ok().and_then(|images| images.first().map(|image| image.hash)) }
         };
-        // What was lost is still named, without its picture and what changed.
-        let before = view.parent.and_then(|parent| tracker.whole(&parent.to_string()).ok());
-        let diff = before.map(|(_, state)| RecipeDiff::between(&state.iteration.recipe, &view.recipe.recipe));
+        // An ancestor that was lost is still named, without its image and what changed.
+        let before = view.parent.and_then(|parent| workspace.state(parent).ok());
+        let diff = before.map(|state| RecipeDiff::between(&state.iteration.recipe, &view.recipe.recipe));
         Ok(Chosen {
             diff,
             parent: view.parent.map(link),
@@ -218,14 +226,14 @@ fn stage(view: &IterationView) -> Markup {
                     Some(image) if !image.missing && image.mime_type.starts_with("image/") => {
                         a href={ "/images/" (image.hash) } title="Open the original" {
                             img.picture src={ "/images/" (image.hash) } alt=(alt(view)) width=[image.width] height=[image.height];
-                            span.gone.unseen { strong { "The picture cannot be shown" } span { "Its file is gone, or holds something else. Its recipe is here. Record the original again, and it takes its old place." } }
+                            span.gone.unseen { strong { "The image cannot be shown" } span { "Its file is missing or damaged. The recipe is still here. Record the original again to restore it." } }
                         }
                     }
                     Some(image) if !image.missing => {
-                        div.gone { strong { "No picture a browser shows" } a.button href={ "/images/" (image.hash) } { "Keep the file" } }
+                        div.gone { strong { "A browser cannot show this image" } a.button href={ "/images/" (image.hash) } { "Download the file" } }
                     }
                     Some(_) => {
-                        div.gone { strong { "The picture's file is gone" } span { "Its recipe is here. Record the original again, and it takes its old place." } }
+                        div.gone { strong { "The image file is missing" } span { "The recipe is still here. Record the original again to restore it." } }
                     }
                     None => (nothing(view)),
                 }
@@ -233,7 +241,7 @@ fn stage(view: &IterationView) -> Markup {
             @if view.images.len() > 1 {
                 div.more {
                     @for image in view.images.iter().skip(1) {
-                        a href={ "/images/" (image.hash) } { img src={ "/thumbs/" (image.hash) } alt="Another picture of this iteration" loading="lazy"; }
+                        a href={ "/images/" (image.hash) } { img src={ "/thumbs/" (image.hash) } alt="Another image of this iteration" loading="lazy"; }
                     }
                 }
             }
@@ -246,7 +254,7 @@ fn nothing(view: &IterationView) -> Markup {
         div.gone {
             strong {
                 @match view.outcome.status {
-                    OutcomeStatus::Succeeded => "No picture was kept",
+                    OutcomeStatus::Succeeded => "No image was recorded",
                     OutcomeStatus::Failed => "This attempt failed",
                     OutcomeStatus::Refused => "This attempt was refused",
                 }
@@ -358,7 +366,7 @@ fn facts(chosen: &Chosen) -> Markup {
                 details data-name="raw" data-load={ "/sessions/" (view.session_id) "/" (view.index) "/raw" } { summary { "Metadata in the file" } div { p.muted { "Reading…" } } }
             }
             p.muted { "Recorded " (words::time(view.recorded_at)) " by " (view.recorded_by.user) " with " (view.recorded_by.client) }
-            @if !view.truncated.is_empty() { p.muted { "Shown in part: " (view.truncated.join(", ")) } }
+            @if !view.truncated.is_empty() { p.muted { "Truncated: " (view.truncated.join(", ")) } }
         }
     }
 }
@@ -390,12 +398,12 @@ fn lineage(chosen: &Chosen) -> Markup {
         @if chosen.parent.is_some() || !chosen.children.is_empty() || view.likely_parent.is_some() {
             section {
                 @if let Some(parent) = &chosen.parent {
-                    h2 { "Came from" }
+                    h2 { "Derived from" }
                     div.links { a href=(address(parent)) data-index=[index(parent)] data-parent-link="" { (to(parent)) } }
                     @if let Some(reason) = &view.parent_reason { p.muted { (reason) } }
                 }
                 @if let Some(likely) = &view.likely_parent {
-                    h2 { "May have come from" }
+                    h2 { "Possibly derived from" }
                     div.links { a href={ "/sessions/" (likely.reference.session) "/" (likely.reference.index) } { span { (likely.reference) } } }
                     p.muted { (likely.reason) }
                 }
@@ -409,12 +417,12 @@ fn lineage(chosen: &Chosen) -> Markup {
     }
 }
 
-fn takes(strip: &StripView, chosen: u32) -> Markup {
-    let id = strip.session.id();
+fn takes(strip: &Strip, chosen: u32) -> Markup {
+    let id = strip.session.id;
     html! { @for step in &strip.steps { (take(&format!("/sessions/{id}/{}", step.index), step, step.index == chosen)) } }
 }
 
-fn take(address: &str, step: &Step, chosen: bool) -> Markup {
+fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
     let parent = step.parent_lane.and(step.parent).map(|parent| parent.index);
     let change = step.change.as_deref().unwrap_or(&step.prompt);
     html! {
@@ -425,7 +433,7 @@ fn take(address: &str, step: &Step, chosen: bool) -> Markup {
                     (Some(image), _) => { img src={ "/thumbs/" (image) } alt="" loading="lazy" decoding="async"; }
                     (None, OutcomeStatus::Failed) => span.no { "failed" },
                     (None, OutcomeStatus::Refused) => span.no { "refused" },
-                    (None, OutcomeStatus::Succeeded) => span.no { "no picture" },
+                    (None, OutcomeStatus::Succeeded) => span.no { "no image" },
                 }
             }
             span.under { span { "#" (step.index) } span.sr { (change) } @if let Some(rating) = step.rating { span.rated aria-label={ (rating) " of 5" } { @for _ in 0..rating { "★" } } } }

@@ -10,10 +10,12 @@ use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed, notice};
 use crate::model::{Hash, OutcomeStatus};
-use crate::tracker::{Cover, Error, ErrorKind, ListRequest, RecoveryNotice, SessionRow, Sort, StatusFilter, Tracker};
+use crate::model::{Order, Status};
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
+use crate::wire::{Api, Error, ErrorKind, ListRequest, RecoveryNotice, SessionRow};
+use crate::workspace::{Cover, Workspace};
 
 /// Cards in a part: it fills rows of 1, 2, 3, 4, 5, 6, 10, 12, 15 and 20 columns.
 const PART: usize = 60;
@@ -40,7 +42,7 @@ pub(super) struct Wall {
 /// `GET /`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let asked = wall.clone();
-    let part = gallery.ask(move |tracker, _| Part::read(tracker, &asked)).await?;
+    let part = gallery.ask(move |workspace, _| Part::read(workspace, &asked)).await?;
     // Who searches from here looks for sessions, among those that are shown.
     let choices = [("by", Some("session")), ("status", wall.status.as_deref()), ("project", wall.project.as_deref())];
     let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
@@ -50,7 +52,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
 
 /// `GET /sessions/part`: more cards, and in `x-next` the cursor behind them.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
-    let part = gallery.ask(move |tracker, _| Part::read(tracker, &wall)).await?;
+    let part = gallery.ask(move |workspace, _| Part::read(workspace, &wall)).await?;
     let headers = [
         (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
         (HeaderName::from_static("x-total"), part.total.to_string()),
@@ -60,7 +62,7 @@ pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall
 
 /// `GET /sessions/marks`: the cursors before every 600th card.
 pub(super) async fn marks(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
-    let marks = gallery.ask(move |tracker, _| tracker.marks(&wall.request()?, MARK)).await?;
+    let marks = gallery.ask(move |workspace, _| Api::new(workspace).unbounded().marks(&wall.request()?, MARK)).await?;
     Ok(Json(marks).into_response())
 }
 
@@ -69,17 +71,16 @@ impl Wall {
         let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let status = status_of(self.status.as_deref())?;
         let sort = match some(&self.sort).as_deref() {
-            None | Some("recent") => Sort::Recent,
-            Some("oldest") => Sort::Oldest,
+            None | Some("recent") => Order::Recent,
+            Some("oldest") => Order::Oldest,
             Some(_) => return Err(unknown("order")),
         };
         Ok(ListRequest {
             status: Some(status),
             sort: Some(sort),
             project: some(&self.project),
-            query: None,
             cursor: some(&self.at),
-            limit: None,
+            ..ListRequest::default()
         })
     }
 
@@ -99,11 +100,11 @@ impl Wall {
 }
 
 /// Which sessions a word in an address means.
-pub(super) fn status_of(text: Option<&str>) -> Result<StatusFilter, Error> {
+pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
     match text.filter(|text| !text.is_empty()) {
-        None | Some("active") => Ok(StatusFilter::Active),
-        Some("archived") => Ok(StatusFilter::Archived),
-        Some("all") => Ok(StatusFilter::All),
+        None | Some("active") => Ok(Status::Active),
+        Some("archived") => Ok(Status::Archived),
+        Some("all") => Ok(Status::All),
         Some(_) => Err(unknown("status")),
     }
 }
@@ -127,7 +128,7 @@ pub(super) fn pictured(image: Option<Hash>, outcome: OutcomeStatus) -> Markup {
             (Some(hash), _) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }
             (None, OutcomeStatus::Refused) => span.blank { "refused" },
             (None, OutcomeStatus::Failed) => span.blank { "failed" },
-            (None, OutcomeStatus::Succeeded) => span.blank { "no picture" },
+            (None, OutcomeStatus::Succeeded) => span.blank { "no image" },
         }
     }
 }
@@ -145,29 +146,16 @@ struct Part {
 }
 
 impl Part {
-    fn read(tracker: &Tracker, wall: &Wall) -> Result<Part, Error> {
+    fn read(workspace: &Workspace, wall: &Wall) -> Result<Part, Error> {
         let mut request = wall.request()?;
-        let mut skip = wall.skip.unwrap_or(0).min(MARK);
-        let mut part = Part { cards: Vec::new(), total: 0, next: None, recovery: None };
-        let mut rows = Vec::new();
-        // A page of the listing ends by bytes too, and a part must not.
-        loop {
-            let wanted = skip + PART - rows.len();
-            request.limit = u32::try_from(wanted).ok();
-            let list = tracker.list(&request)?;
-            part.total = list.total_sessions;
-            part.recovery = list.recovery;
-            let passed = skip.min(list.sessions.len());
-            skip -= passed;
-            rows.extend(list.sessions.into_iter().skip(passed));
-            part.next = list.next_cursor;
-            match &part.next {
-                Some(next) if rows.len() < PART => request.cursor = Some(next.clone()),
-                _ => break,
-            }
-        }
+        let skip = wall.skip.unwrap_or(0).min(MARK);
+        request.limit = u32::try_from(skip + PART).ok();
+        let list = Api::new(workspace).unbounded().list(&request)?;
+        let rows: Vec<SessionRow> = list.sessions.into_iter().skip(skip).collect();
+        let mut part =
+            Part { cards: Vec::new(), total: list.total_sessions, next: list.next_cursor, recovery: list.recovery };
         let ids: Vec<_> = rows.iter().map(SessionRow::id).collect();
-        part.cards = rows.into_iter().zip(tracker.covers(&ids)?).collect();
+        part.cards = rows.into_iter().zip(workspace.covers(&ids)?).collect();
         Ok(part)
     }
 }
@@ -241,7 +229,7 @@ fn empty(status: &str, project: Option<&str>) -> Markup {
                 p { a href="/" { "All sessions" } }
             } @else {
                 h2 { "No sessions yet" }
-                p { "Every picture you make can be kept here, with its recipe and what it came from. Bring in those you have, or record the next one:" }
+                p { "Every image you make can be kept here, with its recipe and lineage. Import those you have, or record the next one:" }
                 pre { code { "retake import ~/ComfyUI/output\nretake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
                 p.muted { "Or let your agent do it: " code { "retake mcp" } ". To see what it looks like with work in it: " code { "retake demo" } "." }
             }

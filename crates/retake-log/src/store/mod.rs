@@ -48,6 +48,7 @@ mod unapplied;
 mod view;
 mod write_set;
 
+pub use crate::model::{Order, Status};
 /// The former name of [`JournalCursor`], for the search index.
 pub use cursor::JournalCursor as Point;
 pub use cursor::{JournalCursor, Since};
@@ -109,28 +110,6 @@ pub struct Ack {
     pub index: Option<u32>,
     /// Whether this key had been seen before, so that nothing was written now.
     pub repeated: bool,
-}
-
-/// Which sessions a page shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Status {
-    /// All of them.
-    #[default]
-    All,
-    /// Those not archived.
-    Active,
-    /// Those archived.
-    Archived,
-}
-
-/// The order of a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
-    /// Last modified first.
-    #[default]
-    Recent,
-    /// Last modified last.
-    Oldest,
 }
 
 /// A place in the recency order: last modification, then id.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::graph;
 use crate::Recipe;
@@ -66,12 +66,12 @@ pub fn changes(old: &Recipe, new: &Recipe) -> Vec<ParameterChange> {
     rows.collect()
 }
 
-/// What is not the same in all recipes, in the order of their fields.
+/// Returns a row for each parameter that is not the same in all recipes, in the order of their fields.
 pub fn table(recipes: &[&Recipe]) -> Vec<ParameterRow> {
-    let fields: Vec<Vec<Option<Value>>> = recipes.iter().map(|recipe| fields(recipe)).collect();
+    let columns: Vec<Vec<(&str, Option<Value>)>> = recipes.iter().map(|recipe| fields(recipe)).collect();
     let mut rows = Vec::new();
-    for (number, name) in FIELDS.iter().enumerate() {
-        let values = fields.iter().map(|fields| fields.get(number)?.as_ref()).collect();
+    for (number, (name, _)) in columns.first().into_iter().flatten().enumerate() {
+        let values = columns.iter().map(|column| column.get(number)?.1.as_ref()).collect();
         walk(name, values, &mut rows);
     }
     for name in keys(recipes.iter().map(|recipe| &recipe.parameters)) {
@@ -89,50 +89,22 @@ pub fn table(recipes: &[&Recipe]) -> Vec<ParameterRow> {
     rows
 }
 
-/// What is the same in all recipes and known: the fields of the recipe, without `parameters`.
+/// Returns the names and numbers that are known and the same in all recipes, without `parameters`.
 pub fn shared(recipes: &[&Recipe]) -> Vec<(&'static str, Value)> {
-    let all: Vec<Vec<Option<Value>>> = recipes.iter().map(|recipe| fields(recipe)).collect();
-    let Some((first, others)) = all.split_first() else { return Vec::new() };
-    let same = FIELDS.iter().zip(first).enumerate().filter_map(|(number, (name, value))| {
+    let columns: Vec<Vec<(&'static str, Option<Value>)>> = recipes.iter().map(|recipe| fields(recipe)).collect();
+    let Some((first, others)) = columns.split_first() else { return Vec::new() };
+    let same = first.iter().enumerate().filter_map(|(number, (name, value))| {
         let value = value.as_ref()?;
-        let everywhere = others.iter().all(|fields| fields.get(number).is_some_and(|it| it.as_ref() == Some(value)));
+        let everywhere =
+            others.iter().all(|column| column.get(number).is_some_and(|(_, other)| other.as_ref() == Some(value)));
         everywhere.then(|| (*name, value.clone()))
     });
     same.collect()
 }
 
-/// The fields of a recipe that are one name or number each.
-const FIELDS: [&str; 11] = [
-    "model",
-    "modelHash",
-    "seed",
-    "steps",
-    "guidanceScale",
-    "sampler",
-    "scheduler",
-    "width",
-    "height",
-    "denoise",
-    "provider",
-];
-
-fn fields(recipe: &Recipe) -> Vec<Option<Value>> {
-    let text = |text: &Option<String>| text.clone().map(Value::from);
-    let number = |number: Option<f64>| number.and_then(Number::from_f64).map(Value::from);
-    let whole = |number: Option<u32>| number.map(Value::from);
-    vec![
-        text(&recipe.model),
-        text(&recipe.model_hash),
-        recipe.seed.map(|seed| Value::from(seed.to_string())),
-        whole(recipe.steps),
-        number(recipe.guidance_scale),
-        text(&recipe.sampler),
-        text(&recipe.scheduler),
-        whole(recipe.width),
-        whole(recipe.height),
-        number(recipe.denoise),
-        text(&recipe.provider),
-    ]
+/// Returns the names and numbers among the fields of a recipe.
+fn fields(recipe: &Recipe) -> Vec<(&'static str, Option<Value>)> {
+    recipe.values().filter(|(field, _)| field.is_parameter()).map(|(field, value)| (field.key, value)).collect()
 }
 
 /// Adds a row for every leaf that differs. Lists are compared whole, unless they are lists of objects of one length.

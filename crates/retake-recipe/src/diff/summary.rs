@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::Field;
+
 use super::loras::LoraChange;
 use super::nodes::{NodeChange, NodeChangeKind};
 use super::parameters::ParameterChange;
@@ -129,7 +131,6 @@ fn parameter_parts(changes: &[ParameterChange]) -> Vec<String> {
     let mut parts = Vec::new();
     for change in changes {
         let name = match change.name.as_str() {
-            "guidanceScale" => "cfg",
             // One thing to everyone but the machine.
             "width" | "height" if find("width").is_some() && find("height").is_some() => {
                 if change.name == "height" {
@@ -137,7 +138,10 @@ fn parameter_parts(changes: &[ParameterChange]) -> Vec<String> {
                 }
                 continue;
             }
-            name => name.strip_prefix("parameters.").unwrap_or(name),
+            name => match Field::by_key(name) {
+                Some(field) => field.short,
+                None => name.strip_prefix("parameters.").unwrap_or(name),
+            },
         };
         parts.push(value_part(&short(name), change.old.as_ref(), change.new.as_ref()));
     }

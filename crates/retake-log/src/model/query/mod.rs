@@ -11,7 +11,7 @@ mod facet;
 mod matching;
 mod parse;
 mod typing;
-mod when;
+pub mod when;
 
 pub use matching::Candidate;
 pub use parse::{MAX_CONDITIONS, MAX_DEPTH, MAX_QUERY_BYTES};

@@ -5,14 +5,14 @@ use chrono::{Datelike, Days, Months, NaiveDate};
 
 use crate::model::Timestamp;
 
-/// From when to when, in milliseconds; the end is not part of it.
-pub(super) type Span = (i64, i64);
+/// A span of time in milliseconds, without its end.
+pub type Span = (i64, i64);
 
-/// What to write for a time.
-pub(super) const EXAMPLES: &str = "write 2026-03, 2026-03-14, today, yesterday, last-week, this-month or 7d";
+/// A hint for writing a time.
+pub const EXAMPLES: &str = "write 2026-03, 2026-03-14, today, yesterday, last-week, this-month or 7d";
 
-/// The span that a text means, seen from `now`; none when it is no time.
-pub(super) fn span(text: &str, now: Timestamp) -> Option<Span> {
+/// Returns the span that a text means, seen from `now`; `None` if it is not a time.
+pub fn span(text: &str, now: Timestamp) -> Option<Span> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     named(&text, now.day()).or_else(|| back(&text, now)).or_else(|| dated(&text)).or_else(|| exact(&text))
 }

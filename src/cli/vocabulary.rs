@@ -1,0 +1,56 @@
+//! What things are called at the command line: flags instead of fields, and commands instead of tools.
+
+use retake_recipe::Field;
+
+use crate::wire::Vocabulary;
+
+/// The vocabulary of the command line.
+pub(super) struct CommandLine;
+
+impl Vocabulary for CommandLine {
+    fn field(&self, name: &str) -> String {
+        let flag = match name {
+            "prompt" | "reference" | "references" | "tags[]" => return name.to_owned(),
+            "nextCursor" => return "the printed cursor".to_owned(),
+            "sessionId" => "session",
+            "expectedIterationCount" => "expect",
+            "idempotencyKey" => "key",
+            "images" => "image",
+            "tags" => "tag",
+            "loras" | "loras.name" | "loras.weight" => "lora",
+            "cost.amount" | "cost.currency" => "cost",
+            "generationTimeMs" => "generation-time-ms",
+            "createdAt" => "created-at",
+            "similarTo" => "similar-to",
+            "minRating" => "min-rating",
+            name => Field::by_key(name).map_or(name, |field| field.flag),
+        };
+        format!("--{flag}")
+    }
+
+    fn entry(&self, name: &str, _: usize) -> String {
+        self.field(name)
+    }
+
+    fn command(&self, verb: &str) -> String {
+        format!("run `retake {verb}`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_flags() {
+        for (field, flag) in [
+            ("sessionId", "--session"),
+            ("guidanceScale", "--guidance-scale"),
+            ("negativePrompt", "--negative-prompt"),
+            ("title", "--title"),
+            ("nextCursor", "the printed cursor"),
+        ] {
+            assert_eq!(CommandLine.field(field), flag);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A folder that a person can send: the pictures with their recipe in them, a page that tells the story, and contact sheets.
+//!
+//! One session lies in the folder itself, several in a folder each. File names are numbers: nothing that somebody
+//! recorded becomes part of one. A folder that is there under its name is whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::images::metadata;
+use crate::images::{Panel, Render};
+use crate::model::{Event, EventBody, ImageRef, IterationId, IterationState, Recipe, Session, SessionId};
+use crate::store::Detail;
+use crate::workspace::{Error, Workspace};
+
+use super::story::{self, Page, Step};
+use super::{ExportReport, ExportRequest, ending};
+
+/// How many pictures a contact sheet has.
+const ON_A_SHEET: usize = 12;
+/// The keyword of the reference in a picture that leaves.
+const REFERENCE_KEY: &str = "retake";
+/// The keyword of A1111's text.
+const RECIPE_KEY: &str = "parameters";
+
+impl Workspace {
+    /// Writes sessions into a folder that is not there yet, or empty. What is missing is reported, and the rest written.
+    pub fn export_folder(&self, request: &ExportRequest, dir: &Path) -> Result<ExportReport, Error> {
+        let chosen = self.chosen(request)?;
+        if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file() {
+            return Err(Error::InvalidPath {
+                path: dir.to_owned(),
+                problem: "there is something at this place already",
+                hint: "name a folder that does not exist yet: nothing is overwritten",
+                source: None,
+            });
+        }
+        let part = part_of(dir);
+        let mut folder = Folder { workspace: self, omit_images: request.omit_images, report: ExportReport::default() };
+        let written = self.each_chosen(&chosen, |id| {
+            let into = if chosen.len() == 1 { part.clone() } else { part.join(id.to_string()) };
+            folder.session(id, &into)
+        });
+        let written = written.and_then(|()| {
+            let made = fs::create_dir_all(&part).and_then(|()| match fs::remove_dir(dir) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => fs::rename(&part, dir),
+            });
+            made.map_err(Error::Export)
+        });
+        if let Err(error) = written {
+            // It may never have been made.
+            let _ = fs::remove_dir_all(&part);
+            return Err(error);
+        }
+        Ok(folder.report)
+    }
+}
+
+/// Where a folder grows until it is whole.
+fn part_of(dir: &Path) -> PathBuf {
+    let mut name = dir.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    dir.with_file_name(name)
+}
+
+struct Folder<'a> {
+    workspace: &'a Workspace,
+    omit_images: bool,
+    report: ExportReport,
+}
+
+impl Folder<'_> {
+    fn session(&mut self, id: SessionId, dir: &Path) -> Result<(), Error> {
+        let events = match self.workspace.log.events(id, Detail::Brief) {
+            Ok(events) => events,
+            Err(error) => {
+                self.report.problems.push(format!("{id} is left out: {error}"));
+                return Ok(());
+            }
+        };
+        fs::create_dir_all(dir).map_err(Error::Export)?;
+        self.report.events += events.len() as u64;
+        let whole = self.recipes(&events)?;
+        let Some(session) = Session::fold(events) else { return Ok(()) };
+        let mut steps = Vec::new();
+        for (index, state) in &session.iterations {
+            let recipe = whole.iter().find(|(there, _)| there == index).map(|(_, recipe)| recipe);
+            let recipe = recipe.unwrap_or(&state.iteration.recipe);
+            let files = self.pictures(id.iteration(*index), state, recipe, dir)?;
+            steps.push(Step { index: *index, state, files });
+        }
+        let sheets = if self.omit_images { Vec::new() } else { self.sheets(&session, dir)? };
+        let page = story::page(&Page { head: &session.head, steps: &steps, sheets: &sheets });
+        fs::write(dir.join("session.md"), page).map_err(Error::Export)?;
+        self.report.sessions += 1;
+        Ok(())
+    }
+
+    /// The recipes whose parameters were left out for being long.
+    fn recipes(&self, events: &[Event]) -> Result<Vec<(u32, Recipe)>, Error> {
+        let mut recipes = Vec::new();
+        for event in events {
+            let EventBody::Recorded { index, iteration } = &event.body else { continue };
+            if !iteration.recipe.parameters.is_empty() {
+                continue;
+            }
+            let whole = self.workspace.log.event(event.session, event.seq, Detail::Full)?;
+            if let Some(Event { body: EventBody::Recorded { iteration, .. }, .. }) = whole
+                && !iteration.recipe.parameters.is_empty()
+            {
+                recipes.push((*index, iteration.recipe));
+            }
+        }
+        Ok(recipes)
+    }
+
+    /// Writes an iteration's pictures, and gives their names there.
+    fn pictures(
+        &mut self,
+        id: IterationId,
+        state: &IterationState,
+        recipe: &Recipe,
+        dir: &Path,
+    ) -> Result<Vec<String>, Error> {
+        let images = &state.iteration.images;
+        let mut names = Vec::new();
+        for (number, image) in images.iter().enumerate().filter(|_| !self.omit_images) {
+            let part = if images.len() > 1 { format!("-{}", number + 1) } else { String::new() };
+            let name = format!("{:03}{part}.{}", id.index, ending(&image.mime_type));
+            match self.workspace.picture(image) {
+                Ok(bytes) => {
+                    fs::write(dir.join(&name), signed(&bytes, id, recipe)).map_err(Error::Export)?;
+                    self.report.images += 1;
+                    names.push(name);
+                }
+                Err(error) => self.report.problems.push(format!("{id}: image {} is left out: {error}", image.hash)),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Draws the session's pictures, a dozen a sheet.
+    fn sheets(&self, session: &Session, dir: &Path) -> Result<Vec<String>, Error> {
+        let panels: Vec<Panel> =
+            session.iterations.iter().map(|(index, state)| panel(session, *index, state)).collect();
+        let mut names = Vec::new();
+        for (number, panels) in (1..).zip(panels.chunks(ON_A_SHEET)) {
+            let name = if number == 1 { "contact-sheet.png".to_owned() } else { format!("contact-sheet-{number}.png") };
+            let sheet = self.workspace.images.render(Render::Sheet, panels);
+            fs::write(dir.join(&name), sheet.png()).map_err(Error::Export)?;
+            names.push(name);
+        }
+        Ok(names)
+    }
+}
+
+fn panel(session: &Session, index: u32, state: &IterationState) -> Panel {
+    let stars = state.annotation.rating.map(|rating| format!("  {}", story::stars(rating))).unwrap_or_default();
+    let what = story::step(&session.iterations, state).map(|diff| diff.summary);
+    let prompt = || state.iteration.recipe.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+    Panel {
+        image: state.iteration.images.first().map(|image| image.hash),
+        title: format!("#{index}{stars}"),
+        lines: vec![what.unwrap_or_else(prompt)],
+    }
+}
+
+impl Workspace {
+    /// The bytes of an image, checked.
+    fn picture(&self, image: &ImageRef) -> io::Result<Vec<u8>> {
+        self.images.remember(image);
+        self.images.get(image.hash)
+    }
+}
+
+/// The picture with its recipe as A1111's text and its reference in it; untouched where its format has no place for them.
+/// Its pixels stay as they are, and so does such a text that is there already.
+fn signed(bytes: &[u8], id: IterationId, recipe: &Recipe) -> Vec<u8> {
+    let reference = id.to_string();
+    let reading = metadata::read(bytes);
+    let known = reading.raw.into_iter().filter(|_| reading.generator.is_some());
+    let there = known
+        .map(|raw| (raw.key, raw.text))
+        .find(|(key, text)| [RECIPE_KEY, "UserComment"].contains(&key.as_str()) && !text.trim_start().starts_with('{'));
+    let text = there.map_or_else(|| metadata::a1111_text(recipe), |(_, text)| text);
+    let texts = [(RECIPE_KEY, text.as_str()), (REFERENCE_KEY, reference.as_str())];
+    // Only PNG tells texts apart by name; elsewhere the first would be taken for a recipe.
+    let texts = match text.is_empty() {
+        true if bytes.starts_with(b"\x89PNG") => texts.get(1..).unwrap_or_default(),
+        true => return bytes.to_vec(),
+        false => &texts,
+    };
+    metadata::embed(bytes, texts).unwrap_or_else(|_| bytes.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_grows_beside_its_place() {
+        let part = part_of(Path::new("/tmp/out"));
+        assert_eq!(part.parent(), Some(Path::new("/tmp")));
+        assert!(part.to_string_lossy().ends_with(".part"));
+    }
+}

@@ -1,0 +1,104 @@
+//! `export`: sessions for elsewhere. Three forms, one request: JSON lines that [`import`](Workspace::import) gives back
+//! exactly (`lines.rs`), a folder that a person can send (`folder.rs`, its page in `story.rs`), and an audit bundle that
+//! proves itself (`../bundle/`). What is missing is reported, and the rest written.
+
+mod bundle;
+mod folder;
+mod lines;
+mod story;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Hash, ImageRef, SessionId};
+
+use crate::workspace::{Error, Workspace};
+
+pub use bundle::{BundleView, verify_bundle};
+
+pub(crate) use lines::{EventLine, PROGRAM, VERSION};
+
+/// What to export.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExportRequest {
+    /// The sessions' ids; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub session_ids: Vec<SessionId>,
+    /// Leaves out the images' bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub omit_images: bool,
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportReport {
+    /// Sessions written.
+    pub sessions: u64,
+    /// Events written.
+    pub events: u64,
+    /// Images written.
+    pub images: u64,
+    /// Of a bundle: the hash that stands for all of it. Whoever keeps it apart can tell later that nothing was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<Hash>,
+    /// What could not be written, such as an image that is missing, each in one line.
+    pub problems: Vec<String>,
+}
+
+impl Workspace {
+    /// The sessions that were asked for, which must exist; none named means all of them.
+    pub(crate) fn chosen(&self, request: &ExportRequest) -> Result<BTreeSet<SessionId>, Error> {
+        let chosen: BTreeSet<SessionId> = request.session_ids.iter().copied().collect();
+        for id in &chosen {
+            self.head(*id)?;
+        }
+        Ok(chosen)
+    }
+
+    /// Shows `each` the chosen sessions, by day and number.
+    pub(crate) fn each_chosen(
+        &self,
+        chosen: &BTreeSet<SessionId>,
+        mut each: impl FnMut(SessionId) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let total = if chosen.is_empty() { self.log.totals()?.sessions } else { chosen.len() as u64 };
+        let mut done = 0;
+        let mut counted = |id| {
+            each(id)?;
+            done += 1;
+            self.report("exporting", done, total.max(done));
+            Ok(())
+        };
+        if chosen.is_empty() { self.each_session(counted) } else { chosen.iter().copied().try_for_each(&mut counted) }
+    }
+
+    /// An image, checked and opened for reading.
+    pub(crate) fn open_image(&self, image: &ImageRef) -> io::Result<File> {
+        self.images.remember(image);
+        self.images.check(image.hash)?;
+        File::open(self.images.path(image.hash))
+    }
+}
+
+/// The ending of a file of that media type: for people and programs that go by names.
+pub(crate) fn ending(mime_type: &str) -> &'static str {
+    match mime_type {
+        "image/png" => "png",
+        "image/jpeg" => "jpg",
+        "image/webp" => "webp",
+        "image/gif" => "gif",
+        "image/avif" => "avif",
+        "image/heic" => "heic",
+        "image/jxl" => "jxl",
+        "image/tiff" => "tif",
+        "image/bmp" => "bmp",
+        "image/x-exr" => "exr",
+        _ => "bin",
+    }
+}

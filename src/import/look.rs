@@ -1,0 +1,155 @@
+//! Looking at the files: what each is and says, without decoding it and without keeping more of it than grouping needs.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+
+use crate::images::metadata::{self, Created, Evidence, Generator, Reading};
+use crate::images::{self, Header, MAX_IMAGE_BYTES, UNKNOWN_TYPE};
+use crate::model::{Hash, Recipe, Timestamp};
+
+use super::walk::{Candidate, unreadable};
+
+/// A picture that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// The folder that its tool writes to.
+    pub(crate) root: PathBuf,
+    /// The hash of its bytes.
+    pub(super) hash: Hash,
+    /// When the file was last written.
+    pub(super) modified: Timestamp,
+    /// When the picture was made, as far as that can be told.
+    pub(crate) at: Timestamp,
+    /// Its place among the files of its folder.
+    pub(super) place: i64,
+    /// What it says of itself.
+    pub(super) light: Light,
+}
+
+/// What a picture says of itself, without what only recording it needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Light {
+    /// The tool that made it.
+    pub(super) generator: Option<Generator>,
+    /// The recipe, without `parameters`: those of many thousand pictures together are larger than memory.
+    pub(super) recipe: Recipe,
+    /// When it was made, where it says.
+    pub(super) created_at: Option<Created>,
+    /// The same for all pictures of a run.
+    pub(super) run_key: Option<Hash>,
+    /// The same for all graphs of a shape.
+    pub(super) workflow: Option<Hash>,
+    /// What hints at the picture it was made from.
+    pub(super) evidence: Evidence,
+    /// The size of the picture itself.
+    pub(super) size: Option<(u32, u32)>,
+}
+
+impl Found {
+    /// Its file name, for people.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+impl From<Reading> for Light {
+    fn from(reading: Reading) -> Light {
+        let Reading { generator, recipe, created_at, run_key, workflow_fingerprint, evidence, width, height, .. } =
+            reading;
+        Light {
+            generator,
+            recipe: Recipe { parameters: serde_json::Map::new(), ..recipe },
+            created_at,
+            run_key,
+            workflow: workflow_fingerprint,
+            evidence,
+            size: width.zip(height),
+        }
+    }
+}
+
+/// Looks at a file; why not, in words, when it is no picture that can be brought in.
+pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
+    let Candidate { path, root } = candidate;
+    let unreadable = |error| unreadable(&error);
+    let about = fs::metadata(path).map_err(unreadable)?;
+    match about.len() {
+        0 => return Err("it is empty".to_owned()),
+        1..=MAX_IMAGE_BYTES => {}
+        bytes => return Err(format!("it has {bytes} bytes, and at most {MAX_IMAGE_BYTES} are allowed")),
+    }
+    let mut file = File::open(path).map_err(unreadable)?;
+    let mut first = vec![0; 64];
+    let read = file.read(&mut first).map_err(unreadable)?;
+    first.truncate(read);
+    if Header::of(&first).mime_type == UNKNOWN_TYPE {
+        // A format whose metadata is read but which cannot be shown is named.
+        let named = metadata::Format::of(&first).map(|format| format!("{} files cannot be imported yet", format.name()));
+        return Err(named.unwrap_or_else(|| "it is no picture".to_owned()));
+    }
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&first);
+    hasher.update_reader(file).map_err(unreadable)?;
+    let light = Light::from(metadata::read_file(path).map_err(unreadable)?);
+    let modified = about.modified().ok().map(|time| Timestamp::from(chrono::DateTime::<chrono::Utc>::from(time)));
+    let modified = modified.or(Timestamp::from_millis(0)).ok_or("its time cannot be told")?;
+    Ok(Found {
+        path: path.clone(),
+        root: root.clone(),
+        hash: Hash(*hasher.finalize().as_bytes()),
+        modified,
+        at: modified,
+        place: 0,
+        light,
+    })
+}
+
+/// Asks about every item, on all cores, and gives the answers in the order of the items. `go_on` is told after each how many
+/// are done; once it says no, the answers are those of a beginning.
+pub(super) fn ask_all<T: Sync, R: Send>(
+    items: &[T],
+    ask: impl Fn(&T) -> R + Sync,
+    go_on: impl Fn(u64) -> bool + Sync,
+) -> Vec<R> {
+    let numbered: Vec<(usize, &T)> = items.iter().enumerate().collect();
+    let answers: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
+    let work = |(number, item): &(usize, &T)| {
+        let answer = ask(item);
+        answers.lock().push((*number, answer));
+    };
+    // Items are begun in order and ended once begun, so that what is done is a beginning.
+    images::on_all_cores(&numbered, work, go_on);
+    let mut answers = answers.into_inner();
+    answers.sort_by_key(|(number, _)| *number);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn answers_come_in_order() {
+        let items: Vec<u64> = (0..1000).collect();
+        let told = AtomicUsize::new(0);
+        let count = |_| told.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        assert_eq!(ask_all(&items, |n| n * 2, count), items.iter().map(|n| n * 2).collect::<Vec<_>>());
+        assert_eq!(told.into_inner(), 1000);
+        assert!(ask_all(&[] as &[u64], |n| *n, |_| true).is_empty());
+    }
+
+    #[test]
+    fn stopped_they_are_a_beginning() {
+        let items: Vec<usize> = (0..1000).collect();
+        let answers = ask_all(&items, |n| *n, |done| done < 10);
+        assert!((10..1000).contains(&answers.len()), "{}", answers.len());
+        assert_eq!(answers, items[..answers.len()]);
+    }
+}

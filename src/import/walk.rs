@@ -1,0 +1,186 @@
+//! Finding pictures: the files below the paths that were given, past what cannot be read, around in circles never.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use walkdir::{DirEntry, WalkDir};
+
+use super::{FileProblem, Problems};
+
+/// A file that may be a picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// The folder that its tool writes to: work in one root is not work in another.
+    pub(crate) root: PathBuf,
+}
+
+/// The endings of pictures. Files are looked into all the same: many have the ending of another type.
+const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "jfif", "webp", "gif", "avif", "apng"];
+
+/// Folders that systems and programs keep beside people's pictures.
+const NOT_OURS: [&str; 6] =
+    ["@eadir", "$recycle.bin", "system volume information", "__macosx", "thumbnails", "lost+found"];
+
+/// Folders in which tools sort what they write, under the folder that they write to.
+const SORTED_INTO: [&str; 15] = [
+    "txt2img-images",
+    "img2img-images",
+    "extras-images",
+    "txt2img-grids",
+    "img2img-grids",
+    "init-images",
+    "txt2img",
+    "img2img",
+    "extras",
+    "grids",
+    "text",
+    "image",
+    "control",
+    "save",
+    "raw",
+];
+
+/// The pictures below these paths, in the order of their names. A path that is not there is the caller's mistake; what
+/// cannot be read below one is reported.
+pub(super) fn walk(paths: &[PathBuf], problems: &mut Problems) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for path in paths {
+        let given = path.as_path();
+        // Links are followed, as people use them to put output elsewhere; walkdir notices circles.
+        let entries = WalkDir::new(given).follow_links(true).sort_by_file_name().into_iter();
+        for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_ours(entry)) {
+            match entry {
+                Ok(entry) if entry.file_type().is_file() && (entry.depth() == 0 || may_be_picture(entry.path())) => {
+                    found.push(Candidate { root: root(given, entry.path()), path: entry.into_path() });
+                }
+                Ok(_) => {}
+                // Everything in a circle has been found already.
+                Err(error) if error.loop_ancestor().is_some() => {}
+                Err(error) => {
+                    let path = error.path().unwrap_or(given).to_owned();
+                    let reason = error.io_error().map_or_else(|| error.to_string(), unreadable);
+                    // A link to nowhere is no picture, and nothing is missing.
+                    if !is_dangling(&path) {
+                        problems.push(FileProblem::new(&path, reason));
+                    }
+                }
+            }
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    found.dedup_by(|one, other| one.path == other.path);
+    found
+}
+
+/// What the system says of a file that cannot be read.
+pub(super) fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "not allowed to read it".to_owned(),
+        io::ErrorKind::NotFound => "it is gone".to_owned(),
+        _ => format!("cannot read it: {error}"),
+    }
+}
+
+/// Whether the ending is one of a picture.
+pub(crate) fn may_be_picture(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(is_hidden);
+    let ending = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+    !hidden && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+}
+
+/// The folder that a picture's tool writes to, of a picture below a path that was given.
+pub(crate) fn root(given: &Path, path: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(path);
+    // The nearest `output` or `outputs` is where a tool writes to, whatever it sorts it into there.
+    let named = |part: &Path, names: &[&str]| {
+        part.file_name().and_then(OsStr::to_str).is_some_and(|name| names.contains(&name.to_ascii_lowercase().as_str()))
+    };
+    if let Some(output) = folder.ancestors().find(|part| named(part, &["output", "outputs"])) {
+        return output.to_owned();
+    }
+    let mut root = folder;
+    while root != given {
+        let dated = root.file_name().and_then(OsStr::to_str).is_some_and(|name| super::when::date_in(name).is_some());
+        match root.parent() {
+            Some(above) if dated || named(root, &SORTED_INTO) => root = above,
+            _ => break,
+        }
+    }
+    root.to_owned()
+}
+
+fn is_ours(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let not_ours = || {
+        entry.file_type().is_dir()
+            && (name.to_str().is_some_and(|name| NOT_OURS.contains(&name.to_ascii_lowercase().as_str()))
+                // The pictures of a workspace are in it already.
+                || entry.path().join("retake.toml").is_file())
+    };
+    !is_hidden(name) && !not_ours()
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+fn is_dangling(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && !path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_where_a_tool_writes_to() {
+        for (given, path, expected) in [
+            ("/p", "/p/comfy/output/a_00001_.png", "/p/comfy/output"),
+            ("/p", "/p/comfy/output/portraits/a_00001_.png", "/p/comfy/output"),
+            ("/p/output", "/p/output/flux/x.png", "/p/output"),
+            ("/p", "/p/sd/outputs/txt2img-images/2024-05-01/00001-7.png", "/p/sd/outputs"),
+            ("/p", "/p/sd/txt2img-images/2024-05-01/00001-7.png", "/p/sd"),
+            ("/p", "/p/2024-05-01/00001-7.png", "/p"),
+            ("/p", "/p/cats/a.png", "/p/cats"),
+            ("/p", "/p/a.png", "/p"),
+        ] {
+            assert_eq!(root(Path::new(given), Path::new(path)), Path::new(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_pictures_that_are_someones() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.PNG", "b.webp", ".hidden.png", "notes.txt", "sub/c.jpg", ".trash/d.png", "@eaDir/e.png"] {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        fs::create_dir_all(dir.path().join("ws/images")).unwrap();
+        fs::write(dir.path().join("ws/retake.toml"), "").unwrap();
+        fs::write(dir.path().join("ws/images/f.png"), "x").unwrap();
+        let mut problems = Problems::default();
+        let found = walk(&[dir.path().to_owned()], &mut problems);
+        let names: Vec<_> = found.iter().map(|found| found.path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["a.PNG", "b.webp", "c.jpg"]);
+        assert!(problems.named.is_empty());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_circle_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        fs::write(dir.path().join("sub/a.png"), "x").unwrap();
+        std::os::unix::fs::symlink(dir.path(), dir.path().join("sub/around")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), dir.path().join("sub/b.png")).unwrap();
+        let mut problems = Problems::default();
+        let found = walk(&[dir.path().to_owned()], &mut problems);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(problems.named.is_empty(), "{:?}", problems.named);
+    }
+}

@@ -1,0 +1,307 @@
+//! `watch`: folders kept current. New pictures become iterations as soon as they are whole, in the session in progress.
+//!
+//! The system tells of changes; since it may miss some, and network drives tell of none, the folders are also looked
+//! through now and then. Nothing is remembered between two watches but what is in the workspace: the first look through
+//! the folders finds by content what came in between. A file whose end is not there yet waits for it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use notify::{RecursiveMode, Watcher};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::images::{Written, written};
+use crate::model::iteration::check_optional_name;
+use crate::model::{Actor, IterationId, LikelyParent, SessionId, Timestamp};
+
+use crate::workspace::{Error, Workspace};
+
+use super::{Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
+
+/// What a watch has to tell.
+#[derive(Clone, Debug)]
+pub enum Sighting {
+    /// What was there when it began is in; from now on it tells of each new one.
+    Ready(Box<FilesReport>),
+    /// A new iteration.
+    Recorded(WatchedIteration),
+    /// A file that cannot be brought in.
+    Problem(FileProblem),
+    /// The workspace does not take anything now; it is tried again.
+    Refused(Arc<Error>),
+}
+
+/// A new iteration in a watched folder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchedIteration {
+    /// Its reference.
+    pub reference: IterationId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its index there.
+    pub index: u32,
+    /// When the picture was made (UTC).
+    pub timestamp: Timestamp,
+    /// The prompt; empty when the file says none.
+    pub prompt: String,
+    /// The names of its image files.
+    pub images: Vec<String>,
+    /// The iteration it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<IterationId>,
+    /// Why that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_reason: Option<String>,
+    /// The one it may have come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub likely_parent: Option<LikelyParent>,
+}
+
+/// How often files that are not whole yet are looked at again.
+const TICK: Duration = Duration::from_millis(100);
+/// Pictures of a run are written shortly after one another: nothing is recorded until it was quiet for this long,
+const QUIET: Duration = Duration::from_millis(250);
+/// or a picture has waited for this long.
+const LONGEST: Duration = Duration::from_millis(600);
+/// How long the length of a file must stand still whose end cannot be told.
+const STILL: Duration = Duration::from_secs(2);
+/// How often the folders are looked through, whatever the system says,
+const RESCAN: Duration = Duration::from_secs(30);
+/// and how often where it says nothing.
+const RESCAN_BLIND: Duration = Duration::from_secs(1);
+/// How long to wait after the workspace took nothing.
+const RETRY: Duration = Duration::from_secs(5);
+/// What came longer ago than this has no part in the session in progress.
+const BACK_MILLIS: i64 = 2 * 24 * 60 * 60 * 1000;
+
+impl Workspace {
+    /// Brings in what is in these folders and whatever comes, until `stop` is set. Tells of each.
+    pub fn watch(
+        &self,
+        actor: &Actor,
+        request: &FilesRequest,
+        stop: &AtomicBool,
+        mut tell: impl FnMut(Sighting),
+    ) -> Result<(), Error> {
+        check_optional_name("project", request.project.as_deref())?;
+        request.check_paths()?;
+        let paths = request.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
+        let request = FilesRequest { paths: paths.collect(), dry_run: false, ..request.clone() };
+        // The system is asked first: what comes while the folders are looked through is then told of.
+        let (changes, watcher) = changes(&request.paths);
+        let mut watch = Watch {
+            intake: Intake::new(self, actor, &request)?,
+            stop,
+            rescan: if watcher.is_some() { RESCAN } else { RESCAN_BLIND },
+            request,
+            found: Vec::new(),
+            seen: HashMap::new(),
+            waiting: HashMap::new(),
+            since: None,
+            not_before: None,
+        };
+        watch.scan();
+        watch.take_whole(true, &mut tell);
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        tell(Sighting::Ready(Box::new(watch.intake.take_report())));
+        let mut scanned = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            match changes.recv_timeout(TICK) {
+                Ok(Some(path)) => {
+                    watch.changed(path);
+                    while let Ok(change) = changes.try_recv() {
+                        match change {
+                            Some(path) => watch.changed(path),
+                            None => watch.scan(),
+                        }
+                    }
+                }
+                Ok(None) => watch.scan(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+            }
+            if scanned.elapsed() >= watch.rescan {
+                watch.scan();
+                scanned = Instant::now();
+            }
+            watch.take_whole(false, &mut tell);
+        }
+        drop(watcher);
+        Ok(())
+    }
+}
+
+/// Paths that change; none when some may have been missed. And the watcher, if the system has one for these folders.
+fn changes(paths: &[PathBuf]) -> (Receiver<Option<PathBuf>>, Option<notify::RecommendedWatcher>) {
+    let (sender, receiver) = mpsc::channel();
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        // When nobody listens any more, the watch is over.
+        let _ = match event {
+            Ok(event) if event.need_rescan() => sender.send(None),
+            Ok(event) if event.kind.is_access() || event.kind.is_remove() => Ok(()),
+            Ok(event) => event.paths.into_iter().try_for_each(|path| sender.send(Some(path))),
+            Err(_) => sender.send(None),
+        };
+    });
+    let watching = watcher.and_then(|mut watcher| {
+        paths.iter().try_for_each(|path| watcher.watch(path, RecursiveMode::Recursive))?;
+        Ok(watcher)
+    });
+    let watcher = watching.inspect_err(|error| tracing::warn!(%error, "the system does not watch these folders")).ok();
+    (receiver, watcher)
+}
+
+struct Watch<'a> {
+    intake: Intake<'a>,
+    stop: &'a AtomicBool,
+    request: FilesRequest,
+    rescan: Duration,
+    /// Every picture that was looked at.
+    found: Vec<Found>,
+    /// Every file that was dealt with, as it was then.
+    seen: HashMap<PathBuf, Stamp>,
+    /// Files that are new or changed.
+    waiting: HashMap<PathBuf, Waiting>,
+    /// Since when something is whole and waits for company.
+    since: Option<Instant>,
+    /// When to try again after the workspace took nothing.
+    not_before: Option<Instant>,
+}
+
+/// A file's length and time: while they are the same, so is the file.
+type Stamp = (u64, Option<SystemTime>);
+
+struct Waiting {
+    stamp: Option<Stamp>,
+    /// Since when it is like this.
+    since: Instant,
+    whole: bool,
+}
+
+impl Watch<'_> {
+    /// Looks through the folders for what nobody told of.
+    fn scan(&mut self) {
+        for candidate in super::candidates(&self.request.paths) {
+            self.changed(candidate.path);
+        }
+    }
+
+    fn changed(&mut self, path: PathBuf) {
+        if path.is_dir() {
+            // A folder that was moved here tells of itself only.
+            let below = super::candidates(std::slice::from_ref(&path));
+            below.into_iter().for_each(|candidate| self.changed(candidate.path));
+        } else if super::may_be_picture(&path) && self.seen.get(&path).copied() != stamp(&path) {
+            self.waiting.entry(path).or_insert_with(|| Waiting { stamp: None, since: Instant::now(), whole: false });
+        }
+    }
+
+    /// Takes in what is whole, once it has been quiet for a moment.
+    fn take_whole(&mut self, at_once: bool, tell: &mut impl FnMut(Sighting)) {
+        self.look_at_waiting();
+        let whole = self.waiting.values().filter(|waiting| waiting.whole);
+        let Some(latest) = whole.map(|waiting| waiting.since).max() else { return };
+        let since = *self.since.get_or_insert(latest);
+        let settled = latest.elapsed() >= QUIET || since.elapsed() >= LONGEST || at_once;
+        if !settled || self.not_before.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.since = None;
+        let whole: Vec<PathBuf> =
+            self.waiting.iter().filter(|(_, waiting)| waiting.whole).map(|(path, _)| path.clone()).collect();
+        let candidates: Vec<Candidate> = whole.iter().map(|path| self.candidate(path)).collect();
+        let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
+        let (new, problems) = super::looked(&candidates, |_| !self.stop.load(Ordering::Relaxed));
+        if new.len() + problems.len() < candidates.len() {
+            // Told to stop: what is recorded is always a beginning in time, and these are only the first by name.
+            return;
+        }
+        problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
+        match self.take(new, tell) {
+            Ok(()) => {
+                self.not_before = None;
+                for (path, stamp) in whole.into_iter().zip(stamps) {
+                    self.waiting.remove(&path);
+                    if let Some(stamp) = stamp {
+                        self.seen.insert(path, stamp);
+                    }
+                }
+            }
+            Err(error) => {
+                // They stay and wait.
+                self.not_before = Some(Instant::now() + RETRY);
+                tell(Sighting::Refused(error));
+            }
+        }
+    }
+
+    /// Records new pictures among those of their root that came shortly before.
+    fn take(&mut self, new: Vec<Found>, tell: &mut impl FnMut(Sighting)) -> Result<(), Arc<Error>> {
+        let Some(first) = new.iter().map(|picture| picture.at).min() else { return Ok(()) };
+        self.found.retain(|old| !new.iter().any(|new| new.path == old.path));
+        let from = first.plus_millis(-BACK_MILLIS);
+        let recent = self.found.iter().filter(|old| old.at >= from && new.iter().any(|new| new.root == old.root));
+        let mut pictures: Vec<Found> = recent.cloned().collect();
+        pictures.extend(new.iter().cloned());
+        self.intake.bring_in(&mut pictures, self.stop, |new| tell(Sighting::Recorded(new.into())));
+        let FilesReport { problems, stopped, .. } = self.intake.take_report();
+        problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
+        if let Some(error) = stopped {
+            return Err(error);
+        }
+        self.found.extend(new);
+        Ok(())
+    }
+
+    fn look_at_waiting(&mut self) {
+        self.waiting.retain(|path, waiting| {
+            let now = stamp(path);
+            let Some(length) = now.map(|(length, _)| length) else { return false };
+            if waiting.stamp != now {
+                *waiting = Waiting { stamp: now, since: Instant::now(), whole: false };
+            }
+            waiting.whole = waiting.whole
+                || match written(path) {
+                    Ok(Written::Whole) => true,
+                    Ok(Written::Unknown) => length > 0 && waiting.since.elapsed() >= STILL,
+                    Ok(Written::Partly) | Err(_) => false,
+                };
+            true
+        });
+    }
+
+    fn candidate(&self, path: &Path) -> Candidate {
+        let given = self.request.paths.iter().find(|given| path.starts_with(given));
+        Candidate { root: super::root(given.map_or(path, PathBuf::as_path), path), path: path.to_owned() }
+    }
+}
+
+impl From<&NewIteration> for WatchedIteration {
+    fn from(new: &NewIteration) -> WatchedIteration {
+        let iteration = &new.iteration;
+        WatchedIteration {
+            reference: new.id,
+            session_id: new.id.session,
+            index: new.id.index,
+            timestamp: iteration.created_at,
+            prompt: iteration.recipe.prompt.clone(),
+            images: iteration.images.iter().filter_map(|image| image.name.clone()).collect(),
+            parent: iteration.parent,
+            parent_reason: iteration.parent_reason.clone(),
+            likely_parent: iteration.likely_parent.clone(),
+        }
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let about = std::fs::metadata(path).ok()?;
+    about.is_file().then(|| (about.len(), about.modified().ok()))
+}

@@ -1,0 +1,619 @@
+//! Errors in words: a kind, a message that names the thing and states the problem, and a hint in the imperative.
+//!
+//! The core says what went wrong as a value; a [`Vocabulary`] says what a field or a command is called where the reader
+//! is. In JSON that is `sessionId` and `list-sessions`, at the command line `--session` and `retake list`.
+
+use std::sync::Arc;
+use std::{fmt, io};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::SessionId;
+use crate::store;
+use crate::workspace::{self, ImageProblem};
+
+/// An error in words.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// The kind of failure.
+    pub kind: ErrorKind,
+    /// What happened, and to which thing.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+    /// The underlying causes, outermost first.
+    pub causes: Vec<String>,
+    /// The value that the words were made from, if they were.
+    value: Option<Arc<Value>>,
+}
+
+/// The kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ErrorKind {
+    /// There is no such session, iteration or image.
+    NotFound,
+    /// The request itself is wrong: correct it and try again.
+    Invalid,
+    /// Another writer was faster, or an idempotency key was used for another request.
+    Conflict,
+    /// The session is archived and takes no more iterations.
+    Archived,
+    /// Another process has the workspace open.
+    Busy,
+    /// What was asked for was lost to damage.
+    Damaged,
+    /// The disk or the database failed.
+    Internal,
+}
+
+/// An error as JSON shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorView {
+    /// The error.
+    pub error: ErrorBody,
+}
+
+/// What went wrong, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorBody {
+    /// The kind of failure.
+    pub kind: ErrorKind,
+    /// What happened, and to which thing.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// What things are called where the reader of a message is.
+pub trait Vocabulary {
+    /// Returns what a field is called, given its name in JSON.
+    fn field(&self, name: &str) -> String;
+
+    /// Returns what one entry of a field with a list is called, counted from 0.
+    fn entry(&self, name: &str, number: usize) -> String {
+        format!("{}[{number}]", self.field(name))
+    }
+
+    /// Returns how to ask for a verb, as an imperative clause, given its name at the command line.
+    fn command(&self, verb: &str) -> String;
+}
+
+/// The vocabulary of JSON: field names and tools.
+pub struct JsonVocabulary;
+
+impl Vocabulary for JsonVocabulary {
+    fn field(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    fn command(&self, verb: &str) -> String {
+        match verb {
+            "list" => "call list-sessions".to_owned(),
+            "audit" => "call audit-session".to_owned(),
+            "restore" => "call restore-session".to_owned(),
+            "show" => "call get-iteration".to_owned(),
+            verb => format!("run `retake {verb}`"),
+        }
+    }
+}
+
+/// What an error is made from.
+#[derive(Debug)]
+enum Value {
+    /// A call of the core failed.
+    Workspace(Arc<workspace::Error>),
+    /// A request cannot be read.
+    Request(RequestError),
+}
+
+/// What is wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    /// The cursor was never given out.
+    InvalidCursor,
+    /// The cursor belongs to another listing.
+    ForeignCursor,
+    /// The limit is zero.
+    ZeroLimit {
+        /// The largest limit.
+        most: u32,
+    },
+    /// The value of a field cannot be read.
+    Field {
+        /// The field's name in JSON.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do about it.
+        hint: String,
+    },
+    /// An image is not base64.
+    NotBase64 {
+        /// Which of the images, from 0.
+        number: usize,
+    },
+}
+
+impl Error {
+    /// Creates an error without causes.
+    pub fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Error {
+        Error { kind, message: message.into(), hint: hint.into(), causes: Vec::new(), value: None }
+    }
+
+    /// Adds an underlying cause.
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl fmt::Display) -> Error {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    /// Returns the same error with another hint, which no vocabulary changes any more.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Error {
+        Error { hint: hint.into(), value: None, ..self }
+    }
+
+    /// Returns the error as JSON shows it.
+    pub fn view(&self) -> ErrorView {
+        ErrorView { error: ErrorBody { kind: self.kind, message: self.message.clone(), hint: self.hint.clone() } }
+    }
+
+    /// Returns the same error in another vocabulary. One that was never a value stays as it is.
+    #[must_use]
+    pub fn reworded(&self, vocabulary: &dyn Vocabulary) -> Error {
+        let Some(value) = &self.value else { return self.clone() };
+        let Words { kind, message, hint } = value.words(vocabulary);
+        Error { kind, message, hint, causes: self.causes.clone(), value: Some(Arc::clone(value)) }
+    }
+
+    /// Returns the error of the core that this one was made from.
+    pub fn as_workspace_error(&self) -> Option<&workspace::Error> {
+        match self.value.as_deref() {
+            Some(Value::Workspace(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the request could have been rejected without looking at the workspace.
+    pub fn is_about_the_request(&self) -> bool {
+        use workspace::Error as Core;
+        match self.value.as_deref() {
+            Some(Value::Request(_)) => true,
+            Some(Value::Workspace(error)) => matches!(
+                **error,
+                Core::InvalidId(_)
+                    | Core::InvalidReference(_)
+                    | Core::InvalidField { .. }
+                    | Core::InvalidQuery(_)
+                    | Core::NothingToAnnotate
+                    | Core::CompareCount(_)
+                    | Core::CountOfNewSession
+            ),
+            None => false,
+        }
+    }
+
+    fn from_value(value: Value, causes: Vec<String>) -> Error {
+        let Words { kind, message, hint } = value.words(&JsonVocabulary);
+        Error { kind, message, hint, causes, value: Some(Arc::new(value)) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.as_workspace_error().map(|error| error as _)
+    }
+}
+
+impl From<workspace::Error> for Error {
+    fn from(error: workspace::Error) -> Error {
+        Arc::new(error).into()
+    }
+}
+
+impl From<Arc<workspace::Error>> for Error {
+    fn from(error: Arc<workspace::Error>) -> Error {
+        let mut causes = Vec::new();
+        let mut source = match &*error {
+            workspace::Error::InvalidImage { problem: ImageProblem::Unreadable { source, .. }, .. } => {
+                Some(source as &dyn std::error::Error)
+            }
+            workspace::Error::Log(store::Error::Database(cause)) => {
+                causes.push(cause.clone());
+                None
+            }
+            workspace::Error::Log(store::Error::Misuse(cause)) => {
+                causes.push(cause.to_string());
+                None
+            }
+            error => std::error::Error::source(error),
+        };
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            source = cause.source();
+        }
+        Error::from_value(Value::Workspace(error), causes)
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Error {
+        Error::from_value(Value::Request(error), Vec::new())
+    }
+}
+
+struct Words {
+    kind: ErrorKind,
+    message: String,
+    hint: String,
+}
+
+impl Words {
+    fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Words {
+        Words { kind, message: message.into(), hint: hint.into() }
+    }
+}
+
+impl Value {
+    fn words(&self, vocabulary: &dyn Vocabulary) -> Words {
+        match self {
+            Value::Workspace(error) => workspace_words(error, vocabulary),
+            Value::Request(error) => request_words(error, vocabulary),
+        }
+    }
+}
+
+fn request_words(error: &RequestError, vocabulary: &dyn Vocabulary) -> Words {
+    use ErrorKind::Invalid;
+    match error {
+        RequestError::InvalidCursor => Words::new(
+            Invalid,
+            "invalid cursor",
+            format!(
+                "pass {} from the previous page unchanged, or leave the cursor out to start over",
+                vocabulary.field("nextCursor")
+            ),
+        ),
+        RequestError::ForeignCursor => Words::new(
+            Invalid,
+            "the cursor belongs to another listing",
+            format!(
+                "keep everything but {} as it was on the previous page, or leave the cursor out to start over",
+                vocabulary.field("limit")
+            ),
+        ),
+        RequestError::ZeroLimit { most } => Words::new(
+            Invalid,
+            format!("{} is 0", vocabulary.field("limit")),
+            format!("pass a number from 1 to {most}, or leave it out"),
+        ),
+        RequestError::Field { field, problem, hint } => {
+            Words::new(Invalid, format!("{} {problem}", vocabulary.field(field)), hint.clone())
+        }
+        RequestError::NotBase64 { number } => Words::new(
+            Invalid,
+            format!("{}.data is not base64", vocabulary.entry("images", *number)),
+            "pass the bytes of the image file as base64, or the path of the file",
+        ),
+    }
+}
+
+fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Words {
+    use ErrorKind::{Archived, Conflict, Damaged, Internal, Invalid, NotFound};
+    use workspace::Error;
+    let message = error.to_string();
+    let command = |verb: &str| vocabulary.command(verb);
+    let field = |name: &str| vocabulary.field(name);
+    match error {
+        Error::SessionNotFound(_) => {
+            Words::new(NotFound, message, format!("{} to see the sessions there are", command("list")))
+        }
+        Error::NoSessions => Words::new(
+            NotFound,
+            message,
+            format!("record an iteration without {}, which starts a session", field("sessionId")),
+        ),
+        Error::AllArchived => {
+            Words::new(NotFound, message, "pass a session or an iteration, or restore one of the archived sessions")
+        }
+        Error::IterationNotFound { session, last, .. } => Words::new(
+            NotFound,
+            message,
+            format!("pass an index from 0 to {last}, or {session} for its last iteration"),
+        ),
+        Error::ImageNotFound { iteration, count: 0, .. } => {
+            Words::new(NotFound, message, format!("{} to see the outcome of {iteration}", command("show")))
+        }
+        Error::ImageNotFound { count, .. } => {
+            Words::new(NotFound, message, format!("pass a number from 0 to {}", count.saturating_sub(1)))
+        }
+        Error::NothingToSee { recorded: false, .. } => {
+            Words::new(NotFound, message, "choose an iteration that has an image")
+        }
+        Error::NothingToSee { .. } => Words::new(NotFound, message, "pass the path of an image file instead"),
+        Error::Archived(id) => Words::new(
+            Archived,
+            message,
+            format!(
+                "{} for {id} first, or record without {} and with {} {id}, which starts a new session from it",
+                command("restore"),
+                field("sessionId"),
+                field("parent"),
+            ),
+        ),
+        Error::CountMismatch { .. } => Words::new(
+            Conflict,
+            message,
+            "another writer has added to it: look at what is new, then record again with the current count",
+        ),
+        Error::CountOfNewSession => Words::new(
+            Invalid,
+            format!("{} is given without {}", field("expectedIterationCount"), field("sessionId")),
+            "name the session whose iterations you counted, or leave the count out to start a new session",
+        ),
+        Error::SessionFull(_) => {
+            Words::new(Invalid, message, "start a new session, with the last iteration as its parent")
+        }
+        Error::SessionLost(id) => Words::new(
+            Damaged,
+            message,
+            format!(
+                "{} to see what is known of {id}, and look into quarantine/ in the workspace for what was set aside",
+                command("audit")
+            ),
+        ),
+        Error::IterationLost { iteration, nearest } => {
+            let near = nearest.map(|id| format!("the nearest that is left is {id}; ")).unwrap_or_default();
+            let session = iteration.session;
+            Words::new(Damaged, message, format!("{near}{} to see what is known of {session}", command("audit")))
+        }
+        Error::KeyReused { .. } => Words::new(
+            Conflict,
+            message,
+            "nothing was written: use a new key for every request, and the same key only to retry the same request",
+        ),
+        Error::InvalidId(_) => Words::new(Invalid, message.clone(), id_hint(&message, vocabulary)),
+        Error::InvalidReference(_) => Words::new(
+            Invalid,
+            message,
+            "write session-YYYY-MM-DD-NNN#INDEX, a session id for its last iteration, or latest",
+        ),
+        Error::InvalidField { field: name, problem, hint } => {
+            let hint = hint.replace("`parameters`", &format!("`{}`", field("parameters")));
+            Words::new(Invalid, format!("{} {problem}", field(name)), hint)
+        }
+        Error::InvalidQuery(error) => Words::new(Invalid, message, error.hint.clone()),
+        Error::NothingToAnnotate => Words::new(Invalid, message, "pass a rating, tags or a note"),
+        Error::CompareCount(_) => Words::new(
+            Invalid,
+            message,
+            "name the iterations, such as session-2025-12-11-001#3; the others are compared with the first",
+        ),
+        Error::InvalidImage { number, problem } => image_words(*number, problem, vocabulary),
+        Error::OriginalUnavailable { damaged, recorded, .. } => Words::new(
+            if *damaged || *recorded { Damaged } else { NotFound },
+            message,
+            "record the original again to restore it: it takes its old place",
+        ),
+        Error::Undecodable { .. } => Words::new(
+            Invalid,
+            message,
+            "its bytes are kept: read the original, and open it with a program for its type",
+        ),
+        Error::InvalidPath { hint, source, .. } => {
+            let missing = source.as_ref().is_some_and(|source| source.kind() == io::ErrorKind::NotFound);
+            Words::new(if missing { NotFound } else { Invalid }, message, *hint)
+        }
+        Error::InvalidInput { hint, .. } => Words::new(Invalid, message, *hint),
+        Error::Export(source) => Words::new(
+            Internal,
+            message,
+            match is_full(source) {
+                true => "free some space or export to another disk, then try again",
+                false => "look at the cause, then export again: the workspace is not affected",
+            },
+        ),
+        Error::NoRandomness(_) => Words::new(Internal, message, format!("pass {} yourself", field("idempotencyKey"))),
+        Error::Cancelled => Words::new(Internal, message, "try again: nothing was changed"),
+        Error::Io { action, path, source } => io_words(action, &path.display(), source),
+        Error::Log(error) => log_words(error, vocabulary),
+    }
+}
+
+fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Words {
+    use ErrorKind::{Busy, Conflict, Internal};
+    let message = error.to_string();
+    match error {
+        store::Error::InUse(path) => Words::new(
+            Busy,
+            format!("another process has the workspace open: {}", path.display()),
+            "wait until it ends or stop it, then try again",
+        ),
+        store::Error::Incompatible(_) => Words::new(
+            Busy,
+            message,
+            "stop that process, or use the same version of Retake in both: nothing was changed",
+        ),
+        store::Error::Unresponsive { pid } => Words::new(
+            Busy,
+            message,
+            match pid {
+                Some(pid) => format!(
+                    "resume or end process {pid}, then try again; retrying a write with the same idempotency key is safe"
+                ),
+                None => "resume or end that process, then try again".to_owned(),
+            },
+        ),
+        store::Error::OutcomeUnknown { .. } => Words::new(
+            Internal,
+            message,
+            "retry with the same idempotency key: it is recorded once, whether or not this write was",
+        ),
+        store::Error::NewerFormat { .. } => Words::new(
+            Internal,
+            message,
+            "update Retake: the workspace was written by a newer version and is left as it is",
+        ),
+        store::Error::Database(_) => Words::new(
+            Internal,
+            "the database keeps failing after a rebuild",
+            format!(
+                "{}: everything acknowledged is in the journal, from which `retake repair` rebuilds the database",
+                vocabulary.command("verify")
+            ),
+        ),
+        store::Error::Import { .. } => Words::new(
+            Conflict,
+            message,
+            "nothing was changed here: import into another workspace, or compare the two sessions",
+        ),
+        store::Error::Misuse(_) => Words::new(
+            Internal,
+            "internal error: the store was called with an impossible request",
+            "nothing was written; report this with the request that led to it",
+        ),
+        _ => Words::new(Internal, message, "look at the cause, then try again"),
+    }
+}
+
+fn image_words(number: usize, problem: &ImageProblem, vocabulary: &dyn Vocabulary) -> Words {
+    let hint = match problem {
+        ImageProblem::Empty { .. } | ImageProblem::TooLarge { .. } => format!(
+            "pass a whole image file, or record without it and describe the result in {}",
+            vocabulary.field("message")
+        ),
+        _ => "pass the path of an image file, absolute or relative to Retake's working directory".to_owned(),
+    };
+    Words::new(ErrorKind::Invalid, format!("{} {problem}", vocabulary.entry("images", number)), hint)
+}
+
+/// Words for what the file system answered; a full disk and missing rights are what people can do something about.
+fn io_words(action: &str, path: &dyn fmt::Display, source: &io::Error) -> Words {
+    use io::ErrorKind as Io;
+    let (message, hint) = match source.kind() {
+        _ if is_full(source) => (
+            format!("the disk is full: cannot {action}: {path}"),
+            "free some space or raise the quota, then try again: nothing acknowledged is affected",
+        ),
+        Io::PermissionDenied | Io::ReadOnlyFilesystem => (
+            format!("not allowed to {action}: {path}"),
+            "grant yourself the right to read and write there, or choose another workspace",
+        ),
+        _ => (format!("cannot {action}: {path}"), "look at the cause and at the disk, then try again"),
+    };
+    Words::new(ErrorKind::Internal, message, hint)
+}
+
+fn is_full(source: &io::Error) -> bool {
+    use io::ErrorKind as Io;
+    matches!(source.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)
+}
+
+/// Returns the hint for a text that is not a session id; a reference to an iteration is the most likely mistake.
+fn id_hint(message: &str, vocabulary: &dyn Vocabulary) -> String {
+    let quoted = message.split('"').nth(1).unwrap_or_default();
+    match quoted.split_once('#') {
+        Some((id, _)) if id.parse::<SessionId>().is_ok() => format!("leave the iteration out: {id}"),
+        _ => format!("pass an id as it was returned, or {} to see the sessions there are", vocabulary.command("list")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Refusal;
+
+    fn io(kind: io::ErrorKind) -> Error {
+        let path = "ws/journal/00000001.log".into();
+        let error = store::Error::Io { action: "append to the journal".into(), path, source: kind.into() };
+        workspace::Error::from(error).into()
+    }
+
+    #[test]
+    fn a_full_and_a_read_only_disk_are_named() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge] {
+            let error = io(kind);
+            assert_eq!(error.message, "the disk is full: cannot append to the journal: ws/journal/00000001.log");
+            assert!(error.hint.starts_with("free some space"), "{}", error.hint);
+            assert_eq!(error.causes.len(), 1);
+        }
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem] {
+            let error = io(kind);
+            assert_eq!(error.message, "not allowed to append to the journal: ws/journal/00000001.log");
+            assert!(error.hint.contains("read and write"), "{}", error.hint);
+        }
+    }
+
+    #[test]
+    fn every_refusal_names_its_session_and_a_way_on() {
+        let id = "session-2025-12-11-001".parse().unwrap();
+        for (refusal, kind) in [
+            (Refusal::NoSession(id), ErrorKind::NotFound),
+            (Refusal::NoIteration { id, index: 9, last: 3 }, ErrorKind::NotFound),
+            (Refusal::Archived(id), ErrorKind::Archived),
+            (Refusal::Count { id, expected: 3, actual: 4 }, ErrorKind::Conflict),
+            (Refusal::Gone(id), ErrorKind::Damaged),
+            (Refusal::Full(id), ErrorKind::Invalid),
+        ] {
+            let error = Error::from(workspace::Error::from(store::Error::Refused(refusal)));
+            assert_eq!(error.kind, kind);
+            assert!(error.message.contains("session-2025-12-11-001"), "{error}");
+            assert!(!error.hint.is_empty());
+        }
+    }
+
+    #[test]
+    fn callers_can_match_on_the_value() {
+        let id = "session-2025-12-11-001".parse().unwrap();
+        let error = Error::from(workspace::Error::Archived(id));
+        assert!(matches!(error.as_workspace_error(), Some(workspace::Error::Archived(found)) if *found == id));
+        assert!(std::error::Error::source(&error).is_some());
+    }
+
+    #[test]
+    fn a_vocabulary_names_fields_and_leaves_what_is_quoted_alone() {
+        struct Flags;
+        impl Vocabulary for Flags {
+            fn field(&self, name: &str) -> String {
+                format!("--{name}")
+            }
+            fn command(&self, verb: &str) -> String {
+                format!("run `retake {verb}`")
+            }
+        }
+        let error = Error::from(workspace::Error::KeyReused { key: "sessionId".to_owned(), used: "x".to_owned() });
+        assert_eq!(error.reworded(&Flags).message, error.message);
+        let error = Error::from(workspace::Error::CountOfNewSession).reworded(&Flags);
+        assert_eq!(error.message, "--expectedIterationCount is given without --sessionId");
+    }
+
+    #[test]
+    fn an_id_with_an_index_is_recognised() {
+        let parse = |text: &str| crate::wire::parse_session_id(text).unwrap_err();
+        assert_eq!(parse("session-2025-12-11-001#3").hint, "leave the iteration out: session-2025-12-11-001");
+        for text in ["", "latest", "session-2025-12-11-1", "../etc", "session-2025-02-30-001#x"] {
+            let error = parse(text);
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            assert!(error.message.contains("is not a session id"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_json_is_the_contracts() {
+        let error = Error::from(workspace::Error::from(store::Error::InUse("ws".into())));
+        assert_eq!(
+            serde_json::to_string(&error.view()).unwrap(),
+            r#"{"error":{"kind":"busy","message":"another process has the workspace open: ws","hint":"wait until it ends or stop it, then try again"}}"#
+        );
+        let kinds = [ErrorKind::NotFound, ErrorKind::Invalid, ErrorKind::Internal, ErrorKind::Damaged];
+        assert_eq!(serde_json::to_string(&kinds).unwrap(), r#"["notFound","invalid","internal","damaged"]"#);
+    }
+}

@@ -1,0 +1,134 @@
+//! The JSON surface: requests, views, schemas, cursors, size limits and the registry of tools. The MCP server, the HTTP
+//! API and `--json` all answer with it.
+//!
+//! [`Api`] has a method for each request: it reads ids and cursors, calls the [`Workspace`], and makes a view that fits
+//! the size of a reply. One file holds one request with its view. `error.rs` puts errors into words, in the vocabulary
+//! of a face; `limits.rs` cuts replies to size; `tool.rs`, `tools/` and `schema.rs` are what agents see.
+
+mod annotate;
+mod archive;
+mod audit;
+mod compare;
+mod cursor;
+mod error;
+mod excerpt;
+mod get;
+mod image;
+mod image_input;
+mod import;
+mod iterations;
+mod limits;
+mod list;
+mod projects;
+mod raw;
+mod record;
+mod resume;
+mod row;
+pub(crate) mod schema;
+pub(crate) mod search;
+mod story;
+pub(crate) mod tool;
+pub(crate) mod tools;
+mod verify;
+mod visual;
+
+pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
+pub use archive::ArchiveRequest;
+pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use compare::{CompareRequest, CompareView, ComparedIteration, Difference, LineageView};
+pub use error::{Error, ErrorBody, ErrorKind, ErrorView, JsonVocabulary, Vocabulary};
+pub use excerpt::{Excerpt, ExcerptField, ExcerptPart};
+pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
+pub use image::{ImageBytes, ImageRequest, ImageView};
+pub use image_input::{ImageData, ImageFile, ImageInput};
+pub use import::ImportView;
+pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
+pub use limits::{DEFAULT_REPLY_BYTES, MAX_REPLY_BYTES};
+pub use list::{ListRequest, RecoveryNotice, SessionList};
+pub use projects::{ProjectList, ProjectRow};
+pub use raw::{RawEntry, RawImage, RawPass, RawSource, RawView, raw_file};
+pub use record::{RecordRequest, Recorded};
+pub use resume::{EarlierSteps, LikedIteration, NextStep, OpenBranch, ResumeRequest, ResumeView};
+pub use row::SessionRow;
+pub use search::{FacetCount, FacetsView, FoundIteration, FoundSession, SearchRequest, SearchView};
+pub use story::StoryStep;
+pub use verify::VerifyView;
+
+pub use crate::workspace::OpenedImage;
+pub use visual::{BoxView, VisualView};
+
+use crate::model::{Actor, IterationId, Reference, SessionId};
+use crate::workspace::{self, Author, CallContext, Workspace};
+
+/// A workspace as the JSON surface shows it.
+///
+/// By default replies take at most [`DEFAULT_REPLY_BYTES`].
+#[derive(Clone)]
+pub struct Api<'a> {
+    workspace: &'a Workspace,
+    actor: Option<Actor>,
+    context: CallContext,
+    reply_bytes: usize,
+}
+
+impl<'a> Api<'a> {
+    /// Creates an API of that workspace.
+    pub fn new(workspace: &'a Workspace) -> Api<'a> {
+        Api { workspace, actor: None, context: workspace.context(), reply_bytes: DEFAULT_REPLY_BYTES }
+    }
+
+    /// Sets who writes.
+    #[must_use]
+    pub fn by(self, actor: &Actor) -> Api<'a> {
+        Api { actor: Some(actor.clone()), ..self }
+    }
+
+    /// Sets the context of long calls.
+    #[must_use]
+    pub fn with_context(self, context: &CallContext) -> Api<'a> {
+        Api { context: context.clone(), ..self }
+    }
+
+    /// Sets the maximum size of a reply, at most [`MAX_REPLY_BYTES`].
+    #[must_use]
+    pub fn with_reply_bytes(self, bytes: usize) -> Api<'a> {
+        Api { reply_bytes: bytes.clamp(limits::MIN_REPLY_BYTES, MAX_REPLY_BYTES), ..self }
+    }
+
+    /// Lifts the size limit, for a face that lays replies out itself.
+    #[must_use]
+    pub fn unbounded(self) -> Api<'a> {
+        Api { reply_bytes: usize::MAX, ..self }
+    }
+
+    /// Returns the workspace.
+    pub fn workspace(&self) -> &'a Workspace {
+        self.workspace
+    }
+
+    /// Returns the iteration that a reference stands for.
+    pub fn resolve(&self, reference: &str) -> Result<IterationId, Error> {
+        Ok(self.workspace.resolve(parse_reference(reference)?)?)
+    }
+
+    /// Returns the row of one session.
+    pub fn session(&self, id: &str) -> Result<SessionRow, Error> {
+        SessionRow::new(&self.workspace.summary(parse_session_id(id)?)?)
+    }
+
+    fn author(&self, key: Option<&String>) -> Author {
+        Author { actor: self.actor.clone(), key: key.cloned() }
+    }
+}
+
+fn parse_reference(text: &str) -> Result<Reference, Error> {
+    Ok(text.parse::<Reference>().map_err(workspace::Error::from)?)
+}
+
+fn parse_session_id(text: &str) -> Result<SessionId, Error> {
+    Ok(text.parse::<SessionId>().map_err(workspace::Error::from)?)
+}
+
+fn is_zero<T: PartialEq + Default>(number: &T) -> bool {
+    *number == T::default()
+}

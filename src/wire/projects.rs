@@ -1,0 +1,61 @@
+//! `list-projects`: the projects, and how much is in each.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::Timestamp;
+
+use super::{Api, Error, is_zero, limits};
+
+/// The projects of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectList {
+    /// The projects, most recently modified first.
+    pub projects: Vec<ProjectRow>,
+    /// The number of all projects.
+    pub total_projects: u64,
+    /// The number of sessions without a project.
+    pub sessions_without: u64,
+}
+
+/// A project in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectRow {
+    /// Its name.
+    pub project: String,
+    /// The number of its sessions.
+    pub sessions: u64,
+    /// The number of its archived sessions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub archived: u64,
+    /// The number of iterations in all its sessions.
+    pub iterations: u64,
+    /// When one of them was last modified (UTC).
+    pub last_modified_at: Timestamp,
+}
+
+impl Api<'_> {
+    /// Lists the projects, each with its numbers of sessions and iterations; as many as fit a reply.
+    pub fn projects(&self) -> Result<ProjectList, Error> {
+        let (projects, sessions_without) = self.workspace.projects()?;
+        let total_projects = projects.len() as u64;
+        let mut list = ProjectList { projects: Vec::new(), total_projects, sessions_without };
+        let mut page = limits::Page::new(usize::MAX, self.reply_bytes, &list);
+        for project in projects {
+            let row = ProjectRow {
+                project: project.name,
+                sessions: project.sessions,
+                archived: project.archived,
+                iterations: project.iterations,
+                last_modified_at: project.last_modified_at,
+            };
+            if !page.push(row) {
+                break;
+            }
+        }
+        list.projects = page.rows;
+        Ok(list)
+    }
+}

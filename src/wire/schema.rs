@@ -1,0 +1,247 @@
+//! The schemas of tools, in a form that every client understands.
+//!
+//! schemars writes correct JSON Schema that some clients cannot handle: `"format": "uint32"` makes JavaScript validators
+//! warn, `["string", "null"]` and `oneOf` of constants are dropped by clients that expect a single `type`, and `$ref` by
+//! others. So everything is inlined, optional properties are simply absent, and names of Rust types are left out.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::tool::Effect;
+use super::{DEFAULT_REPLY_BYTES, ErrorView, MAX_REPLY_BYTES};
+
+/// Returns the schema of a tool's arguments.
+pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
+    let mut schema = plain::<T>(Side::Input);
+    // The tool has a description of its own.
+    schema.remove("description");
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    if let (Effect::Reads, Value::Object(properties)) = (effect, properties) {
+        properties.insert(
+            "maxChars".to_owned(),
+            json!({
+                "description": format!("Maximum size of the reply (default {DEFAULT_REPLY_BYTES}, at most {MAX_REPLY_BYTES})."),
+                "type": "integer",
+                "minimum": 1,
+            }),
+        );
+    }
+    Arc::new(schema)
+}
+
+/// Returns the schema of a tool's reply: its view, or the error it failed with.
+///
+/// Clients differ in whether they check the structured content of a failure too, and those that do would show an agent
+/// their own complaint instead of our hint.
+pub(crate) fn output<T: JsonSchema>() -> Arc<Map<String, Value>> {
+    let mut schema = plain::<T>(Side::Output);
+    schema.remove("description");
+    let required = schema.remove("required").unwrap_or_else(|| json!([]));
+    let mut failure = plain::<ErrorView>(Side::Output);
+    if let (Some(Value::Object(view)), Some(Value::Object(error))) =
+        (schema.get_mut("properties"), failure.remove("properties"))
+    {
+        view.extend(error);
+    }
+    schema.insert("anyOf".to_owned(), json!([{ "required": required }, { "required": ["error"] }]));
+    Arc::new(schema)
+}
+
+/// Who writes what the schema describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Input,
+    Output,
+}
+
+/// Returns the values of an enum without fields, as JSON writes them.
+pub(crate) fn names<T: JsonSchema>() -> Vec<String> {
+    let schema = plain::<T>(Side::Input);
+    let names = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn plain<T: JsonSchema>(side: Side) -> Map<String, Value> {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    if side == Side::Output {
+        settings = settings.for_serialize();
+    }
+    let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
+    simplify(&mut schema, side);
+    match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+fn simplify(schema: &mut Value, side: Side) {
+    if say_anything(schema) {
+        return;
+    }
+    let Value::Object(node) = schema else { return };
+    // Only ours to remove here: where `title` is a property, it is a key of `properties`, which is no schema.
+    node.remove("title");
+    if let Some(Value::String(description)) = node.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    if node.get("format").is_some_and(|format| format != "date-time") {
+        node.remove("format");
+    }
+    split_types(node, side);
+    if side == Side::Output {
+        // The bounds of a Rust type and its default say nothing about an answer.
+        for noise in ["minimum", "maximum", "default"] {
+            node.remove(noise);
+        }
+    }
+    for choice in ["anyOf", "oneOf"] {
+        drop_null(node, choice);
+    }
+    constants_to_enum(node);
+
+    for key in ["properties", "$defs"] {
+        if let Some(Value::Object(schemas)) = node.get_mut(key) {
+            schemas.values_mut().for_each(|schema| simplify(schema, side));
+        }
+    }
+    for key in ["anyOf", "oneOf", "allOf"] {
+        if let Some(Value::Array(schemas)) = node.get_mut(key) {
+            schemas.iter_mut().for_each(|schema| simplify(schema, side));
+        }
+    }
+    if let Some(schema) = node.get_mut("items") {
+        simplify(schema, side);
+    }
+    // Here `true` is the usual way to say that anything may follow.
+    if let Some(schema) = node.get_mut("additionalProperties").filter(|schema| schema.is_object()) {
+        simplify(schema, side);
+    }
+}
+
+/// A schema that allows anything says so by its types: clients take `true` for a mistake. False when this is another.
+fn say_anything(schema: &mut Value) -> bool {
+    let described = match schema {
+        Value::Bool(true) => None,
+        Value::Object(node) if node.keys().all(|key| key == "description") => node.remove("description"),
+        _ => return false,
+    };
+    let mut node = Map::from_iter(described.map(|words| ("description".to_owned(), words)));
+    let types = ["string", "number", "boolean", "object", "array", "null"];
+    node.insert("anyOf".to_owned(), types.iter().map(|name| json!({ "type": name })).collect());
+    *schema = Value::Object(node);
+    true
+}
+
+/// One type a schema: null is said by leaving the property out, and what may come as several types has a schema each.
+fn split_types(node: &mut Map<String, Value>, side: Side) {
+    let Some(Value::Array(types)) = node.get("type") else { return };
+    let mut types: Vec<Value> = types.iter().filter(|name| *name != "null").cloned().collect();
+    // What is read from a number or a string (a seed) is written as a string, so that no digit is lost.
+    if side == Side::Output && types.iter().any(|name| name == "string") {
+        types = vec![json!("string")];
+    }
+    if let [one] = types.as_slice() {
+        node.insert("type".to_owned(), one.clone());
+        return;
+    }
+    node.remove("type");
+    let pattern = node.remove("pattern");
+    let minimum = node.remove("minimum");
+    let choices = types.into_iter().map(|name| {
+        let (keyword, value) = if name == "string" { ("pattern", &pattern) } else { ("minimum", &minimum) };
+        let mut choice = Map::from_iter([("type".to_owned(), name)]);
+        choice.extend(value.clone().map(|value| (keyword.to_owned(), value)));
+        Value::Object(choice)
+    });
+    node.insert("anyOf".to_owned(), choices.collect());
+}
+
+/// Removes the choice of null, and the choice itself where one is left.
+fn drop_null(node: &mut Map<String, Value>, choice: &str) {
+    let Some(Value::Array(choices)) = node.get_mut(choice) else { return };
+    choices.retain(|schema| schema.get("type").is_none_or(|name| name != "null"));
+    if choices.len() != 1 {
+        return;
+    }
+    if let Some(Value::Object(only)) = choices.pop() {
+        node.remove(choice);
+        for (key, value) in only {
+            // What is said of the property here is closer to the point than what its type says of itself.
+            node.entry(key).or_insert(value);
+        }
+    }
+}
+
+/// `oneOf` of constants, which is how schemars writes an enum whose variants have descriptions, as `enum`.
+fn constants_to_enum(node: &mut Map<String, Value>) {
+    let Some(Value::Array(choices)) = node.get("oneOf") else { return };
+    let names: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    if let Some(names) = names {
+        node.remove("oneOf");
+        node.insert("type".to_owned(), json!("string"));
+        node.insert("enum".to_owned(), Value::Array(names));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{OutcomeStatus, Seed};
+    use crate::wire::RecordRequest;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Sample {
+        /// How
+        /// many.
+        count: Option<u32>,
+        /// What came of it.
+        outcome: Option<OutcomeStatus>,
+        seed: Option<Seed>,
+        title: String,
+    }
+
+    #[test]
+    fn nothing_that_clients_stumble_over_is_left() {
+        let schema = Value::Object(plain::<Sample>(Side::Input));
+        assert_eq!(
+            schema,
+            json!({
+                "type": "object",
+                "properties": {
+                    "count": { "description": "How many.", "type": "integer", "minimum": 0 },
+                    "outcome": {
+                        "description": "What came of it.",
+                        "type": "string",
+                        "enum": ["succeeded", "failed", "refused"]
+                    },
+                    "seed": {
+                        "anyOf": [{ "type": "string", "pattern": "^[0-9]+$" }, { "type": "integer", "minimum": 0 }]
+                    },
+                    "title": { "type": "string" }
+                },
+                "required": ["title"]
+            })
+        );
+        let written = plain::<Sample>(Side::Output);
+        assert_eq!(written["properties"]["seed"], json!({ "type": "string", "pattern": "^[0-9]+$" }));
+    }
+
+    #[test]
+    fn a_failure_fits_the_output_schema_too() {
+        let schema = output::<Sample>();
+        assert_eq!(schema["type"], "object");
+        assert!(schema["properties"]["error"]["properties"].get("hint").is_some());
+        assert_eq!(schema["anyOf"][1], json!({ "required": ["error"] }));
+    }
+
+    #[test]
+    fn inputs_take_nothing_unknown() {
+        assert_eq!(input::<RecordRequest>(Effect::Adds)["additionalProperties"], false);
+    }
+}

@@ -1,0 +1,497 @@
+//! `search-iterations`: iterations of any session, by words, recipe, judgement, time or appearance.
+
+use retake_recipe::fields::optional_whole;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, when};
+use crate::model::words::fold_name;
+use crate::model::{Hash, IterationId, OutcomeStatus, Query, Reference, Seed, Status, Timestamp};
+use crate::search::{self, Sort};
+use crate::workspace::{self, Search, SearchHit, SearchPage, SimilarTo};
+
+use super::error::RequestError;
+use super::excerpt::{Excerpt, excerpt};
+use super::iterations::metadata;
+use super::limits::{self, Page};
+use super::{Api, Error, ImageView, Metadata, SessionRow, cursor};
+
+/// What to search for. Everything that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SearchRequest {
+    /// Words to find in prompts, negative prompts, notes and titles, and conditions such as
+    /// `bridge "at night" brid* model:sdxl rating:>=4 tag:hero -fog before:2026-05`. `OR` and parentheses choose.
+    /// Facets: model, lora, sampler, generator, tag, project, seed, size, rating, outcome, status, session, has, since,
+    /// after, before, until, on, prompt, negative, note, title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// A part of the model's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The seed it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<Seed>,
+    /// One of its tags.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The lowest rating, from 1 to 5.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
+    #[schemars(range(min = 1, max = 5))]
+    pub min_rating: Option<u8>,
+    /// The project of its session, in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// In which sessions: `all` (the default), `active` or `archived`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Made since: `2026`, `2026-03`, `2026-03-14`, `yesterday`, `last week`, `7d`, or an RFC 3339 time (UTC).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Made until the end of that time, written as `since` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// An image that results should look like: an iteration such as `session-2025-12-11-001#3` or `latest`, the hash of a
+    /// recorded image, or the path of an image file. The most similar come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similar_to: Option<String>,
+    /// `newest` (the default) or `best`: highest rated first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<Sort>,
+    /// Whether to count which models, tags and the like the matches have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub facets: bool,
+    /// Maximum number of results (default 50, at most 1000). A page may hold fewer; `nextCursor` tells whether there are more.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
+    #[schemars(range(min = 1))]
+    pub limit: Option<u32>,
+    /// `nextCursor` of the previous page, with all other arguments unchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A page of search results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchView {
+    /// The iterations, in the requested order.
+    pub iterations: Vec<FoundIteration>,
+    /// The number of matches, on all pages together.
+    pub total_matches: u64,
+    /// Present if there are more: pass it as `cursor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// The values that the matches have, if `facets` was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facets: Option<FacetsView>,
+}
+
+/// An iteration that was found, with what one needs to choose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundIteration {
+    /// The iteration, to be passed wherever a reference is expected.
+    pub reference: IterationId,
+    /// The prompt as typed, truncated if it is long.
+    pub prompt: String,
+    /// Present and true if `prompt` was truncated: `get-iteration` has more of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prompt_truncated: bool,
+    /// When the image was made (UTC).
+    pub timestamp: Timestamp,
+    /// The title of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The project of its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Present and true if its session is archived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// Present if the attempt did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeStatus>,
+    /// Its rating from 1 to 5, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<u8>,
+    /// Its tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// What is known about how it was made.
+    pub metadata: Metadata,
+    /// Its first image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageView>,
+    /// In how many of 128 bits its perceptual hash differs from the given image: 0 looks the same, up to 31 nearly so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u32>,
+    /// The words that matched, each in an excerpt of the text they are in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matches: Vec<Excerpt>,
+}
+
+/// The values that matches have, the most frequent first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FacetsView {
+    /// Models.
+    pub model: Vec<FacetCount>,
+    /// LoRAs.
+    pub lora: Vec<FacetCount>,
+    /// Samplers.
+    pub sampler: Vec<FacetCount>,
+    /// Providers and tools.
+    pub generator: Vec<FacetCount>,
+    /// Sizes, such as `1024x768`.
+    pub size: Vec<FacetCount>,
+    /// Tags.
+    pub tag: Vec<FacetCount>,
+    /// Ratings from `5` to `1`, and `none`.
+    pub rating: Vec<FacetCount>,
+    /// Projects.
+    pub project: Vec<FacetCount>,
+    /// Outcomes.
+    pub outcome: Vec<FacetCount>,
+    /// `active` and `archived`.
+    pub status: Vec<FacetCount>,
+}
+
+/// A value and how many matches have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FacetCount {
+    /// The value; in a query it goes into quotes after its facet: `model:"…"`.
+    pub value: String,
+    /// The number of matches that have it.
+    pub count: u64,
+}
+
+impl SearchRequest {
+    /// Returns the file that `similarTo` names, if it names one.
+    pub fn similar_file(&mut self) -> Option<&mut String> {
+        let is_file = |like: &String| like.parse::<Reference>().is_err() && like.parse::<Hash>().is_err();
+        self.similar_to.as_mut().filter(|like| is_file(like))
+    }
+}
+
+/// The part of a search that a wall of results shows, with the cursor of the next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Results<T> {
+    /// The results, in the requested order.
+    pub(crate) found: Vec<T>,
+    /// The number of all results.
+    pub(crate) total: u64,
+    /// Present if there are more.
+    pub(crate) next_cursor: Option<String>,
+    /// The values that all matches have, if they were asked for.
+    pub(crate) facets: Option<FacetsView>,
+}
+
+/// A session in which something matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundSession {
+    /// The session.
+    pub session: SessionRow,
+    /// The number of its iterations that match.
+    pub matching: u64,
+    /// The first of them, in the requested order.
+    pub first: FoundIteration,
+}
+
+impl Api<'_> {
+    /// Searches for iterations, a page at a time. Everything acknowledged before is covered.
+    ///
+    /// A cursor keeps its place while more is recorded: every iteration that matches throughout comes exactly once.
+    pub fn search(&self, request: &SearchRequest) -> Result<SearchView, Error> {
+        let Answer { query, scope, limit, page: found } = self.answer(request, Of::Iterations, 0)?;
+        let mut view = SearchView {
+            iterations: Vec::new(),
+            total_matches: found.total,
+            next_cursor: None,
+            facets: found.facets.map(FacetsView::new),
+        };
+        let mut page = Page::new(limit, self.reply_bytes, &view);
+        let (mut last, mut full) = (None, false);
+        for hit in &found.hits {
+            if !page.push(self.found_iteration(&query, hit)) {
+                full = true;
+                break;
+            }
+            last = Some(hit.place);
+        }
+        if full || found.more {
+            view.next_cursor = last.map(|place| cursor::encode(&scope, &show_place(place)));
+        }
+        view.iterations = page.rows;
+        Ok(view)
+    }
+
+    /// Searches for iterations and returns those from `skip` after the cursor on.
+    pub(crate) fn find_iterations(
+        &self,
+        request: &SearchRequest,
+        skip: usize,
+    ) -> Result<Results<FoundIteration>, Error> {
+        let answer = self.answer(request, Of::Iterations, skip)?;
+        let found = answer.page.hits.iter().map(|hit| self.found_iteration(&answer.query, hit)).collect();
+        Ok(answer.results(found))
+    }
+
+    /// Searches for sessions in which something matches and returns those from `skip` after the cursor on, in the order
+    /// of the first match in each.
+    pub(crate) fn find_sessions(&self, request: &SearchRequest, skip: usize) -> Result<Results<FoundSession>, Error> {
+        let answer = self.answer(request, Of::Sessions, skip)?;
+        let found = answer.page.hits.iter().map(|hit| {
+            let summary = hit.session.summary().ok_or(workspace::Error::SessionLost(hit.session.id))?;
+            Ok(FoundSession {
+                session: SessionRow::new(&summary)?,
+                matching: hit.matches_in_session.unwrap_or(1),
+                first: self.found_iteration(&answer.query, hit),
+            })
+        });
+        let found = found.collect::<Result<_, Error>>()?;
+        Ok(answer.results(found))
+    }
+
+    fn answer(&self, request: &SearchRequest, of: Of, skip: usize) -> Result<Answer, Error> {
+        let limit = limits::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
+        let query = self.query(request)?;
+        let similar_to = request.similar_to.as_deref();
+        let search = Search {
+            query: query.clone(),
+            similar_to: similar_to.map(|text| SimilarTo::parse(text, self.workspace)).transpose()?,
+            sort: request.sort.unwrap_or_default(),
+            facets: request.facets,
+            per_session: of == Of::Sessions,
+        };
+        let scope = scope(request, of);
+        let after = request.cursor.as_deref().map(|cursor| cursor::decode(&scope, cursor, parse_place)).transpose()?;
+        let page =
+            self.workspace.search_page(&search, after, skip, limit, &self.context).map_err(|error| match error {
+                workspace::Error::InvalidImage { problem, .. } => RequestError::Field {
+                    field: "similarTo",
+                    problem: problem.to_string(),
+                    hint: "pass a reference, the hash of a recorded image, or the path of an image file".to_owned(),
+                }
+                .into(),
+                error => Error::from(error),
+            })?;
+        Ok(Answer { query, scope, limit, page })
+    }
+
+    fn query(&self, request: &SearchRequest) -> Result<Query, Error> {
+        let now = self.workspace.now();
+        let text = request.query.as_deref().unwrap_or_default();
+        let mut query = Query::parse(text, now).map_err(workspace::Error::from)?;
+        if let Some(model) = &request.model {
+            query = query.and(Condition::named(Facet::Model, model).into());
+        }
+        if let Some(Seed(seed)) = request.seed {
+            query = query.and(Condition::Seed(seed).into());
+        }
+        if let Some(tag) = &request.tag {
+            query = query.and(Condition::named(Facet::Tag, tag).into());
+        }
+        if let Some(rating) = request.min_rating {
+            if !(1..=5).contains(&rating) {
+                let hint = "pass a whole number from 1 to 5".to_owned();
+                return Err(RequestError::Field { field: "minRating", problem: format!("is {rating}"), hint }.into());
+            }
+            query = query.and(Condition::Rating(rating, 5).into());
+        }
+        if let Some(project) = &request.project {
+            let value = fold_name(project);
+            query = query.and(Condition::Name { facet: Facet::Project, by: MatchKind::Whole, value }.into());
+        }
+        match request.status.unwrap_or_default() {
+            Status::All => {}
+            Status::Active => query = query.and(Condition::Archived(false).into()),
+            Status::Archived => query = query.and(Condition::Archived(true).into()),
+        }
+        let made = Query::made(request.since.as_deref(), request.until.as_deref(), now);
+        made.map(|made| query.and(made)).map_err(|(field, hint)| {
+            let text = if field == "since" { &request.since } else { &request.until };
+            invalid_time(field, text.as_deref().unwrap_or_default(), &hint)
+        })
+    }
+
+    fn found_iteration(&self, query: &Query, hit: &SearchHit) -> FoundIteration {
+        let SearchHit { iteration, annotation, session, .. } = hit;
+        let id = hit.id();
+        let candidate = Candidate { id, iteration, annotation, session };
+        let mut matches: Vec<Excerpt> = Vec::new();
+        for (field, text) in candidate.texts() {
+            if matches.len() < MAX_EXCERPTS
+                && let Some(found) = excerpt(query, field, text)
+                // What was sent mostly repeats what was typed.
+                && !matches.iter().any(|known| field == Field::Prompt && known.field == found.field)
+            {
+                matches.push(found);
+            }
+        }
+        let cut = limits::clipped(&iteration.recipe.prompt, PROMPT_BYTES);
+        let name = |name: &str| limits::clipped(name, NAME_BYTES).unwrap_or_else(|| name.to_owned());
+        let first = iteration.images.get(..1).unwrap_or_default();
+        FoundIteration {
+            reference: id,
+            prompt_truncated: cut.is_some(),
+            prompt: cut.unwrap_or_else(|| iteration.recipe.prompt.clone()),
+            timestamp: iteration.created_at,
+            title: session.title.as_deref().map(name),
+            project: session.project.as_deref().map(name),
+            archived: session.archived,
+            outcome: Some(iteration.outcome.status).filter(|status| *status != OutcomeStatus::Succeeded),
+            rating: annotation.rating,
+            tags: annotation.tags.iter().take(MAX_TAGS).map(|tag| name(tag)).collect(),
+            metadata: metadata(iteration),
+            image: self.image_views(id, first).pop(),
+            distance: hit.distance,
+            matches,
+        }
+    }
+}
+
+/// What a search returns: iterations, or the first match of each session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Iterations,
+    Sessions,
+}
+
+/// The results of a search, with what the request came to.
+struct Answer {
+    query: Query,
+    scope: String,
+    limit: usize,
+    page: SearchPage,
+}
+
+impl Answer {
+    fn results<T>(self, found: Vec<T>) -> Results<T> {
+        let last = self.page.hits.last().filter(|_| self.page.more);
+        Results {
+            found,
+            total: self.page.total,
+            next_cursor: last.map(|last| cursor::encode(&self.scope, &show_place(last.place))),
+            facets: self.page.facets.map(FacetsView::new),
+        }
+    }
+}
+
+/// The side of a period that a time bounds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    Start,
+    End,
+}
+
+/// Reads a time such as `2026-03`, `yesterday` or `7d`, and returns the first or the last moment of the period it names.
+pub(super) fn time_bound(
+    field: &'static str,
+    text: Option<&str>,
+    now: Timestamp,
+    bound: Bound,
+) -> Result<Option<Timestamp>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    let time = when::span(text, now).and_then(|(start, end)| match bound {
+        Bound::Start => Timestamp::from_millis(start),
+        Bound::End => Timestamp::from_millis(end.saturating_sub(1)),
+    });
+    time.map(Some).ok_or_else(|| invalid_time(field, text, when::EXAMPLES))
+}
+
+fn invalid_time(field: &'static str, text: &str, hint: &str) -> Error {
+    let text: String = text.chars().take(60).collect();
+    let problem = format!("is invalid: {text:?} is not a date or time");
+    RequestError::Field { field, problem, hint: hint.to_owned() }.into()
+}
+
+/// The number of results on a page by default.
+const DEFAULT_LIMIT: u32 = 50;
+/// The maximum size of a prompt in a row.
+const PROMPT_BYTES: usize = 1000;
+/// The maximum size of a name in a row.
+const NAME_BYTES: usize = 300;
+/// The maximum number of tags in a row.
+const MAX_TAGS: usize = 16;
+/// The maximum number of excerpts in a row.
+const MAX_EXCERPTS: usize = 3;
+/// The maximum size of the facets in a reply.
+const FACETS_BYTES: usize = 8000;
+
+impl FacetsView {
+    fn new(facets: search::Facets) -> FacetsView {
+        // A truncated value could not be searched for, so values that are too long are left out.
+        let counts = |values: Vec<(String, u64)>| -> Vec<FacetCount> {
+            let short = values.into_iter().filter(|(value, _)| value.len() <= NAME_BYTES);
+            short.map(|(value, count)| FacetCount { value, count }).collect()
+        };
+        let mut view = FacetsView {
+            model: counts(facets.model),
+            lora: counts(facets.lora),
+            sampler: counts(facets.sampler),
+            generator: counts(facets.generator),
+            size: counts(facets.size),
+            tag: counts(facets.tag),
+            rating: counts(facets.rating),
+            project: counts(facets.project),
+            outcome: counts(facets.outcome),
+            status: counts(facets.status),
+        };
+        for most in [30, 20, 12, 6, 3] {
+            if limits::json_bytes(&view) <= FACETS_BYTES {
+                break;
+            }
+            let FacetsView { model, lora, sampler, generator, size, tag, project, .. } = &mut view;
+            for values in [model, lora, sampler, generator, size, tag, project] {
+                values.truncate(most);
+            }
+        }
+        view
+    }
+}
+
+fn scope(request: &SearchRequest, of: Of) -> String {
+    let choices = SearchRequest { limit: None, cursor: None, facets: false, ..request.clone() };
+    let of = match of {
+        Of::Iterations => "iterations",
+        Of::Sessions => "sessions",
+    };
+    format!("search {of} {}", serde_json::to_string(&choices).unwrap_or_default())
+}
+
+fn show_place(place: search::SearchKey) -> String {
+    format!("{} {} {}", place.rank, place.made, place.id)
+}
+
+fn parse_place(text: &str) -> Option<search::SearchKey> {
+    let mut parts = text.splitn(3, ' ');
+    Some(search::SearchKey {
+        rank: parts.next()?.parse().ok()?,
+        made: parts.next()?.parse().ok()?,
+        id: parts.next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_survives_its_cursor() {
+        let place = search::SearchKey { rank: 3, made: -5, id: "session-2025-12-11-1000#7".parse().unwrap() };
+        assert_eq!(parse_place(&show_place(place)), Some(place));
+        assert_eq!(parse_place("1 2"), None);
+    }
+
+    #[test]
+    fn facets_stay_small() {
+        let many: Vec<(String, u64)> = (0..50).map(|n| (format!("{n}-{}", "x".repeat(290)), 50 - n)).collect();
+        let huge = vec![("y".repeat(400), 9)];
+        let facets =
+            search::Facets { model: many.clone(), lora: many.clone(), tag: many, project: huge, ..Default::default() };
+        let view = FacetsView::new(facets);
+        assert!(limits::json_bytes(&view) <= FACETS_BYTES, "{}", limits::json_bytes(&view));
+        assert_eq!(view.model.first().unwrap().count, 50);
+        assert!(view.project.is_empty());
+    }
+}

@@ -1,0 +1,351 @@
+//! The registry's idea of a tool: a name, words an agent chooses it by, schemas, and a call of the [`Api`]. Here
+//! arguments become requests, and views become replies.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{Api, Error, ErrorKind, ErrorView, ImageInput, schema};
+
+/// A tool.
+pub(crate) trait Tool {
+    /// Its name.
+    const NAME: &'static str;
+    /// Its title for people.
+    const TITLE: &'static str;
+    /// What it does, when to use it and when another, what it changes, and its limits.
+    const DESCRIPTION: &'static str;
+    /// What it does to the workspace.
+    const EFFECT: Effect;
+    /// Its arguments.
+    type Request: DeserializeOwned + JsonSchema;
+    /// Its reply.
+    type View: Serialize + JsonSchema;
+
+    /// Runs the tool. May block.
+    fn call(call: &Call<'_>, request: Self::Request) -> Result<Reply<Self::View>, Error>;
+}
+
+/// One call of a tool.
+pub(crate) struct Call<'a> {
+    /// The workspace, on behalf of the caller.
+    pub(crate) api: Api<'a>,
+    /// The files that the caller may name.
+    pub(crate) files: &'a dyn FilePolicy,
+}
+
+/// A rule about which files a caller may name.
+pub(crate) trait FilePolicy: Sync {
+    /// Opens every path among these images, so that the file that was checked is the file that is read.
+    fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error>;
+
+    /// Checks every path among these images, and replaces it by the file it leads to.
+    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error>;
+}
+
+/// What a tool does to the workspace. No tool ever deletes or replaces anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    Reads,
+    /// Adds something each time it is called.
+    Adds,
+    /// Adds something only if the state is different.
+    Settles,
+}
+
+/// The reply of a tool.
+pub(crate) struct Reply<V> {
+    /// The reply itself.
+    pub(crate) view: V,
+    /// What goes along with it.
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+/// Something that goes along with a reply.
+pub(crate) enum Attachment {
+    /// An image.
+    Image {
+        /// The bytes of the image file.
+        bytes: Vec<u8>,
+        /// Its media type.
+        mime_type: String,
+    },
+    /// A remark, such as why an image does not come along.
+    Text(String),
+    /// A link to an image that can be read as a resource.
+    ImageLink {
+        /// Its URI.
+        uri: String,
+        /// Its media type.
+        mime_type: String,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+}
+
+impl<V> Reply<V> {
+    /// Attaches an image.
+    #[must_use]
+    pub(crate) fn with_image(mut self, bytes: Vec<u8>, mime_type: &str) -> Reply<V> {
+        self.attachments.push(Attachment::Image { bytes, mime_type: mime_type.to_owned() });
+        self
+    }
+
+    /// Attaches a remark.
+    #[must_use]
+    pub(crate) fn with_remark(mut self, text: impl Into<String>) -> Reply<V> {
+        self.attachments.push(Attachment::Text(text.into()));
+        self
+    }
+}
+
+impl<V> From<V> for Reply<V> {
+    fn from(view: V) -> Reply<V> {
+        Reply { view, attachments: Vec::new() }
+    }
+}
+
+/// Runs a tool of any type with arguments in JSON.
+type Run = fn(&Entry, Call<'_>, Map<String, Value>) -> Result<Reply<Value>, Error>;
+
+/// A tool in the registry.
+pub(crate) struct Entry {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Its title for people.
+    pub(crate) title: &'static str,
+    /// Its description for agents.
+    pub(crate) description: &'static str,
+    /// What it does to the workspace.
+    pub(crate) effect: Effect,
+    /// The schema of its arguments.
+    pub(crate) input: Arc<Map<String, Value>>,
+    /// The schema of its reply.
+    pub(crate) output: Arc<Map<String, Value>>,
+    call: Run,
+}
+
+impl Entry {
+    /// Creates the entry of a tool.
+    pub(super) fn of<T: Tool>() -> Entry {
+        Entry {
+            name: T::NAME,
+            title: T::TITLE,
+            description: T::DESCRIPTION,
+            effect: T::EFFECT,
+            input: schema::input::<T::Request>(T::EFFECT),
+            output: schema::output::<T::View>(),
+            call: call::<T>,
+        }
+    }
+
+    /// Returns whether it only reads.
+    pub(crate) fn reads(&self) -> bool {
+        self.effect == Effect::Reads
+    }
+
+    /// Runs the tool. May block.
+    pub(crate) fn call(&self, call: Call<'_>, arguments: Map<String, Value>) -> Result<Reply<Value>, Error> {
+        (self.call)(self, call, arguments)
+    }
+}
+
+/// Returns the view of an error whose quotations are truncated, and logs its causes, for which JSON has no place.
+pub(crate) fn error_view(error: &Error) -> ErrorView {
+    if !error.causes.is_empty() {
+        tracing::warn!(causes = ?error.causes, "{}", error.message);
+    }
+    let mut view = error.view();
+    clip(&mut view.error.message);
+    clip(&mut view.error.hint);
+    view
+}
+
+/// Truncates a text that quotes the caller, which may be of any length.
+pub(crate) fn clip(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_QUOTING_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+/// Reduces a text to one line of at most that many characters.
+pub(crate) fn one_line(text: &str, most: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(most).collect();
+    line.trim().to_owned()
+}
+
+/// The maximum number of characters in a text that quotes the caller.
+const MAX_QUOTING_CHARS: usize = 2000;
+
+fn call<T: Tool>(entry: &Entry, call: Call<'_>, mut arguments: Map<String, Value>) -> Result<Reply<Value>, Error> {
+    let Call { mut api, files } = call;
+    if T::EFFECT == Effect::Reads
+        && let Some(bytes) = arguments.remove("maxChars").filter(|value| !value.is_null())
+    {
+        api = api.with_reply_bytes(max_chars(&bytes)?);
+    }
+    let request = request(T::NAME, &entry.input, arguments)?;
+    let reply = T::call(&Call { api, files }, request)?;
+    match serde_json::to_value(&reply.view) {
+        Ok(view) => Ok(Reply { view, attachments: reply.attachments }),
+        Err(error) => Err(Error::new(
+            ErrorKind::Internal,
+            format!("the reply of {} cannot be written as JSON", T::NAME),
+            "what was to be recorded is recorded; report this with the request that led to it",
+        )
+        .caused_by(error)),
+    }
+}
+
+fn max_chars(value: &Value) -> Result<usize, Error> {
+    let number = retake_recipe::fields::whole::<u64, _>(value).ok().filter(|number| *number > 0);
+    number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("`maxChars`: {value} is not a size"),
+            format!("pass a whole number up to {}, or leave it out", super::MAX_REPLY_BYTES),
+        )
+    })
+}
+
+/// Reads the arguments, and names the one that is wrong.
+fn request<R: DeserializeOwned>(
+    tool: &str,
+    schema: &Map<String, Value>,
+    mut arguments: Map<String, Value>,
+) -> Result<R, Error> {
+    // Many clients send null for what they leave out.
+    arguments.retain(|_, value| !value.is_null());
+    let no_properties = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+    if let Some(unknown) = arguments.keys().find(|name| !properties.contains_key(*name)) {
+        let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
+        let hint = match properties.keys().find(like) {
+            Some(meant) => format!("write `{meant}`"),
+            None => {
+                let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+                format!("leave it out; {tool} takes {}", names.join(", "))
+            }
+        };
+        return Err(Error::new(ErrorKind::Invalid, format!("{tool} has no argument `{unknown}`"), hint));
+    }
+    let mut required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    if let Some(missing) = required.find(|name| !arguments.contains_key(*name)) {
+        return Err(Error::new(ErrorKind::Invalid, format!("{tool} needs `{missing}`"), meaning(properties, missing)));
+    }
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
+        let path = error.path().to_string();
+        let name = path.split(['.', '[']).next().unwrap_or(&path);
+        Error::new(ErrorKind::Invalid, format!("`{path}`: {}", error.inner()), meaning(properties, name))
+    })
+}
+
+/// Returns what an argument is for, in the words of the schema.
+fn meaning(properties: &Map<String, Value>, name: &str) -> String {
+    let description = properties.get(name).and_then(|property| property.get("description")).and_then(Value::as_str);
+    format!("`{name}`: {}", description.unwrap_or("see the input schema"))
+}
+
+/// Returns whether two names differ only in how their words are joined, as `session_id` and `sessionId` do.
+fn spelt_alike(one: &str, other: &str) -> bool {
+    let letters = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+    letters(one) == letters(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::{ListRequest, RecordRequest};
+
+    fn refusal<R: DeserializeOwned + JsonSchema>(arguments: Value) -> (String, String) {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        let error = request::<R>("the-tool", &schema::input::<R>(Effect::Adds), arguments).map(drop).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        (error.message, error.hint)
+    }
+
+    #[test]
+    fn a_wrong_argument_is_named() {
+        let (message, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", "session_id": "x" }));
+        assert_eq!((message.as_str(), hint.as_str()), ("the-tool has no argument `session_id`", "write `sessionId`"));
+        let (message, hint) = refusal::<ListRequest>(json!({ "filter": "x" }));
+        assert_eq!(message, "the-tool has no argument `filter`");
+        assert_eq!(hint, "leave it out; the-tool takes status, limit, cursor, sort, project, query, since, until");
+        let (message, hint) = refusal::<crate::wire::GetRequest>(json!({ "reference": null }));
+        assert_eq!(message, "the-tool needs `reference`");
+        assert!(hint.starts_with("`reference`: The iteration"), "{hint}");
+        for (arguments, path) in [
+            (json!({ "prompt": "a cat", "steps": "thirty" }), "`steps`: "),
+            (json!({ "prompt": "a cat", "seed": -1 }), "`seed`: "),
+            (json!({ "prompt": "a cat", "loras": [{ "name": "a", "weight": 1 }, { "name": "b" }] }), "`loras[1]"),
+            (json!({ "prompt": "a cat", "cost": { "amount": "free", "currency": "USD" } }), "`cost.amount`: "),
+            (json!({ "prompt": "a cat", "images": [{ "file": "cat.png" }] }), "`images[0]`: an image is a path"),
+            (json!({ "prompt": "a cat", "outcome": "done" }), "`outcome`: "),
+            (json!({ "prompt": 7 }), "`prompt`: "),
+        ] {
+            let (message, hint) = refusal::<RecordRequest>(arguments);
+            assert!(message.starts_with(path), "{message}");
+            assert!(hint.starts_with(&path[..3]), "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_name_becomes_one_short_line() {
+        assert_eq!(one_line("claude-code 2.1.317", 120), "claude-code 2.1.317");
+        assert_eq!(one_line(" a\n\u{1b}[31mb ", 120), "a [31mb");
+        assert_eq!(one_line("  ", 120), "");
+        assert_eq!(one_line(&"猫".repeat(500), 120).chars().count(), 120);
+    }
+
+    #[test]
+    fn null_is_absent() {
+        let arguments = json!({ "status": null, "limit": 3 });
+        let read: ListRequest = request(
+            "list-sessions",
+            &schema::input::<ListRequest>(Effect::Reads),
+            arguments.as_object().unwrap().clone(),
+        )
+        .unwrap();
+        assert_eq!(read, ListRequest { limit: Some(3), ..ListRequest::default() });
+    }
+
+    #[test]
+    fn every_kind_of_failure_has_the_contracts_shape() {
+        for (kind, name) in [
+            (ErrorKind::NotFound, "notFound"),
+            (ErrorKind::Invalid, "invalid"),
+            (ErrorKind::Conflict, "conflict"),
+            (ErrorKind::Archived, "archived"),
+            (ErrorKind::Busy, "busy"),
+            (ErrorKind::Damaged, "damaged"),
+            (ErrorKind::Internal, "internal"),
+        ] {
+            let view = error_view(&Error::new(kind, "what", "do").caused_by("for the log only"));
+            let text = serde_json::to_string(&view).unwrap();
+            assert_eq!(text, format!(r#"{{"error":{{"kind":"{name}","message":"what","hint":"do"}}}}"#));
+        }
+    }
+
+    #[test]
+    fn a_failure_quotes_little() {
+        let (message, _) = refusal::<ListRequest>(json!({ "猫".repeat(100_000): 1 }));
+        let view = error_view(&Error::new(ErrorKind::Invalid, message, "x".repeat(100_000)));
+        assert!(serde_json::to_string(&view).unwrap().len() < 10_000);
+    }
+
+    #[test]
+    fn a_reply_size_is_a_positive_number() {
+        assert_eq!((max_chars(&json!(30_000)).unwrap(), max_chars(&json!(30_000.0)).unwrap()), (30_000, 30_000));
+        for value in [json!(0), json!(-1), json!("all"), json!(1.5)] {
+            assert!(max_chars(&value).unwrap_err().message.contains("maxChars"), "{value}");
+        }
+    }
+}

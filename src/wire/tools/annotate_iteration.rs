@@ -1,0 +1,23 @@
+//! `annotate-iteration`: say what an iteration is worth.
+
+use crate::wire::tool::{Call, Effect, Reply, Tool};
+use crate::wire::{AnnotateRequest, AnnotationsView, Error};
+
+pub(super) struct AnnotateIteration;
+
+impl Tool for AnnotateIteration {
+    const NAME: &'static str = "annotate-iteration";
+    const TITLE: &'static str = "Annotate iteration";
+    const DESCRIPTION: &'static str = "\
+Annotate one recorded iteration with a rating, tags or a note. Use it if the user judges an image; to record a new \
+attempt use record-iteration. What is left out stays; `tags` and `note` replace the present ones, `addTags` and \
+`removeTags` change single tags, and the audit trail keeps the former. Each call adds an event, unless it repeats an \
+`idempotencyKey`.";
+    const EFFECT: Effect = Effect::Adds;
+    type Request = AnnotateRequest;
+    type View = AnnotationsView;
+
+    fn call(call: &Call<'_>, request: AnnotateRequest) -> Result<Reply<AnnotationsView>, Error> {
+        Ok(call.api.annotate(&request)?.into())
+    }
+}

@@ -1,0 +1,22 @@
+//! `archive-session`: put a session away.
+
+use crate::wire::tool::{Call, Effect, Reply, Tool};
+use crate::wire::{ArchiveRequest, Error, SessionRow};
+
+pub(super) struct ArchiveSession;
+
+impl Tool for ArchiveSession {
+    const NAME: &'static str = "archive-session";
+    const TITLE: &'static str = "Archive session";
+    const DESCRIPTION: &'static str = "\
+Archive one session: it takes no more iterations, and stays listed and readable. Use it if a workflow is finished or \
+abandoned; restore-session undoes it. Deletes nothing, and leaves `lastModifiedAt` as it is. Archiving an archived \
+session changes nothing.";
+    const EFFECT: Effect = Effect::Settles;
+    type Request = ArchiveRequest;
+    type View = SessionRow;
+
+    fn call(call: &Call<'_>, request: ArchiveRequest) -> Result<Reply<SessionRow>, Error> {
+        Ok(call.api.archive(&request)?.into())
+    }
+}

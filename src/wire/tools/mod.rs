@@ -1,0 +1,58 @@
+//! The registry of tools, one per file.
+
+mod annotate_iteration;
+mod archive_session;
+mod audit_session;
+mod compare_iterations;
+mod get_iteration;
+mod list_iterations;
+mod list_projects;
+mod list_sessions;
+mod record_iteration;
+mod restore_session;
+mod resume_session;
+mod search_iterations;
+mod thumbnails;
+
+use std::sync::LazyLock;
+
+use super::tool::Entry;
+
+/// The largest image that is sent as a resource: below 700 kB as base64, which clients with small limits still take.
+pub(crate) const MAX_RESOURCE_BYTES: u64 = 520_000;
+
+/// Returns all tools, ordered by name, so that clients can cache the list.
+pub(crate) fn all() -> &'static [Entry] {
+    static ALL: LazyLock<[Entry; 12]> = LazyLock::new(|| {
+        [
+            Entry::of::<annotate_iteration::AnnotateIteration>(),
+            Entry::of::<archive_session::ArchiveSession>(),
+            Entry::of::<audit_session::AuditSession>(),
+            Entry::of::<compare_iterations::CompareIterations>(),
+            Entry::of::<get_iteration::GetIteration>(),
+            Entry::of::<list_iterations::ListIterations>(),
+            Entry::of::<list_projects::ListProjects>(),
+            Entry::of::<list_sessions::ListSessions>(),
+            Entry::of::<record_iteration::RecordIteration>(),
+            Entry::of::<restore_session::RestoreSession>(),
+            Entry::of::<resume_session::ResumeSession>(),
+            Entry::of::<search_iterations::SearchIterations>(),
+        ]
+    });
+    &*ALL
+}
+
+/// Returns the tool with that name.
+pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+    all().iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_in_the_order_of_their_names() {
+        assert!(all().iter().map(|entry| entry.name).is_sorted());
+    }
+}

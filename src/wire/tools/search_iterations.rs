@@ -1,0 +1,33 @@
+//! `search-iterations`: find an iteration again.
+
+use crate::wire::tool::{Call, Effect, Reply, Tool};
+use crate::wire::{Error, ImageInput, SearchRequest, SearchView};
+
+pub(super) struct SearchIterations;
+
+impl Tool for SearchIterations {
+    const NAME: &'static str = "search-iterations";
+    const TITLE: &'static str = "Search iterations";
+    const DESCRIPTION: &'static str = "\
+Search the iterations of all sessions, archived ones too, by words in prompts, notes and titles, by recipe, rating, tag, \
+time or appearance. Use it if you do not know the session, or look for the best or most similar images; for the attempts \
+of one session use list-iterations. Reads only. Newest first, or most similar first with `similarTo`; `matches` marks \
+the words found; `nextCursor` leads on.";
+    const EFFECT: Effect = Effect::Reads;
+    type Request = SearchRequest;
+    type View = SearchView;
+
+    fn call(call: &Call<'_>, mut request: SearchRequest) -> Result<Reply<SearchView>, Error> {
+        if let Some(file) = request.similar_file() {
+            let mut image = [ImageInput::Path(file.clone())];
+            call.files.check_files(&mut image).map_err(|error| {
+                let message = error.message.replace("images[0]", "similarTo");
+                Error::new(error.kind, message, "pass an iteration such as session-2025-12-11-001#3 instead")
+            })?;
+            if let [ImageInput::Path(checked)] = image {
+                *file = checked;
+            }
+        }
+        Ok(call.api.search(&request)?.into())
+    }
+}

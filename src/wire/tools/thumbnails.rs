@@ -1,0 +1,58 @@
+//! Thumbnails that go along with a reply.
+
+use crate::images::ThumbSide;
+use crate::wire::tool::Reply;
+use crate::wire::{Error, ImageView};
+use crate::workspace::Workspace;
+
+/// Attaches an iteration's image, large enough to judge it, or the reason why it does not come along.
+pub(super) fn with_image<V>(reply: Reply<V>, workspace: &Workspace, image: Option<&ImageView>) -> Reply<V> {
+    let Some(image) = image else { return reply };
+    match thumbnail(workspace, image, ThumbSide::Large) {
+        Ok(file) if image.missing => reply
+            .with_image(file, THUMBNAIL_TYPE)
+            .with_remark("The original of this image is gone; only the thumbnail is left."),
+        Ok(file) => reply.with_image(file, THUMBNAIL_TYPE),
+        Err(why) => reply.with_remark(why),
+    }
+}
+
+/// Attaches a small image of each of several iterations, after its name: as many of the last ones as stay below a bound.
+pub(super) fn with_images<V>(mut reply: Reply<V>, workspace: &Workspace, named: &[(String, ImageView)]) -> Reply<V> {
+    let mut shown = Vec::new();
+    let mut bytes = 0;
+    for (name, image) in named.iter().rev() {
+        if bytes >= MAX_IMAGES_BYTES {
+            break;
+        }
+        let thumbnail = thumbnail(workspace, image, ThumbSide::Small);
+        bytes += thumbnail.as_ref().map_or(0, Vec::len);
+        shown.push((name, thumbnail));
+    }
+    match named.len() - shown.len() {
+        0 => {}
+        older => {
+            reply = reply.with_remark(format!(
+                "The images of {older} older iterations are left out: ask for fewer, or for one with get-iteration."
+            ));
+        }
+    }
+    shown.into_iter().rev().fold(reply, |reply, (name, thumbnail)| {
+        let reply = reply.with_remark(format!("{name}:"));
+        match thumbnail {
+            Ok(file) => reply.with_image(file, THUMBNAIL_TYPE),
+            Err(why) => reply.with_remark(why),
+        }
+    })
+}
+
+const THUMBNAIL_TYPE: &str = "image/jpeg";
+/// The size at which no further image is attached: about two dozen, half a megabyte as base64.
+const MAX_IMAGES_BYTES: usize = 375_000;
+
+fn thumbnail(workspace: &Workspace, image: &ImageView, side: ThumbSide) -> Result<Vec<u8>, String> {
+    workspace.thumbnail(image.hash, side).map_err(|error| {
+        let why = if image.missing { "its file is gone".to_owned() } else { Error::from(error).message };
+        format!("The image is not sent: {why}.")
+    })
+}

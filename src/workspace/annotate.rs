@@ -1,0 +1,143 @@
+//! Annotating: a rating, tags or a note on an iteration. Appended; the latest wins.
+
+use crate::model::iteration::{MAX_NOTE_BYTES, check_count, check_name, check_text};
+use crate::model::{Actor, Annotation, AnnotationChange, Draft, EventBody, IterationId};
+use crate::store::Target;
+
+use super::writing::Author;
+use super::{Error, Workspace};
+
+/// A change to an iteration's annotation. [`commit`](Annotating::commit) writes it; what it does not set stays.
+#[must_use = "nothing is written before `commit`"]
+pub struct Annotating<'a> {
+    workspace: &'a Workspace,
+    id: IterationId,
+    rating: Option<u8>,
+    tags: Option<Vec<String>>,
+    add_tags: Vec<String>,
+    remove_tags: Vec<String>,
+    note: Option<String>,
+    author: Author,
+}
+
+impl Workspace {
+    /// Prepares a change to the rating, tags or note of an iteration.
+    pub fn annotate(&self, id: IterationId) -> Annotating<'_> {
+        Annotating {
+            workspace: self,
+            id,
+            rating: None,
+            tags: None,
+            add_tags: Vec::new(),
+            remove_tags: Vec::new(),
+            note: None,
+            author: Author::default(),
+        }
+    }
+}
+
+impl<'a> Annotating<'a> {
+    /// Sets the rating, from 1 (worst) to 5 (best).
+    pub fn rating(mut self, rating: u8) -> Annotating<'a> {
+        self.rating = Some(rating);
+        self
+    }
+
+    /// Replaces all tags; an empty list removes them.
+    pub fn tags(mut self, tags: Vec<String>) -> Annotating<'a> {
+        self.tags = Some(tags);
+        self
+    }
+
+    /// Adds a tag.
+    pub fn tag(mut self, tag: impl Into<String>) -> Annotating<'a> {
+        self.add_tags.push(tag.into());
+        self
+    }
+
+    /// Removes a tag, if it is there.
+    pub fn remove_tag(mut self, tag: impl Into<String>) -> Annotating<'a> {
+        self.remove_tags.push(tag.into());
+        self
+    }
+
+    /// Sets the note; an empty text removes it.
+    pub fn note(mut self, note: impl Into<String>) -> Annotating<'a> {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// Sets the idempotency key: a retry with the same key is applied only once.
+    pub fn key(mut self, key: impl Into<String>) -> Annotating<'a> {
+        self.author.key = Some(key.into());
+        self
+    }
+
+    /// Sets who annotates; by default the actor the workspace was opened with.
+    pub fn actor(mut self, actor: &Actor) -> Annotating<'a> {
+        self.author.actor = Some(actor.clone());
+        self
+    }
+
+    /// Sets actor and idempotency key.
+    pub(crate) fn author(mut self, author: Author) -> Annotating<'a> {
+        self.author = author;
+        self
+    }
+
+    /// Writes the change, and returns the annotation as it is now.
+    pub fn commit(self) -> Result<Annotation, Error> {
+        let Annotating { workspace, id, .. } = self;
+        self.check()?;
+        let before = workspace.brief_state(id)?.annotation;
+        let change = self.change(&before);
+        let draft = Draft::Annotate { index: id.index, change: change.clone() };
+        let batch = workspace.batch(self.author, Target::Existing(id.session), vec![draft])?;
+        let key = batch.key.clone();
+        let ack = workspace.log.append(batch)?;
+        if ack.repeated {
+            let wanted = EventBody::Annotated { index: id.index, change };
+            let is_same = |events: &[crate::model::Event]| events.iter().any(|event| event.body == wanted);
+            workspace.check_repeated(&ack, &key, Some(id.session), is_same)?;
+        }
+        Ok(workspace.brief_state(id)?.annotation)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
+        if self.rating.is_none() && !changes_tags && self.note.is_none() {
+            return Err(Error::NothingToAnnotate);
+        }
+        if let Some(rating) = self.rating.filter(|rating| !(1..=5).contains(rating)) {
+            return Err(Error::InvalidField {
+                field: "rating",
+                problem: format!("is {rating}"),
+                hint: "pass a whole number from 1 (worst) to 5 (best)".to_owned(),
+            });
+        }
+        let tags = self.tags.iter().flatten().chain(&self.add_tags);
+        for tag in tags.clone() {
+            check_name("tags", tag)?;
+        }
+        check_count("tags", tags.count())?;
+        if let Some(note) = &self.note {
+            check_text("note", note, MAX_NOTE_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the change as an event states it: all tags that the iteration has from now on, each once.
+    fn change(&self, before: &Annotation) -> AnnotationChange {
+        let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
+        let tags = changes_tags.then(|| {
+            let mut distinct: Vec<String> = Vec::new();
+            for tag in self.tags.as_ref().unwrap_or(&before.tags).iter().chain(&self.add_tags) {
+                if !distinct.contains(tag) && !self.remove_tags.contains(tag) {
+                    distinct.push(tag.clone());
+                }
+            }
+            distinct
+        });
+        AnnotationChange { rating: self.rating, tags, note: self.note.clone() }
+    }
+}

@@ -1,0 +1,101 @@
+//! Auditing: everything that ever happened to a session, and whether all of it verifies.
+
+use std::collections::HashMap;
+use std::io;
+
+use crate::images::Images;
+use crate::model::{Event, EventBody, Hash, IterationId, SessionId};
+use crate::store::{Fault, Trail};
+
+use super::{CallContext, Error, Workspace};
+
+/// A session's events, and what is wrong with them.
+#[derive(Debug)]
+pub struct SessionTrail {
+    /// Every event that can be read, oldest first.
+    pub events: Vec<Event>,
+    /// What is wrong; empty if the chain holds in both copies.
+    pub faults: Vec<Fault>,
+}
+
+/// Whether a session's images are there, unchanged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageCheck {
+    /// The number of images that were read and compared with their hash.
+    pub checked: u64,
+    /// Images whose file is gone.
+    pub missing: Vec<(IterationId, Hash)>,
+    /// Images whose file holds something else or cannot be read.
+    pub damaged: Vec<(IterationId, Hash)>,
+}
+
+/// The state of an image in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageState {
+    /// It is there, unchanged.
+    Whole,
+    /// Its file is gone.
+    Missing,
+    /// Its file holds something else, or cannot be read.
+    Damaged,
+}
+
+impl Workspace {
+    /// Returns everything that happened to a session, and whether its chain holds.
+    pub fn audit(&self, id: SessionId) -> Result<SessionTrail, Error> {
+        self.head(id)?;
+        let Trail { events, faults, .. } = self.log.trail(id)?;
+        Ok(SessionTrail { events, faults })
+    }
+
+    /// Reads every image of a trail and compares it with its hash.
+    pub fn check_images(&self, trail: &SessionTrail, context: &CallContext) -> Result<ImageCheck, Error> {
+        let mut check = ImageCheck::default();
+        let mut seen = HashMap::new();
+        let images = |event: &Event| match &event.body {
+            EventBody::Recorded { iteration, .. } => iteration.images.len() as u64,
+            _ => 0,
+        };
+        let (total, mut done) = (trail.events.iter().map(images).sum(), 0);
+        for event in &trail.events {
+            let EventBody::Recorded { index, iteration } = &event.body else { continue };
+            for image in &iteration.images {
+                context.step("checking images", done, total)?;
+                done += 1;
+                self.images.remember(image);
+                let state = *seen.entry(image.hash).or_insert_with(|| ImageState::of(&self.images, image.hash));
+                let faults = match state {
+                    ImageState::Whole => continue,
+                    ImageState::Missing => &mut check.missing,
+                    ImageState::Damaged => &mut check.damaged,
+                };
+                faults.push((event.session.iteration(*index), image.hash));
+            }
+        }
+        check.checked = seen.len() as u64;
+        Ok(check)
+    }
+}
+
+impl SessionTrail {
+    /// Returns the sequence numbers of events that were lost to damage, in order.
+    pub fn lost(&self) -> Vec<u32> {
+        let losses = self.events.iter().filter_map(|event| match &event.body {
+            EventBody::Lost(loss) => Some(&loss.seqs),
+            _ => None,
+        });
+        let lost: std::collections::BTreeSet<u32> = losses.flatten().copied().collect();
+        lost.into_iter().collect()
+    }
+}
+
+impl ImageState {
+    /// Reads the whole file to find out.
+    pub(crate) fn of(images: &Images, hash: Hash) -> ImageState {
+        match images.check(hash) {
+            Ok(()) => ImageState::Whole,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => ImageState::Missing,
+            Err(_) => ImageState::Damaged,
+        }
+    }
+}

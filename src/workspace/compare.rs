@@ -1,0 +1,131 @@
+//! Comparing 2 to 12 iterations of any sessions: recipes, images and lineage.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::images;
+use crate::model::diff::{LoraRow, ParameterRow, loras, parameters};
+use crate::model::{Hash, IterationId, IterationState, Recipe, RecipeDiff};
+
+use super::lineage::Lineage;
+use super::{Error, Workspace};
+
+/// What differs between iterations.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The iterations, in the order given.
+    pub iterations: Vec<(IterationId, IterationState)>,
+    /// How each of the others differs from the first.
+    pub differences: Vec<Difference>,
+    /// The parameters that are not the same in all recipes.
+    pub parameters: Vec<ParameterRow>,
+    /// The LoRAs that are not the same in all recipes.
+    pub loras: Vec<LoraRow>,
+    /// The parameters that are known and the same in all recipes.
+    pub same: Vec<(&'static str, Value)>,
+    /// The nearest iteration that all of them were derived from, or are.
+    pub common_ancestor: Option<IterationId>,
+    /// How many steps each of them is away from the common ancestor; empty if there is none.
+    pub steps: Vec<u32>,
+}
+
+/// How an iteration differs from the first.
+#[derive(Debug)]
+pub struct Difference {
+    /// The iteration.
+    pub iteration: IterationId,
+    /// What differs between the recipes.
+    pub recipe: RecipeDiff,
+    /// What differs between the first images; `None` if one of the two has no image.
+    pub visual: Option<Result<images::Comparison, Error>>,
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, difference) in self.differences.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}: {}", difference.iteration, difference.recipe.summary)?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of iterations that can be compared.
+const COUNT: std::ops::RangeInclusive<usize> = 2..=12;
+
+impl Workspace {
+    /// Compares iterations: the others with the first.
+    pub fn compare(&self, ids: &[IterationId]) -> Result<Comparison, Error> {
+        if !COUNT.contains(&ids.len()) {
+            return Err(Error::CompareCount(ids.len()));
+        }
+        let iterations: Vec<(IterationId, IterationState)> =
+            ids.iter().map(|id| Ok((*id, self.state(*id)?))).collect::<Result<_, Error>>()?;
+        let recipes: Vec<&Recipe> = iterations.iter().map(|(_, state)| &state.iteration.recipe).collect();
+        let image = |state: &IterationState| state.iteration.images.first().map(|image| image.hash);
+        let mut differences = Vec::new();
+        if let Some(((_, first), others)) = iterations.split_first() {
+            for (id, other) in others {
+                let visual = image(first).zip(image(other)).map(|(one, other)| self.compare_images(one, other));
+                let recipe = RecipeDiff::between(&first.iteration.recipe, &other.iteration.recipe);
+                differences.push(Difference { iteration: *id, recipe, visual });
+            }
+        }
+        let (common_ancestor, steps) = common_ancestor(&mut Lineage::new(self), ids)?;
+        Ok(Comparison {
+            differences,
+            parameters: parameters::table(&recipes),
+            loras: loras::table(&recipes),
+            same: parameters::shared(&recipes),
+            common_ancestor,
+            steps,
+            iterations,
+        })
+    }
+
+    /// Compares two images of the store.
+    pub fn compare_images(&self, one: Hash, other: Hash) -> Result<images::Comparison, Error> {
+        self.images.compare(one, other).map_err(|error| self.incomparable(error))
+    }
+
+    /// Draws where the second image differs from the first, to be laid over either.
+    pub fn heat_map(&self, one: Hash, other: Hash) -> Result<images::Rendering, Error> {
+        self.images.heat_map(one, other, MAP_SIDE).map_err(|error| self.incomparable(error))
+    }
+
+    /// Draws panels side by side, as a heat map or as a sheet; `None` if no panel has an image.
+    pub fn render(&self, how: images::Render, panels: &[images::Panel]) -> Option<images::Rendering> {
+        panels.iter().find_map(|panel| panel.image)?;
+        (how != images::Render::None).then(|| self.images.render(how, panels))
+    }
+
+    fn incomparable(&self, error: images::Incomparable) -> Error {
+        let images::Incomparable { hash, source } = error;
+        Error::unavailable(hash, &self.images.path(hash), source)
+    }
+}
+
+/// The longest side of a heat map by itself, which is about as large as windows are.
+const MAP_SIDE: u32 = 1600;
+
+/// Finds the nearest iteration that all were derived from, and how far each is away from it.
+fn common_ancestor(lineage: &mut Lineage<'_>, ids: &[IterationId]) -> Result<(Option<IterationId>, Vec<u32>), Error> {
+    let mut lines: Vec<HashMap<IterationId, u32>> = Vec::new();
+    let mut first = Vec::new();
+    for id in ids {
+        let line = lineage.line(*id)?;
+        lines.push(line.iter().copied().zip(0..).collect());
+        if first.is_empty() {
+            first = line;
+        }
+    }
+    let steps =
+        |ancestor: &IterationId| -> Option<Vec<u32>> { lines.iter().map(|line| line.get(ancestor).copied()).collect() };
+    let nearest = first.iter().find_map(|ancestor| Some((*ancestor, steps(ancestor)?)));
+    let (common_ancestor, steps) = nearest.unzip();
+    Ok((common_ancestor, steps.unwrap_or_default()))
+}

@@ -1,0 +1,128 @@
+//! Images on their way in: a file or bytes, checked before anything is written.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::images::{Images, MAX_IMAGE_BYTES};
+use crate::model::ImageRef;
+use crate::model::iteration::{MAX_NAME_BYTES, check_count};
+
+use super::error::ImageProblem;
+use super::writing::truncate;
+use super::{Error, Workspace};
+
+/// An image to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageSource {
+    /// A file, whose bytes are copied.
+    File(PathBuf),
+    /// The bytes of an image file.
+    Bytes(Vec<u8>),
+    /// A file that is already open, so that its name cannot lead elsewhere any more.
+    Opened(OpenedImage),
+}
+
+/// An open image file.
+#[derive(Clone, Debug)]
+pub struct OpenedImage {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl OpenedImage {
+    /// Creates an image from an open file that is called `path`.
+    pub fn new(file: File, path: PathBuf) -> OpenedImage {
+        OpenedImage { file: Arc::new(file), path }
+    }
+}
+
+impl PartialEq for OpenedImage {
+    fn eq(&self, other: &OpenedImage) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+}
+
+impl Eq for OpenedImage {}
+
+/// Checks every image of a recording, so that a bad one is found before another is stored.
+pub(crate) fn check_all(images: &[ImageSource]) -> Result<(), Error> {
+    check_count("images", images.len())?;
+    for (number, image) in images.iter().enumerate() {
+        let checked = match image {
+            ImageSource::File(path) => check_file(path),
+            ImageSource::Bytes(bytes) => check_size(bytes.len() as u64, None),
+            ImageSource::Opened(opened) => {
+                check_size(opened.file.metadata().map_or(0, |found| found.len()), Some(&opened.path))
+            }
+        };
+        checked.map_err(|problem| Error::InvalidImage { number, problem })?;
+    }
+    Ok(())
+}
+
+/// Checks that a file can be read and is neither empty nor too large.
+pub(crate) fn check_file(path: &Path) -> Result<(), ImageProblem> {
+    let unreadable = |source| ImageProblem::Unreadable { path: path.to_owned(), source };
+    let found = fs::metadata(path).map_err(unreadable)?;
+    if !found.is_file() {
+        return Err(ImageProblem::NotAFile { path: path.to_owned(), directory: found.is_dir() });
+    }
+    check_size(found.len(), Some(path))?;
+    File::open(path).map_err(unreadable)?;
+    Ok(())
+}
+
+fn check_size(bytes: u64, path: Option<&Path>) -> Result<(), ImageProblem> {
+    let path = path.map(Path::to_owned);
+    match bytes {
+        0 => Err(ImageProblem::Empty { path }),
+        1..=MAX_IMAGE_BYTES => Ok(()),
+        _ => Err(ImageProblem::TooLarge { bytes, path }),
+    }
+}
+
+impl ImageSource {
+    /// Stores the image durably.
+    fn store(&self, images: &Images) -> Result<ImageRef, Error> {
+        let mut stored = match self {
+            ImageSource::File(path) => images.put_file(path)?,
+            ImageSource::Bytes(bytes) => images.put(bytes)?,
+            ImageSource::Opened(opened) => images.put_open(&opened.file, &opened.path)?,
+        };
+        if let Some(name) = &mut stored.name {
+            name.retain(|c| !c.is_control());
+            truncate(name, MAX_NAME_BYTES);
+        }
+        Ok(stored)
+    }
+}
+
+impl Workspace {
+    /// Stores images durably, in order.
+    pub(crate) fn store_images(&self, images: &[ImageSource]) -> Result<Vec<ImageRef>, Error> {
+        images.iter().map(|image| image.store(&self.images)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_image_is_named_by_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let empty = dir.path().join("empty.png");
+        fs::write(&empty, "").unwrap();
+        let message = |path: &Path| {
+            let images = [ImageSource::Bytes(b"hi".to_vec()), ImageSource::File(path.to_owned())];
+            check_all(&images).unwrap_err().to_string()
+        };
+        let absent = dir.path().join("absent.png");
+        assert_eq!(message(&absent), format!("image 1 does not exist: {}", absent.display()));
+        assert_eq!(message(dir.path()), format!("image 1 is a directory: {}", dir.path().display()));
+        assert_eq!(message(&empty), format!("image 1 is empty: {}", empty.display()));
+        assert!(message(&empty.join("below")).contains("does not exist"));
+        assert!(message(Path::new("")).contains("does not exist"));
+    }
+}

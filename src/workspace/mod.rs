@@ -1,0 +1,179 @@
+//! The use cases of a workspace, with typed values in and out.
+//!
+//! Reading: [`Workspace::resolve`] and its neighbours in `read.rs` (one iteration or a whole session), `listing.rs`,
+//! `search.rs`, `compare.rs`, `resume.rs`, `story.rs` and `lineage.rs`, `audit.rs`, `projects.rs`, `image.rs`, and for
+//! the gallery `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs` and `archive.rs`, which share
+//! `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`, `thumbnails.rs`. What goes wrong is one [`Error`].
+//!
+//! Absent here: JSON, size limits of replies, cursors, URIs, tool names, flags, printing, sockets and async. The time of
+//! day comes in as a [`Clock`].
+
+mod annotate;
+mod archive;
+mod audit;
+mod call_context;
+mod compare;
+mod cover;
+mod error;
+mod image;
+mod image_source;
+pub(crate) mod lineage;
+mod listing;
+mod projects;
+mod read;
+mod record;
+mod resume;
+mod search;
+mod session;
+mod status;
+mod story;
+mod strip;
+mod thumbnails;
+mod verify;
+mod writing;
+
+pub use annotate::Annotating;
+pub use audit::{ImageCheck, SessionTrail};
+pub use call_context::CallContext;
+pub use compare::{Comparison, Difference};
+pub use cover::Cover;
+pub use error::{Error, ImageProblem};
+pub use image::Original;
+pub use image_source::{ImageSource, OpenedImage};
+pub use listing::{SessionFilter, Sessions};
+pub use projects::Project;
+pub use record::Recording;
+pub use resume::{Branch, Earlier, Liked, Resumption};
+pub use search::{Search, SearchHit, SearchPage, SearchResults, SimilarTo};
+pub use session::{IterationHandle, NewSession, SessionHandle};
+pub use status::{Sizes, WorkspaceStatus};
+pub use story::Step;
+pub use strip::{Strip, StripStep};
+pub use thumbnails::{Thumbnails, ThumbnailsReport, UnavailableImage};
+pub use verify::{RepairReport, VerifyReport};
+
+pub use crate::sharing::{Change, EventSummary, Lifetime, OnWait, OwnerInfo, WaitNotice, claimed_owner};
+pub use crate::store::{Clock, Progress, Recovery};
+
+pub(crate) use audit::ImageState;
+pub(crate) use listing::place;
+pub(crate) use writing::{Author, truncate};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use crate::disk::Disk;
+use crate::images::Images;
+use crate::model::{Actor, Timestamp};
+use crate::scrub::{Pace, Scrub};
+use crate::search::extension as search_index;
+use crate::sharing::{Participation, SharedLog};
+use crate::store;
+
+/// The options for opening a workspace.
+#[derive(Clone)]
+pub struct Options {
+    /// The clock; by default the system's.
+    pub clock: Clock,
+    /// Who writes, unless a call says otherwise; by default this library and the user of the process.
+    pub actor: Actor,
+    /// The callback for the progress of long work: recovery, verify, repair, export, import.
+    pub progress: Option<Progress>,
+    /// Whether this process opens the workspace for one request or keeps it open.
+    pub lifetime: Lifetime,
+    /// The callback while the process that owns the workspace does not answer.
+    pub on_wait: Option<OnWait>,
+    /// The file system, which tests replace.
+    #[doc(hidden)]
+    pub disk: Disk,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let user = ["USER", "USERNAME", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        Options {
+            clock: Arc::new(|| Timestamp::from(chrono::Utc::now())),
+            actor: Actor {
+                client: concat!("retake ", env!("CARGO_PKG_VERSION")).to_owned(),
+                user: user.unwrap_or_default(),
+            },
+            progress: None,
+            lifetime: Lifetime::OneShot,
+            on_wait: None,
+            disk: Disk::default(),
+        }
+    }
+}
+
+/// An open workspace: one log and one image store.
+///
+/// Calls may come from any thread. What a writing call acknowledged is durable.
+pub struct Workspace {
+    pub(crate) log: SharedLog,
+    pub(crate) images: Images,
+    dir: PathBuf,
+    clock: Clock,
+    actor: Actor,
+    progress: Option<Progress>,
+}
+
+impl Workspace {
+    /// Opens the workspace in `dir`, creating it if it does not exist and recovering it if it is damaged.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Workspace, Error> {
+        Workspace::open_with(dir, Options::default())
+    }
+
+    /// Opens the workspace in `dir` with options. If another process has it open, that process serves the log.
+    pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Workspace, Error> {
+        let dir = dir.as_ref();
+        let Options { clock, actor, progress, lifetime, on_wait, disk } = options;
+        let images = Images::new(disk.clone(), dir);
+        let usual = store::Options::new(clock.clone());
+        let mut extensions = vec![search_index(dir)];
+        if lifetime == Lifetime::LongRunning {
+            extensions.push(Arc::new(Scrub::new(dir, images.clone(), clock.clone(), Pace::default())));
+        }
+        let participation = Participation { lifetime, extensions, on_wait };
+        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
+        Ok(Workspace { log, images, dir: dir.to_owned(), clock, actor, progress })
+    }
+
+    /// Returns the directory of the workspace.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns what happens from now on, in any process. Needs a [long-running](Lifetime::LongRunning) workspace.
+    pub fn follow(&self) -> Receiver<Change> {
+        self.log.follow()
+    }
+
+    /// Returns the process that owns the workspace now.
+    pub fn owner(&self) -> Result<OwnerInfo, Error> {
+        Ok(self.log.owner()?)
+    }
+
+    /// Closes the workspace, and reports what goes wrong. Dropping it closes it too.
+    pub fn close(self) -> Result<(), Error> {
+        Ok(self.log.close()?)
+    }
+
+    pub(crate) fn report(&self, what: &str, done: u64, total: u64) {
+        if let Some(progress) = &self.progress {
+            progress(what, done, total);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_may_come_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Workspace>();
+        shared::<Error>();
+    }
+}

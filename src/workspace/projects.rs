@@ -1,0 +1,53 @@
+//! The projects of a workspace, and how much is in each.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Order, Status, Timestamp};
+
+use super::{Error, SessionFilter, Workspace};
+
+/// A project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// Its name, as the most recently modified session spells it.
+    pub name: String,
+    /// The number of its sessions.
+    pub sessions: u64,
+    /// The number of its archived sessions.
+    pub archived: u64,
+    /// The number of iterations in all its sessions.
+    pub iterations: u64,
+    /// When one of its sessions was last modified.
+    pub last_modified_at: Timestamp,
+}
+
+impl Workspace {
+    /// Returns the projects, most recently modified first, and the number of sessions that have none. Names that differ
+    /// only in case are one project.
+    pub fn projects(&self) -> Result<(Vec<Project>, u64), Error> {
+        let mut projects: BTreeMap<String, Project> = BTreeMap::new();
+        let mut without = 0;
+        let filter = SessionFilter { status: Status::All, order: Order::Recent, ..SessionFilter::default() };
+        for summary in self.sessions(&filter) {
+            let summary = summary?;
+            let Some(name) = &summary.project else {
+                without += 1;
+                continue;
+            };
+            // The first session seen is the one modified last.
+            let project = projects.entry(name.to_lowercase()).or_insert_with(|| Project {
+                name: name.clone(),
+                sessions: 0,
+                archived: 0,
+                iterations: 0,
+                last_modified_at: summary.last_modified_at,
+            });
+            project.sessions += 1;
+            project.archived += u64::from(summary.archived);
+            project.iterations += u64::from(summary.iteration_count());
+        }
+        let mut projects: Vec<Project> = projects.into_values().collect();
+        projects.sort_by(|a, b| b.last_modified_at.cmp(&a.last_modified_at).then_with(|| a.name.cmp(&b.name)));
+        Ok((projects, without))
+    }
+}

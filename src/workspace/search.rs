@@ -1,0 +1,237 @@
+//! Searching iterations of any session, by words, recipe, judgement, time or appearance.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::images;
+use crate::model::{
+    Annotation, Hash, Head, Iteration, IterationId, PerceptualHash, Query, Recipe, Reference, SessionId, Timestamp,
+};
+use crate::search::{Facets, Finding, Question, SearchKey, SearchLog, Sort};
+
+use super::error::Error;
+use super::{CallContext, Progress, Workspace, image_source};
+
+/// What to search for.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The conditions, all of which must hold.
+    pub query: Query,
+    /// The image that results should look like; the most similar come first.
+    pub similar_to: Option<SimilarTo>,
+    /// The order of the results.
+    pub sort: Sort,
+    /// Whether to count the values that the matches have.
+    pub facets: bool,
+    /// Whether to return only the first match of each session.
+    pub per_session: bool,
+}
+
+/// An image to compare others with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimilarTo {
+    /// The first image of an iteration.
+    Iteration(IterationId),
+    /// An image of the store.
+    Image(Hash),
+    /// Any image file.
+    File(PathBuf),
+}
+
+/// A part of the search results.
+#[derive(Debug)]
+pub struct SearchPage {
+    /// The results, in order.
+    pub hits: Vec<SearchHit>,
+    /// The number of all results.
+    pub total: u64,
+    /// Whether there are more results after these.
+    pub more: bool,
+    /// The values that all matches have, if they were asked for.
+    pub facets: Option<Facets>,
+}
+
+/// An iteration that was found. Large parameters of its recipe are left out.
+#[derive(Clone, Debug)]
+pub struct SearchHit {
+    pub(crate) place: SearchKey,
+    /// What was recorded.
+    pub iteration: Iteration,
+    /// Its rating, tags and note.
+    pub annotation: Annotation,
+    /// The head of its session.
+    pub(crate) session: Head,
+    /// The number of bits in which its perceptual hash differs from the given one.
+    pub distance: Option<u32>,
+    /// The number of matches in its session, if only the first of each session was asked for.
+    pub matches_in_session: Option<u64>,
+}
+
+impl SearchHit {
+    /// Returns the iteration's id.
+    pub fn id(&self) -> IterationId {
+        self.place.id
+    }
+
+    /// Returns the id of its session.
+    pub fn session(&self) -> SessionId {
+        self.place.id.session
+    }
+
+    /// Returns its recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.iteration.recipe
+    }
+}
+
+impl From<Query> for Search {
+    fn from(query: Query) -> Search {
+        Search { query, similar_to: None, sort: Sort::Newest, facets: false, per_session: false }
+    }
+}
+
+/// The results of a search, read a page at a time.
+pub struct SearchResults<'a> {
+    workspace: &'a Workspace,
+    search: Search,
+    after: Option<SearchKey>,
+    ahead: VecDeque<SearchHit>,
+    exhausted: bool,
+}
+
+impl Iterator for SearchResults<'_> {
+    type Item = Result<SearchHit, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ahead.is_empty() && !self.exhausted {
+            let page = self.workspace.search_page(&self.search, self.after, 0, PAGE, &CallContext::default());
+            match page {
+                Ok(page) => {
+                    self.exhausted = !page.more;
+                    self.after = page.hits.last().map(|hit| hit.place);
+                    self.ahead.extend(page.hits);
+                }
+                Err(error) => {
+                    self.exhausted = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.ahead.pop_front().map(Ok)
+    }
+}
+
+/// The number of results read at once.
+const PAGE: usize = 100;
+
+impl Workspace {
+    /// Searches for iterations with a query such as `bridge model:sdxl rating:>=4`, newest first.
+    pub fn search(&self, query: &str) -> Result<SearchResults<'_>, Error> {
+        Ok(self.find(Query::parse(query, self.now())?.into()))
+    }
+
+    /// Searches for iterations.
+    pub fn find(&self, search: Search) -> SearchResults<'_> {
+        SearchResults { workspace: self, search, after: None, ahead: VecDeque::new(), exhausted: false }
+    }
+
+    /// Returns the results after a place in their order, skipping some. Everything acknowledged before is covered.
+    pub(crate) fn search_page(
+        &self,
+        search: &Search,
+        after: Option<SearchKey>,
+        skip: usize,
+        limit: usize,
+        context: &CallContext,
+    ) -> Result<SearchPage, Error> {
+        let (perceptual_hash, except) = match &search.similar_to {
+            Some(similar_to) => self.appearance(similar_to).map(|(hash, except)| (Some(hash), except))?,
+            None => (None, None),
+        };
+        let question = Question {
+            query: search.query.clone(),
+            perceptual_hash,
+            except,
+            sort: search.sort,
+            after,
+            skip,
+            limit,
+            facets: search.facets,
+            per_session: search.per_session,
+        };
+        let watching = context.clone();
+        let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
+            // An index that is being built is finished even if this caller has gone, since the next one needs it too.
+            let _ = watching.step(what, done, of);
+        });
+        let findings = self.log.search(&question, Some(&progress))?;
+        let hits: Vec<SearchHit> = findings.findings.into_iter().map(SearchHit::from).collect();
+        for image in hits.iter().filter_map(|hit| hit.iteration.images.first()) {
+            self.images.remember(image);
+        }
+        Ok(SearchPage { hits, total: findings.found.total, more: findings.found.more, facets: findings.found.facets })
+    }
+
+    /// Returns the perceptual hash of any image file.
+    pub fn perceptual_hash_of_file(&self, path: impl AsRef<Path>) -> Result<PerceptualHash, Error> {
+        let path = path.as_ref();
+        image_source::check_file(path).map_err(|problem| Error::InvalidImage { number: 0, problem })?;
+        match self.images.see_file(path) {
+            Ok(seen) => Ok(seen.perceptual_hash),
+            Err(images::ImageUnavailable::Unread(error)) => Err(Error::io("read the image", path, error)),
+            Err(images::ImageUnavailable::Undecodable(reason)) => {
+                Err(Error::Undecodable { image: path.display().to_string(), reason })
+            }
+        }
+    }
+
+    /// Returns the perceptual hash of an image, and the iteration that should not be found by itself.
+    fn appearance(&self, image: &SimilarTo) -> Result<(PerceptualHash, Option<IterationId>), Error> {
+        match image {
+            SimilarTo::Iteration(id) => {
+                let images = self.brief_state(*id)?.iteration.images;
+                match images.iter().find_map(|image| image.perceptual_hash) {
+                    Some(hash) => Ok((hash, Some(*id))),
+                    None => Err(Error::NothingToSee { iteration: *id, recorded: !images.is_empty() }),
+                }
+            }
+            SimilarTo::Image(hash) => {
+                let path = self.images.path(*hash);
+                let seen = self.images.see_file(&path);
+                Ok((seen.map_err(|error| Error::unavailable(*hash, &path, error))?.perceptual_hash, None))
+            }
+            SimilarTo::File(path) => Ok((self.perceptual_hash_of_file(path)?, None)),
+        }
+    }
+
+    /// Returns the current time by the workspace's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+}
+
+impl SimilarTo {
+    /// Reads what a caller wrote: a reference, the hash of a recorded image, or the path of an image file.
+    pub(crate) fn parse(text: &str, workspace: &Workspace) -> Result<SimilarTo, Error> {
+        if let Ok(reference) = text.parse::<Reference>() {
+            return Ok(SimilarTo::Iteration(workspace.resolve(reference)?));
+        }
+        Ok(text.parse().map_or_else(|_| SimilarTo::File(text.into()), SimilarTo::Image))
+    }
+}
+
+impl From<Finding> for SearchHit {
+    fn from(finding: Finding) -> SearchHit {
+        let Finding { hit, iteration, note, session } = finding;
+        let rating = Some(hit.rating).filter(|rating| *rating > 0);
+        SearchHit {
+            place: hit.place,
+            iteration: *iteration,
+            annotation: Annotation { rating, tags: hit.tags, note },
+            session,
+            distance: hit.distance,
+            matches_in_session: hit.siblings,
+        }
+    }
+}

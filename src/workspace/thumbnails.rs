@@ -1,0 +1,107 @@
+//! `make_thumbnails`: those that are missing, or all of them anew. They are made while pictures are recorded and whenever
+//! one is asked for, so this is for a cache that was thrown away, and for those who want to wait only once.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::images::{self, ImageUnavailable};
+use crate::model::{EventBody, Hash, IterationId};
+use crate::store::Detail;
+
+use super::{CallContext, Error, Workspace};
+
+/// Which thumbnails to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thumbnails {
+    /// Those that are not there.
+    Missing,
+    /// All, also those that are there.
+    All,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThumbnailsReport {
+    /// Of how many images the thumbnails were made.
+    pub made: u64,
+    /// Of which they could not be made, as their files are missing or damaged; at most 50.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<UnavailableImage>,
+    /// Present and true when there are more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_unseen: bool,
+}
+
+/// An image that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableImage {
+    /// An iteration it belongs to.
+    pub reference: IterationId,
+    /// Its hash.
+    pub hash: Hash,
+    /// Why.
+    pub message: String,
+}
+
+/// The most that one answer names.
+const MAX_UNSEEN: usize = 50;
+
+impl Workspace {
+    /// Makes thumbnails on all cores. Files that were never pictures for us are passed over.
+    pub fn make_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<ThumbnailsReport, Error> {
+        let wanted = self.without_thumbnails(which, context)?;
+        let total = wanted.len() as u64;
+        let broken_off = OnceLock::new();
+        let made = images::on_all_cores(
+            &wanted,
+            |(hash, _)| self.images.make_thumbnails(*hash),
+            |done| context.step("making thumbnails", done, total).map_err(|error| broken_off.set(error)).is_ok(),
+        );
+        if let Some(error) = broken_off.into_inner() {
+            return Err(error);
+        }
+        let mut view = ThumbnailsReport::default();
+        for ((hash, reference), made) in wanted.into_iter().zip(made) {
+            match made {
+                Ok(()) => view.made += 1,
+                Err(ImageUnavailable::Undecodable(_)) => {}
+                Err(_) if view.unseen.len() == MAX_UNSEEN => view.more_unseen = true,
+                Err(error) => {
+                    let message = Error::unavailable(hash, &self.images.path(hash), error).to_string();
+                    view.unseen.push(UnavailableImage { reference, hash, message });
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// The images whose thumbnails are to be made, each with an iteration that has it.
+    fn without_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<Vec<(Hash, IterationId)>, Error> {
+        let mut wanted = BTreeMap::new();
+        self.each_session(|id| {
+            for event in self.log.events(id, Detail::Brief)? {
+                let EventBody::Recorded { index, iteration } = event.body else { continue };
+                for image in iteration.images {
+                    self.images.remember(&image);
+                    let is_wanted = match which {
+                        // What could not be decoded when it was recorded has none, and gets none by asking again.
+                        Thumbnails::Missing => {
+                            image.perceptual_hash.is_some() && !self.images.has_thumbnails(image.hash)
+                        }
+                        Thumbnails::All => true,
+                    };
+                    if is_wanted {
+                        wanted.entry(image.hash).or_insert_with(|| id.iteration(index));
+                    }
+                }
+            }
+            context.step("looking for thumbnails", 0, 0)
+        })?;
+        Ok(wanted.into_iter().collect())
+    }
+}

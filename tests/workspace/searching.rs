@@ -1,0 +1,229 @@
+//! Searching, as a user would notice it.
+
+use retake::internals::model::Status;
+use retake::internals::search::Sort;
+use retake::internals::wire::{
+    AnnotateRequest, ArchiveRequest, ErrorKind, ExcerptField, RecordRequest, SearchRequest, SearchView,
+};
+
+use crate::support::TestWorkspace;
+
+fn ask(workspace: &TestWorkspace, query: &str) -> SearchView {
+    workspace.api().search(&request(query)).unwrap()
+}
+
+fn request(query: &str) -> SearchRequest {
+    SearchRequest { query: Some(query.to_owned()), ..SearchRequest::default() }
+}
+
+fn references(view: &SearchView) -> Vec<String> {
+    view.iterations.iter().map(|found| found.reference.to_string()).collect()
+}
+
+/// Two sessions: one of three bridges, titled, in a project; and one of a river.
+fn bridges() -> TestWorkspace {
+    let workspace = TestWorkspace::new();
+    let record = |request: RecordRequest| workspace.api().record(&request).unwrap();
+    let first = record(RecordRequest {
+        prompt: "A glass bridge at night".to_owned(),
+        model: Some("SDXL 1.0".to_owned()),
+        title: Some("Río grande".to_owned()),
+        project: Some("Cats".to_owned()),
+        ..RecordRequest::default()
+    });
+    for (prompt, negative) in [("glass bridges in fog", None), ("a stone bridge", Some("fog, glass"))] {
+        workspace.wait(1000);
+        record(RecordRequest {
+            prompt: prompt.to_owned(),
+            negative_prompt: negative.map(str::to_owned),
+            session_id: Some(first.session.id().to_string()),
+            ..RecordRequest::default()
+        });
+    }
+    workspace.wait(1000);
+    record(RecordRequest { prompt: "玻璃桥, a river".to_owned(), ..RecordRequest::default() });
+    workspace
+}
+
+const ONE: &str = "session-2025-12-11-001";
+const TWO: &str = "session-2025-12-11-002";
+
+#[test]
+fn words_phrases_beginnings_and_titles_newest_first() {
+    let workspace = bridges();
+    for (query, expected) in [
+        ("", vec![format!("{TWO}#0"), format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("bridge", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("BRIDG*", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("\"glass bridge\"", vec![format!("{ONE}#0")]),
+        // A negative prompt with fog in it makes no fog.
+        ("bridg* -fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("bridg* -negative:fog", vec![format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("bridg* -prompt:fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("rio", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("璃桥", vec![format!("{TWO}#0")]),
+        ("model:sdxl", vec![format!("{ONE}#0")]),
+        ("river OR stone", vec![format!("{TWO}#0"), format!("{ONE}#2")]),
+        ("project:cats on:today", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("nothing", vec![]),
+    ] {
+        let view = ask(&workspace, query);
+        assert_eq!(references(&view), expected, "{query}");
+        assert_eq!(view.total_matches, expected.len() as u64, "{query}");
+        assert_eq!(view.next_cursor, None);
+    }
+}
+
+#[test]
+fn what_was_just_said_is_found() {
+    let workspace = bridges();
+    let reference = format!("{ONE}#1");
+    let annotate = |rating: Option<u8>, tags: &[&str], note: &str| {
+        let request = AnnotateRequest {
+            reference: reference.clone(),
+            rating,
+            tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
+            note: Some(note.to_owned()),
+            ..AnnotateRequest::default()
+        };
+        workspace.api().annotate(&request).unwrap();
+    };
+    assert_eq!(ask(&workspace, "tag:hero").total_matches, 0);
+    annotate(Some(5), &["Hero"], "the client's pick");
+    for query in ["tag:hero", "rating:>=4", "note:pick", "\"client s pick\"", "has:note"] {
+        assert_eq!(references(&ask(&workspace, query)), [reference.as_str()], "{query}");
+    }
+    annotate(None, &[], "");
+    for (query, total) in [("tag:hero", 0), ("rating:5", 1), ("pick", 0), ("has:note", 0)] {
+        assert_eq!(ask(&workspace, query).total_matches, total, "{query}");
+    }
+    let best = SearchRequest { sort: Some(Sort::Best), ..request("bridg*") };
+    let best = workspace.api().search(&best).unwrap();
+    assert_eq!(references(&best), [format!("{ONE}#1"), format!("{ONE}#2"), format!("{ONE}#0")]);
+
+    let session = ArchiveRequest { session_id: ONE.to_owned(), ..ArchiveRequest::default() };
+    workspace.api().archive(&session).unwrap();
+    let of = |status: Status| {
+        let request = SearchRequest { status: Some(status), ..SearchRequest::default() };
+        references(&workspace.api().search(&request).unwrap())
+    };
+    assert_eq!(of(Status::Active), [format!("{TWO}#0")]);
+    assert_eq!(of(Status::Archived).len(), 3);
+    workspace.api().restore(&session).unwrap();
+    assert_eq!(of(Status::Archived).len(), 0);
+}
+
+#[test]
+fn rows_say_enough_to_choose_by_and_mark_what_matched() {
+    let workspace = bridges();
+    let view = ask(&workspace, "glass rio");
+    let found = &view.iterations[2];
+    assert_eq!((found.title.as_deref(), found.project.as_deref()), (Some("Río grande"), Some("Cats")));
+    assert_eq!(found.metadata.model.as_deref(), Some("SDXL 1.0"));
+    let marked: Vec<(ExcerptField, &str)> = found
+        .matches
+        .iter()
+        .flat_map(|excerpt| {
+            excerpt.parts.iter().filter(|part| part.is_match).map(|part| (excerpt.field, part.text.as_str()))
+        })
+        .collect();
+    assert_eq!(marked, [(ExcerptField::Prompt, "glass"), (ExcerptField::Title, "Río")]);
+    let whole: String = found.matches[0].parts.iter().map(|part| part.text.as_str()).collect();
+    assert_eq!(whole, "A glass bridge at night");
+}
+
+#[test]
+fn counts_go_with_the_query() {
+    let workspace = bridges();
+    let view = workspace.api().search(&SearchRequest { facets: true, ..request("bridge") }).unwrap();
+    let facets = view.facets.unwrap();
+    let shown = |counts: &[retake::internals::wire::FacetCount]| {
+        counts.iter().map(|one| format!("{} {}", one.value, one.count)).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&facets.model), ["SDXL 1.0 1"]);
+    assert_eq!(shown(&facets.project), ["Cats 2"]);
+    assert_eq!(shown(&facets.rating), ["none 2"]);
+    assert_eq!(shown(&facets.status), ["active 2"]);
+}
+
+#[test]
+fn a_cursor_keeps_its_place_while_more_is_recorded() {
+    let workspace = bridges();
+    let page = |cursor: Option<String>| {
+        let request = SearchRequest { limit: Some(1), cursor, ..request("bridg*") };
+        workspace.api().search(&request).unwrap()
+    };
+    let first = page(None);
+    workspace.wait(1000);
+    let newer = RecordRequest { prompt: "one more bridge".to_owned(), ..RecordRequest::default() };
+    workspace.api().record(&newer).unwrap();
+    let second = page(first.next_cursor.clone());
+    let third = page(second.next_cursor.clone());
+    assert_eq!((first.total_matches, third.total_matches, third.next_cursor.clone()), (3, 4, None));
+    let seen = [references(&first), references(&second), references(&third)].concat();
+    assert_eq!(seen, [format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]);
+    let elsewhere = SearchRequest { cursor: first.next_cursor, ..request("river") };
+    assert_eq!(workspace.api().search(&elsewhere).unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn an_answer_stays_small_whatever_was_recorded() {
+    let workspace = TestWorkspace::new();
+    for number in 0..80 {
+        let prompt = format!("needle {number} {}", "\"hay\" ".repeat(2000));
+        let request = RecordRequest {
+            prompt: prompt.clone(),
+            negative_prompt: Some(prompt),
+            title: Some("needle ".repeat(70)),
+            ..RecordRequest::default()
+        };
+        workspace.api().record(&request).unwrap();
+    }
+    let (mut cursor, mut seen) = (None, 0);
+    loop {
+        let request = SearchRequest { limit: Some(1000), facets: true, cursor, ..request("needle hay") };
+        let view = workspace.api().search(&request).unwrap();
+        assert!(serde_json::to_string(&view).unwrap().len() <= retake::internals::wire::MAX_REPLY_BYTES);
+        assert_eq!(view.total_matches, 80);
+        seen += view.iterations.len();
+        cursor = view.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, 80);
+}
+
+#[test]
+fn a_wrong_request_says_where_and_what_to_do() {
+    let workspace = bridges();
+    for (request, message) in [
+        (request("bridge modle:sdxl"), "unknown facet `modle`, at character 8"),
+        (
+            SearchRequest { since: Some("soon".to_owned()), ..SearchRequest::default() },
+            "since is invalid: \"soon\" is not a date or time",
+        ),
+        (SearchRequest { min_rating: Some(9), ..SearchRequest::default() }, "minRating is 9"),
+        (
+            SearchRequest { similar_to: Some(format!("{ONE}#0")), ..SearchRequest::default() },
+            "session-2025-12-11-001#0 has no image",
+        ),
+        (
+            SearchRequest { similar_to: Some("gone.png".to_owned()), ..SearchRequest::default() },
+            "similarTo does not exist: gone.png",
+        ),
+    ] {
+        let error = workspace.api().search(&request).unwrap_err();
+        assert_eq!(error.message, message);
+        assert!(!error.hint.is_empty());
+    }
+}
+
+#[test]
+fn projects_are_counted() {
+    let workspace = bridges();
+    let list = workspace.api().projects().unwrap();
+    assert_eq!((list.total_projects, list.sessions_without), (1, 1));
+    let cats = &list.projects[0];
+    assert_eq!((cats.project.as_str(), cats.sessions, cats.iterations, cats.archived), ("Cats", 1, 3, 0));
+}
