@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use retake_log::disk::{Disk, Observer, Op};
-use retake_log::model::SessionId;
+use retake_log::model::{EventKind, SessionId};
 use retake_log::store::{Error, Options, Store};
 use retake_testutils::*;
 
@@ -347,7 +347,7 @@ fn what_was_away_for_one_opening_comes_back() {
         }
         let events = |contents: &Contents| {
             let events = contents.sessions.iter().flat_map(|(_, events)| events.clone());
-            events.filter(|event| event.body.kind() != "lost").collect::<Vec<_>>()
+            events.filter(|event| event.body.kind() != EventKind::Lost).collect::<Vec<_>>()
         };
         assert_eq!(events(&contents(&store)), events(&expected), "{away:?}");
         let verified = store.verify(None).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::{Event, EventBody, Hash, Head, SessionId};
 
-use super::database::{Database, DatabaseError, recency_of};
+use super::database::{Database, DatabaseError};
 use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
 use super::log::Log;
 use super::projection::Projection;
@@ -267,9 +267,7 @@ impl Check<'_> {
         if database.head(id)?.as_ref() != Some(head) {
             self.problem(format!("the head of {id} in the database differs from its events"));
         }
-        if let Some(key) = recency_of(head)
-            && !database.recency.contains_key(key)?
-        {
+        if database.check_listed(head).is_err() {
             self.problem(format!("{id} is not in the listing"));
         }
         for (key, hit) in &projection.keys {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
+use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary};
 
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
@@ -29,6 +29,15 @@ impl Log {
         let texts = |hash: Hash| self.text(hash);
         let record = Record::read_unchecked(&bytes).ok_or_else(unread(id, seq))?;
         Ok(Some(record.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
+    }
+
+    /// Returns the events that record and annotate one iteration, without reading the others of its session.
+    pub(super) fn events_of_iteration(&self, id: IterationId) -> Result<Vec<Event>, DatabaseError> {
+        self.view.settle(Some(id.session));
+        let texts = |hash: Hash| self.text(hash);
+        let stored = self.view.read()?.events.of_iteration(id.session, id.index)?;
+        let event = |stored: &StoredEvent| stored.record().and_then(|record| Some(record.event(&texts)?.0));
+        stored.iter().map(|stored| event(stored).ok_or_else(unread(id.session, stored.seq))).collect()
     }
 
     /// The exact bytes of one record of a session.
@@ -91,9 +100,8 @@ impl Log {
         }
         self.view.settle(None);
         let database = self.view.read()?;
-        let places = next_places(&database, status, order, after, limit - rows.len())?;
-        for place in places {
-            rows.push(Arc::new(row(&database, place)?));
+        for (place, head) in next_listed(&database, status, order, after, limit - rows.len())? {
+            rows.push(Arc::new(row(place, &head)?));
         }
         Ok(rows)
     }
@@ -103,12 +111,12 @@ impl Log {
         // The tree lags for sessions that are not applied yet, so those are placed by their own heads.
         let heads: Vec<&Head> = ahead.unapplied.heads.values().map(|(_, head)| head).collect();
         let wanted = MAX_RECENT + heads.len();
-        let places = next_places(&database, Status::All, Order::Recent, None, wanted)?;
-        let complete = places.len() < wanted;
-        let floor = places.last().copied();
-        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(places.len());
-        for place in places.into_iter().filter(|place| !ahead.unapplied.heads.contains_key(&place.id)) {
-            newest.push(Arc::new(row(&database, place)?));
+        let listed = next_listed(&database, Status::All, Order::Recent, None, wanted)?;
+        let complete = listed.len() < wanted;
+        let floor = listed.last().map(|(place, _)| *place);
+        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(listed.len());
+        for (place, head) in listed.into_iter().filter(|(place, _)| !ahead.unapplied.heads.contains_key(&place.id)) {
+            newest.push(Arc::new(row(place, &head)?));
         }
         let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
         newest.extend(heads.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
@@ -117,36 +125,35 @@ impl Log {
 }
 
 /// Merges active and archived sessions in the order asked for.
-fn next_places(
+fn next_listed(
     database: &Database,
     status: Status,
     order: Order,
     after: Option<RecencyKey>,
     limit: usize,
-) -> Result<Vec<RecencyKey>, DatabaseError> {
+) -> Result<Vec<(RecencyKey, Head)>, DatabaseError> {
     let recent = order == Order::Recent;
-    let mut places = Vec::new();
+    let mut listed = Vec::new();
     if status != Status::Archived {
-        places.extend(database.places(false, recent, after, limit)?);
+        listed.extend(database.listed(false, recent, after, limit)?);
     }
     if status != Status::Active {
-        places.extend(database.places(true, recent, after, limit)?);
+        listed.extend(database.listed(true, recent, after, limit)?);
     }
     if recent {
-        places.sort_unstable_by(|a, b| b.cmp(a));
+        listed.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(*place));
     } else {
-        places.sort_unstable();
+        listed.sort_unstable_by_key(|(place, _)| *place);
     }
-    places.truncate(limit);
-    Ok(places)
+    listed.truncate(limit);
+    Ok(listed)
 }
 
-/// The row of a session, checked against the order it was found by.
-fn row(database: &Database, place: RecencyKey) -> Result<Summary, DatabaseError> {
-    let summary = database.head(place.id)?.and_then(|head| head.summary());
-    summary
+/// Returns the row of a session, checked against the place in the order that it was found at.
+fn row(place: RecencyKey, head: &Head) -> Result<Summary, DatabaseError> {
+    head.summary()
         .filter(|summary| place_of(summary) == place)
-        .ok_or_else(|| DatabaseError::Inconsistent(format!("the listing and what is known of {} disagree", place.id)))
+        .ok_or_else(|| DatabaseError::Inconsistent(format!("the listing and the head of {} disagree", place.id)))
 }
 
 fn check_gaps(id: SessionId, values: &[StoredEvent]) -> Result<(), DatabaseError> {

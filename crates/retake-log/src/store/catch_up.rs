@@ -4,7 +4,7 @@
 //! copy. Neither is trusted over the other: where they disagree, or where sled holds more than the journal, all that is
 //! found in either is merged by [`rebuild`](super::rebuild).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 
 use crate::model::{Hash, SessionId};
@@ -12,8 +12,10 @@ use crate::model::{Hash, SessionId};
 use super::Totals;
 use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
+use super::events::StoredEvent;
 use super::journal::{JournalEnd, PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
-use super::projection::{Change, Projection};
+use super::key_index::Key;
+use super::projection::{Change, KeyHit, Projection};
 use super::rebuild::RecoveryContext;
 use super::record::Record;
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, walk};
@@ -21,6 +23,8 @@ use super::segments::Outline;
 
 /// A workspace with no more events than this is compared in full unless it was closed cleanly.
 const SMALL: u64 = 4096;
+/// How many bytes of events are noted before they are compared with the database.
+const MAX_NOTED: usize = 8 << 20;
 /// How many changes are applied at once.
 const MAX_CHANGES: usize = 256;
 
@@ -81,7 +85,8 @@ pub(super) fn catch_up(
     let mut tail = Tail::new(context, database, position, database.totals()?);
     let is_clean = checkpoint.is_some_and(|checkpoint| checkpoint.end == high_water && unchecked == high_water);
     tail.is_thorough = !is_clean && tail.totals.events <= SMALL;
-    let from = if tail.is_thorough { start } else { unchecked.min(position) };
+    tail.keys_end = database.keys_end();
+    let from = if tail.is_thorough { start } else { unchecked.min(position).min(tail.keys_end) };
     if from == start {
         tail.expected = Some(1);
     }
@@ -134,7 +139,14 @@ struct Tail<'a> {
     junk: bool,
     totals: Totals,
     changes: Vec<Change>,
-    compared: BTreeSet<SessionId>,
+    /// Events that the database should have, by session.
+    compared: BTreeMap<SessionId, Vec<(u32, Vec<u8>)>>,
+    /// Up to where the key index has all keys.
+    keys_end: Position,
+    /// How many bytes of events are noted.
+    noted_bytes: usize,
+    /// Keys after that, of events that the database has.
+    missing_keys: BTreeMap<Key, KeyHit>,
     /// Whether sessions are folded again rather than asked for their last event only.
     is_thorough: bool,
     applied: usize,
@@ -153,7 +165,10 @@ impl<'a> Tail<'a> {
             junk: false,
             totals,
             changes: Vec::new(),
-            compared: BTreeSet::new(),
+            compared: BTreeMap::new(),
+            keys_end: position,
+            noted_bytes: 0,
+            missing_keys: BTreeMap::new(),
             is_thorough: false,
             applied: 0,
         }
@@ -190,7 +205,7 @@ impl<'a> Tail<'a> {
         let end = Position { segment, offset: frame.end };
         self.end = end;
         if end <= self.position {
-            return self.compare(segment, frame);
+            return self.compare(end, frame);
         }
         if frame.flags & PUT_BACK != 0 {
             return damage("the database is older than the last recovery");
@@ -224,24 +239,61 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Looks for the events of a frame in the database, which should have them.
-    fn compare(&mut self, segment: u32, frame: &Frame<'_>) -> Result<(), CatchUpError> {
+    /// Notes the events of a frame that the database should have. They are compared session by session, since a
+    /// session's events lie together there.
+    fn compare(&mut self, end: Position, frame: &Frame<'_>) -> Result<(), CatchUpError> {
         for (_, entry) in &frame.entries {
             let Entry::Record(record) = entry else { continue };
             let (id, seq) = (record.header.session, record.header.seq);
-            let stored = self.database.events.get(id, seq)?;
-            let stored = stored.as_ref().and_then(|stored| stored.record());
-            match stored {
-                Some(stored) if stored.bytes == record.bytes => {}
+            self.compared.entry(id).or_default().push((seq, record.bytes.to_vec()));
+            if end > self.keys_end {
+                let Some((event, _)) = record.event(&|_| None) else {
+                    return damage(format!("event {seq} of {id} cannot be read"));
+                };
+                let mut projection = Projection::new(id, None);
+                projection.apply(&event);
+                for (key, hit) in projection.keys {
+                    self.missing_keys.entry(key).and_modify(|known| *known = known.merge(hit)).or_insert(hit);
+                }
+            }
+            self.noted_bytes += record.bytes.len();
+        }
+        if self.noted_bytes < MAX_NOTED { Ok(()) } else { self.compare_noted(end) }
+    }
+
+    /// Compares what was noted up to `end`.
+    fn compare_noted(&mut self, end: Position) -> Result<(), CatchUpError> {
+        for (id, expected) in &self.compared {
+            self.compare_session(*id, expected)?;
+        }
+        // Which sessions they were is still asked in the end.
+        self.compared.values_mut().for_each(|expected| *expected = Vec::new());
+        self.noted_bytes = 0;
+        if end > self.keys_end {
+            self.database.put_keys(std::mem::take(&mut self.missing_keys), end)?;
+            self.keys_end = end;
+        }
+        Ok(())
+    }
+
+    /// Looks for the noted events of a session in the database.
+    fn compare_session(&self, id: SessionId, expected: &[(u32, Vec<u8>)]) -> Result<(), CatchUpError> {
+        let seqs = || expected.iter().map(|(seq, _)| *seq);
+        let (Some(first), Some(last)) = (seqs().min(), seqs().max()) else { return Ok(()) };
+        let stored = self.database.events.between(id, first, last)?;
+        let stored: BTreeMap<u32, &StoredEvent> = stored.iter().map(|event| (event.seq, event)).collect();
+        for (seq, expected) in expected {
+            let record = stored.get(seq).and_then(|stored| stored.record());
+            match record {
+                Some(stored) if stored.bytes == expected => {}
                 // No accident does this: both are whole, so one of them was rewritten, or a loss was named too early.
-                Some(stored) if stored.hash != record.hash && Record::read(stored.bytes).is_some() => {
+                Some(stored) if !expected.ends_with(&stored.hash.0) && Record::read(stored.bytes).is_some() => {
                     return damage(format!(
                         "the journal and the database hold different events at place {seq} of {id}"
                     ));
                 }
-                _ => return damage(format!("the database lacks event {seq} of {id} in segment {segment}")),
+                _ => return damage(format!("the database lacks event {seq} of {id}")),
             }
-            self.compared.insert(id);
         }
         Ok(())
     }
@@ -309,13 +361,15 @@ impl<'a> Tail<'a> {
     }
 
     fn flush(&mut self) -> Result<(), CatchUpError> {
+        // Frames up to the database's own position come first, so all of them are noted by now.
+        self.compare_noted(self.position)?;
         let changes = std::mem::take(&mut self.changes);
         Ok(self.database.apply(&changes)?)
     }
 
     fn finish(&mut self) -> Result<(), CatchUpError> {
         self.flush()?;
-        for id in &self.compared {
+        for id in self.compared.keys() {
             if self.is_thorough { self.database.check_session(*id)? } else { self.database.check_tip(*id)? }
         }
         if self.is_thorough {

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Once, mpsc};
+use std::sync::{Once, PoisonError, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,16 +23,26 @@ use crate::model::session::Span;
 use crate::model::{Hash, Head, IterationId, SessionId, Timestamp};
 
 use super::events::EventTree;
-use super::journal::Position;
+use super::head_tree::HeadTree;
+use super::journal::{Position, SEGMENT_HEADER};
+use super::key_index::{Key, KeyIndex, KeyIndexError};
 use super::keys::{self, be_u32, le_u32};
 use super::projection::{Change, KeyHit, Projection};
 use super::write_set::WriteSet;
 use super::{Error, RecencyKey, Totals};
 
 /// The version of the trees' layout: a database of another version is rebuilt.
-const SCHEMA: u32 = 2;
-/// How much of its pages sled keeps in memory.
-const CACHE_BYTES: u64 = 64 << 20;
+///
+/// Version 2 had one item per event, key and head.
+const SCHEMA: u32 = 3;
+/// How much of its pages sled keeps in memory: a page of the listing and a long history fit many times over.
+const CACHE_BYTES: u64 = 16 << 20;
+/// How many new keys are written out without waiting for the next checkpoint.
+const MAX_PENDING_KEYS: usize = 8192;
+/// How many keys a rebuild holds before it writes them out.
+const MAX_FOUND_KEYS: usize = 128 << 10;
+/// The first position of every journal.
+const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
 /// How many sessions at each end of the listing are checked when a database is opened again.
 const SAMPLE: usize = 8;
 
@@ -65,9 +75,10 @@ pub(super) struct Database {
 pub(super) struct Trees {
     db: sled::Db,
     pub(super) events: EventTree,
-    pub(super) heads: Tree,
-    pub(super) recency: Tree,
-    pub(super) keys: Tree,
+    pub(super) heads: HeadTree,
+    /// Every session that has an iteration, by recency, with its head: a page of the listing is one stretch of it.
+    pub(super) listing: Tree,
+    keys: RwLock<KeyIndex>,
     pub(super) children: Tree,
     pub(super) days: Tree,
     pub(super) texts: Tree,
@@ -100,7 +111,7 @@ impl Drop for Database {
 impl Database {
     /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
     pub(super) fn open(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
-        disk.tell(Op::OpenDatabase(path))?;
+        disk.observe(Op::OpenDatabase(path))?;
         let size = check_files(disk, path)?;
         let timeout = Duration::from_secs(30 + size / (16 << 20));
         let (sender, receiver) = mpsc::channel();
@@ -150,6 +161,7 @@ impl Database {
 
     /// Says that everything up to `position` is applied: the last act of building one.
     pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
+        self.put_keys([], position)?;
         guard(|| {
             self.meta.insert("workspace", &workspace)?;
             self.meta.insert("schema", &SCHEMA.to_le_bytes())?;
@@ -162,14 +174,61 @@ impl Database {
     }
 
     pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
-        match guard(|| Ok(self.heads.get(keys::session_key(id))?))? {
-            Some(bytes) => decode_head(id, &bytes).map(Some),
-            None => Ok(None),
+        self.heads.get(id)
+    }
+
+    /// Returns what an idempotency key was used for.
+    pub(super) fn key(&self, key: Key) -> Result<Option<KeyHit>, DatabaseError> {
+        Ok(self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key)?)
+    }
+
+    /// Returns the position of the journal up to which every key is known. After a crash it may be behind
+    /// [`position`](Database::position).
+    pub(super) fn keys_end(&self) -> Position {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).end()
+    }
+
+    /// Adds the keys of a stretch of the journal that ends at `end`.
+    pub(super) fn put_keys(
+        &self,
+        put: impl IntoIterator<Item = (Key, KeyHit)>,
+        end: Position,
+    ) -> Result<(), DatabaseError> {
+        let pending = {
+            let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            keys.insert(put, end);
+            keys.pending()
+        };
+        if pending < MAX_PENDING_KEYS { Ok(()) } else { self.write_keys() }
+    }
+
+    /// Adds keys that a rebuild found.
+    fn put_found_keys(&self, found: &[(Key, KeyHit)]) -> Result<(), DatabaseError> {
+        {
+            let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+            keys.insert(found.iter().copied(), START);
+            if keys.pending() < MAX_FOUND_KEYS {
+                return Ok(());
+            }
+            keys.end_early();
+        }
+        self.write_keys()
+    }
+
+    /// Writes out all keys. Lookups go on meanwhile.
+    fn write_keys(&self) -> Result<(), DatabaseError> {
+        loop {
+            let job = self.keys.read().unwrap_or_else(PoisonError::into_inner).next_job();
+            let Some(job) = job else { return Ok(()) };
+            let run = job.run()?;
+            self.keys.write().unwrap_or_else(PoisonError::into_inner).install(run);
         }
     }
 
-    pub(super) fn key(&self, key: [u8; 16]) -> Result<Option<KeyHit>, DatabaseError> {
-        Ok(guard(|| Ok(self.keys.get(key)?))?.and_then(|bytes| decode_hit(&bytes)))
+    /// Returns whether the database is complete, but in a layout of an earlier version.
+    pub(super) fn is_older_layout(&self) -> Result<bool, DatabaseError> {
+        let schema = guard(|| Ok(self.meta.get("schema")?))?;
+        Ok(schema.as_deref().and_then(|bytes| le_u32(bytes, 0)).is_some_and(|schema| schema < SCHEMA))
     }
 
     /// The highest number given out on that day.
@@ -193,85 +252,76 @@ impl Database {
     }
 
     pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, DatabaseError> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        guard(|| {
-            let start = after.map_or(Unbounded, |id| Excluded(keys::session_key(id)));
-            let mut ids = Vec::new();
-            for key in self.heads.range((start, Unbounded)).keys().take(limit) {
-                ids.extend(keys::session_of(&key?));
-            }
-            Ok(ids)
-        })
+        self.heads.ids(after, limit)
     }
 
-    /// The next places of one status after `after`, at most `limit`, most recent first or last.
-    pub(super) fn places(
+    /// Returns the heads of the next sessions of one status after `after`, at most `limit`, most recent first or last.
+    pub(super) fn listed(
         &self,
         archived: bool,
         recent_first: bool,
         after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<RecencyKey>, DatabaseError> {
+    ) -> Result<Vec<(RecencyKey, Head)>, DatabaseError> {
         use std::ops::Bound::{Excluded, Included};
         guard(|| {
             let (low, high) = (vec![u8::from(archived)], vec![u8::from(archived) + 1]);
             let after = after.map(|place| keys::recency_key(archived, place).to_vec());
-            let mut places = Vec::new();
-            let mut keep = |key: IVec| match keys::place_of(&key) {
+            let mut listed = Vec::new();
+            let mut keep = |(key, value): (IVec, IVec)| match keys::place_of(&key) {
                 Some((_, place)) => {
-                    places.push(place);
+                    listed.push((place, decode_head(place.id, &value)?));
                     Ok(())
                 }
-                None => Err(DatabaseError::Inconsistent("the recency order has a bad key".to_owned())),
+                None => Err(DatabaseError::Inconsistent("the listing has a bad key".to_owned())),
             };
             if recent_first {
-                let range = self.recency.range((Included(low), Excluded(after.unwrap_or(high))));
-                for key in range.keys().rev().take(limit) {
-                    keep(key?)?;
+                let range = self.listing.range((Included(low), Excluded(after.unwrap_or(high))));
+                for item in range.rev().take(limit) {
+                    keep(item?)?;
                 }
             } else {
                 let start = after.map_or(Included(low), Excluded);
-                for key in self.recency.range((start, Excluded(high))).keys().take(limit) {
-                    keep(key?)?;
+                for item in self.listing.range((start, Excluded(high))).take(limit) {
+                    keep(item?)?;
                 }
             }
-            Ok(places)
+            Ok(listed)
         })
     }
 
     /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
-    /// there already, and is applied again to the same end. Then, in one transaction, all that tells where things stand.
+    /// there already, and is applied again to the same end. Then, in one transaction, everything that says where things
+    /// stand. Keys come last: until then readers find them among what is not applied yet, and after a crash opening reads
+    /// them from the journal.
     ///
-    /// sled blocks readers while a transaction runs, and reads each value before it replaces it, so as little as possible
-    /// is in it.
+    /// sled blocks readers while a transaction runs, and reads each value before it replaces it: so the less in it the
+    /// better.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
-        self.disk.tell(Op::WriteDatabase(&self.path))?;
+        self.disk.observe(Op::WriteDatabase(&self.path))?;
+        // Nothing else writes heads, so they may be read before the transaction.
+        let blocks = self.heads.blocks(sum.sessions.iter().map(|(id, session)| (*id, session.head.as_ref())))?;
         guard(|| {
             self.meta.insert("applying", &sum.position)?;
-            for (id, seq, value) in &sum.events {
-                self.events.put(*id, *seq, value)?;
-            }
-            for (key, (hit, is_new)) in &sum.keys {
-                self.put_key(*key, *hit, *is_new)?;
-            }
+            self.events.append(&sum.events)?;
             for key in &sum.children {
                 self.children.insert(key, &[])?;
             }
             for (hash, position) in &sum.texts {
                 self.texts.insert(hash.0, position)?;
             }
-            let trees = (&self.heads, &self.recency, &self.days, &self.meta);
-            let applied = trees.transaction(|(heads, recency, days, meta)| {
-                for (id, session) in &sum.sessions {
-                    heads.insert(&keys::session_key(*id), &session.head)?;
-                    if session.recency_before != session.recency_after {
-                        if let Some(key) = session.recency_before {
-                            recency.remove(&key)?;
-                        }
-                        if let Some(key) = session.recency_after {
-                            recency.insert(&key, &[])?;
-                        }
+            let trees = (self.heads.tree(), &self.listing, &self.days, &self.meta);
+            let applied = trees.transaction(|(heads, listing, days, meta)| {
+                for (key, block) in &blocks {
+                    heads.insert(key, block.as_slice())?;
+                }
+                for session in sum.sessions.values() {
+                    if let Some(key) = session.recency_before.filter(|before| session.recency_after != Some(*before)) {
+                        listing.remove(&key)?;
+                    }
+                    if let Some(key) = session.recency_after {
+                        listing.insert(&key, &session.head)?;
                     }
                 }
                 for (day, number) in &sum.days {
@@ -289,19 +339,18 @@ impl Database {
                     Err(DatabaseError::Inconsistent("a transaction was aborted".to_owned()))
                 }
             }
-        })
+        })?;
+        self.put_keys(sum.keys, sum.end)
     }
 
     /// Writes what the events of a whole session derive to, in a database that is being built.
     pub(super) fn put_session(&self, projection: &Projection) -> Result<(), DatabaseError> {
+        let head = &projection.after;
+        self.heads.insert(head)?;
+        self.put_found_keys(&projection.keys)?;
         guard(|| {
-            let head = &projection.after;
-            self.heads.insert(keys::session_key(head.id), encode_head(head))?;
             if let Some(key) = recency_of(head) {
-                self.recency.insert(key, &[])?;
-            }
-            for (key, hit) in &projection.keys {
-                self.put_key(*key, *hit, false)?;
+                self.listing.insert(key, encode_head(head))?;
             }
             for (parent, child) in &projection.children {
                 self.children.insert(keys::child_key(*parent, *child), &[])?;
@@ -318,26 +367,22 @@ impl Database {
         Ok(())
     }
 
-    fn put_key(&self, key: [u8; 16], hit: KeyHit, is_new: bool) -> Result<(), DatabaseError> {
-        let known = if is_new { None } else { self.keys.get(key)?.and_then(|bytes| decode_hit(&bytes)) };
-        self.keys.insert(key, encode_hit(known.map_or(hit, |known| known.merge(hit))))?;
-        Ok(())
-    }
-
     /// Counts the sessions in the listing by reading all of it.
     pub(super) fn count_listed(&self) -> Result<u64, DatabaseError> {
         guard(|| {
-            self.recency.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from)
+            self.listing.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1)).map_err(DatabaseError::from)
         })
     }
 
     /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
-        self.disk.tell(Op::SyncDatabase(&self.path))?;
+        self.disk.observe(Op::SyncDatabase(&self.path))?;
+        self.events.flush()?;
         guard(|| {
             self.db.flush()?;
             Ok(sync_files(&self.path)?)
-        })
+        })?;
+        self.write_keys()
     }
 
     /// Checks that a database that was just opened is the one that was closed: its position, its totals, and the heads
@@ -350,8 +395,8 @@ impl Database {
         let mut sample: Vec<SessionId> = Vec::new();
         for archived in [false, true] {
             for recent_first in [false, true] {
-                let places = self.places(archived, recent_first, None, SAMPLE)?;
-                sample.extend(places.into_iter().map(|place| place.id));
+                let listed = self.listed(archived, recent_first, None, SAMPLE)?;
+                sample.extend(listed.into_iter().map(|(place, _)| place.id));
             }
         }
         if sample.is_empty() && totals.sessions > 0 {
@@ -385,12 +430,13 @@ impl Database {
         self.check_listed(&projection.after)
     }
 
-    fn check_listed(&self, head: &Head) -> Result<(), DatabaseError> {
+    pub(super) fn check_listed(&self, head: &Head) -> Result<(), DatabaseError> {
         match recency_of(head) {
-            Some(key) if !guard(|| Ok(self.recency.contains_key(key)?))? => {
-                Err(DatabaseError::Inconsistent(format!("{} is not in its listing", head.id)))
-            }
-            _ => Ok(()),
+            Some(key) => match guard(|| Ok(self.listing.get(key)?))? {
+                Some(row) if *row == *encode_head(head) => Ok(()),
+                _ => Err(DatabaseError::Inconsistent(format!("{} is not in its listing as it stands", head.id))),
+            },
+            None => Ok(()),
         }
     }
 
@@ -401,6 +447,15 @@ impl Database {
 
     pub(super) fn drop_candidates(&self) -> Result<(), DatabaseError> {
         guard(|| Ok(self.db.drop_tree("candidates").map(|_| ())?))
+    }
+}
+
+impl From<KeyIndexError> for DatabaseError {
+    fn from(error: KeyIndexError) -> DatabaseError {
+        match error {
+            KeyIndexError::Io { source, .. } => DatabaseError::Io(source),
+            KeyIndexError::Damaged(_) => DatabaseError::Inconsistent(error.to_string()),
+        }
     }
 }
 
@@ -477,7 +532,7 @@ fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError> {
     for name in disk.list(path)? {
         match disk.kind(&path.join(&name))? {
             FileKind::File(bytes) => size = size.max(bytes),
-            FileKind::Directory if name == "blobs" => {}
+            FileKind::Directory if name == "blobs" || name == "keys" => {}
             FileKind::Absent => {}
             FileKind::Directory | FileKind::Other => return Err(wrong(&name)),
         }
@@ -528,6 +583,12 @@ fn open_waiting(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     }
 }
 
+/// Opens a tree of an earlier layout, if there is one.
+fn older_tree(db: &sled::Db, name: &str) -> Option<Tree> {
+    let exists = db.tree_names().iter().any(|known| known == name.as_bytes());
+    if exists { db.open_tree(name).ok() } else { None }
+}
+
 fn is_lock_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
 }
@@ -537,9 +598,10 @@ fn open_now(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     let tree = |name: &str| db.open_tree(name);
     let trees = Trees {
         events: EventTree::new(tree("events")?),
-        heads: tree("heads")?,
-        recency: tree("recency")?,
-        keys: tree("keys")?,
+        // Version 0.1 had trees `heads`, `recency` and `keys`; the names are not used again.
+        heads: HeadTree::new(tree("head_blocks")?, older_tree(&db, "heads")),
+        listing: tree("listing")?,
+        keys: RwLock::new(KeyIndex::open(&path.join("keys"), START)?),
         children: tree("children")?,
         days: tree("days")?,
         texts: tree("texts")?,

@@ -20,9 +20,11 @@ mod cursor;
 mod database;
 mod events;
 mod fold;
+mod head_tree;
 mod identity;
 mod import;
 mod journal;
+mod key_index;
 mod keys;
 mod layout;
 mod lock;
@@ -30,6 +32,7 @@ mod log;
 mod merge;
 mod online;
 mod open;
+mod pack;
 mod payload;
 mod projection;
 mod quarantine;
@@ -150,15 +153,21 @@ pub struct Totals {
     pub events: u64,
 }
 
-/// What can go wrong in the store.
-#[derive(Debug, thiserror::Error)]
+/// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// The session does not take it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another process has the workspace open.
     #[error("the workspace is in use by another process: {0}")]
-    InUse(PathBuf),
+    InUse(#[serde(with = "crate::disk::io_error::path")] PathBuf),
+    /// The process that owns the workspace does not answer: it is suspended, or stuck.
+    #[error("{} has the workspace open and does not answer", pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Unresponsive {
+        /// Its process id, where it is known.
+        pid: Option<u32>,
+    },
     /// The process that owns the workspace cannot be understood.
     #[error("{0}")]
     Incompatible(String),
@@ -170,6 +179,7 @@ pub enum Error {
         /// What we know.
         known: u32,
         /// The file that says so.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
     },
     /// The disk said no.
@@ -178,8 +188,10 @@ pub enum Error {
         /// What was tried.
         action: Cow<'static, str>,
         /// On what.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
         /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
     /// A write that failed, and of which nothing could be written to say that it does not count. Another attempt with the
@@ -189,6 +201,7 @@ pub enum Error {
         /// The journal.
         path: PathBuf,
         /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
     /// The database fails, and rebuilding it did not help.
@@ -403,7 +416,7 @@ impl Store {
 
     /// Returns an iteration as it stands, with its annotations; `None` if the session has no such iteration.
     pub fn iteration(&self, id: IterationId) -> Result<Option<IterationState>, Error> {
-        let session = Session::fold(self.events(id.session, Detail::Full)?);
+        let session = Session::fold(self.log.ask(|| self.log.events_of_iteration(id))?);
         Ok(session.and_then(|mut session| session.iterations.remove(&id.index)))
     }
 

@@ -14,6 +14,9 @@ use super::rebuild::{self, Loaded, RecoveryContext};
 use super::segments::{JournalFiles, Outline};
 use super::{Error, Lock, Options, quarantine};
 
+/// The cause of a rebuild that only brings a database of an earlier version into today's layout.
+pub(super) const UPGRADE: &str = "the database has the layout of an earlier version";
+
 pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
     let layout = Layout::new(&lock.dir);
     let workspace = identity(options, &layout)?;
@@ -110,6 +113,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         Err(DatabaseError::Inconsistent("it is missing".to_owned()))
     };
     match database {
+        Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
         Ok(database) if causes.is_empty() => match catch_up(context, &outline, checkpoint, &database) {
             Ok(caught_up) => {
                 quarantine::settle(context.disk, layout)

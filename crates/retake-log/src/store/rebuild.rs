@@ -23,6 +23,7 @@ use super::journal::{
 };
 use super::layout::{Layout, segment_name};
 use super::merge::Rank;
+use super::open::UPGRADE;
 use super::projection::Projection;
 use super::record::{self, Record};
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, carve, walk};
@@ -646,8 +647,14 @@ impl<'a> Rebuild<'a> {
         drop(candidates);
         drop(database);
         let lost_events = named + unnamed;
+        // The new database has everything that the old one had, and so has the journal.
+        let old_database = format!("quarantine/{name}/db");
+        let is_upgrade = causes.iter().all(|cause| cause == UPGRADE)
+            && restored == 0
+            && losses.is_empty()
+            && quarantined.iter().all(|path| *path == old_database);
         let mut recovery = None;
-        if restored > 0 || !quarantined.is_empty() || !losses.is_empty() {
+        if !is_upgrade && (restored > 0 || !quarantined.is_empty() || !losses.is_empty()) {
             let message = report::message(&causes, lost_events, &losses, restored, contradicting);
             let report = Recovery {
                 name,
@@ -681,6 +688,8 @@ impl<'a> Rebuild<'a> {
         if recovery.is_some() {
             quarantine::settle(context.disk, layout)
                 .map_err(context.error("name the report of a recovery", place.clone()))?;
+        } else if is_upgrade {
+            let _ = fs::remove_dir_all(&place);
         } else {
             // Nothing was set aside: only the database had been deleted.
             let _ = fs::remove_dir(&place);

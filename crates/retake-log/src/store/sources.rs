@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::FileKind;
 
-use super::database::{Database, DatabaseError, decode_head, guard};
+use super::database::{Database, DatabaseError, guard};
 use super::journal::{SEGMENT_HEADER, SegmentHeader};
 use super::merge::Rank;
+use super::pack;
 use super::rebuild::{Rebuild, owned};
 use super::scan::{Entry, ScanItem, carve, walk};
 use super::segments::{StrayKind, may_hold_records};
@@ -135,14 +136,7 @@ impl Rebuild<'_> {
             }
             Ok(())
         })?;
-        let mut heads = database.heads.iter();
-        while let Some((key, value)) = guard(|| Ok(heads.next().transpose()?))? {
-            if let Some(id) = keys::session_of(&key)
-                && let Ok(head) = decode_head(id, &value)
-            {
-                self.heard_of(id, head.next_seq, head.last_index);
-            }
-        }
+        database.heads.for_each(|head| self.heard_of(head.id, head.next_seq, head.last_index))?;
         let mut days = database.days.iter();
         while let Some((key, value)) = guard(|| Ok(days.next().transpose()?))? {
             if let (Some(day), Some(number)) = (keys::be_u32(&key, 0), keys::le_u32(&value, 0)) {
@@ -201,6 +195,11 @@ impl Rebuild<'_> {
                         Entry::Record(record) => self.offer(record.bytes, rank)?,
                         Entry::Text(..) => self.offer(&owned(&entry), rank)?,
                     }
+                }
+            }
+            for body in pack::salvage(&chunk) {
+                for (_, entry) in carve(&body, 0).0 {
+                    self.offer(&owned(&entry), rank)?;
                 }
             }
             if chunk.len() < CHUNK {

@@ -9,6 +9,8 @@ use crate::model::{Hash, Head, SessionId};
 
 use super::database::{encode_head, encode_totals, recency_of};
 use super::events::event_value;
+use super::journal::Position;
+use super::key_index::Key;
 use super::keys;
 use super::projection::{Change, KeyHit};
 
@@ -16,13 +18,13 @@ use super::projection::{Change, KeyHit};
 pub(super) struct WriteSet {
     pub(super) events: Vec<(SessionId, u32, IVec)>,
     pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
-    /// Each key, and whether it is known that the database does not have it.
-    pub(super) keys: BTreeMap<[u8; 16], (KeyHit, bool)>,
+    pub(super) keys: BTreeMap<Key, KeyHit>,
     pub(super) children: Vec<[u8; 24]>,
     pub(super) days: BTreeMap<u32, u32>,
     pub(super) texts: Vec<(Hash, IVec)>,
     pub(super) totals: IVec,
     pub(super) position: IVec,
+    pub(super) end: Position,
 }
 
 /// What is written for one session.
@@ -47,8 +49,7 @@ impl WriteSet {
             let before = projection.before.as_ref().and_then(recency_of);
             touched.entry(id).or_insert((before, change.head())).1 = change.head();
             for (key, hit) in &projection.keys {
-                let entry = keys.entry(*key).or_insert((*hit, change.keys_are_new));
-                *entry = (entry.0.merge(*hit), entry.1 && change.keys_are_new);
+                keys.entry(*key).and_modify(|known: &mut KeyHit| *known = known.merge(*hit)).or_insert(*hit);
             }
             let links = projection.children.iter();
             children.extend(links.map(|(parent, child)| keys::child_key(*parent, *child)));
@@ -73,6 +74,7 @@ impl WriteSet {
             texts,
             totals: encode_totals(last.totals).into(),
             position: last.end.to_bytes().to_vec().into(),
+            end: last.end,
         })
     }
 }
