@@ -1,6 +1,6 @@
 //! Syncing: nothing is acknowledged before it lasts, what was refused never reappears, checkpoints come in time, and a
 //! workspace that is no longer where it was is not written to.
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
 use std::io;
@@ -201,4 +201,28 @@ fn a_segment_replaced_while_open_costs_nothing() {
         assert_eq!(found.totals().unwrap().sessions, acknowledged, "{:?}", found.recoveries().unwrap());
         assert_eq!(found.verify(None).unwrap().problems, Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_checkpoint_comes_under_steady_load() {
+    let home = tempfile::tempdir().unwrap();
+    let synced = Arc::new(AtomicU64::new(0));
+    let syncing = Arc::clone(&synced);
+    let options = Options {
+        checkpoint_after: std::time::Duration::from_millis(20),
+        ..hooked(move |op| {
+            syncing.fetch_add(u64::from(matches!(op, Op::SyncDatabase(_))), Ordering::Relaxed);
+            Ok(())
+        })
+    };
+    let store = Store::open(home.path(), options).unwrap();
+    let before = synced.load(Ordering::Relaxed);
+    // Never a pause, however short: the next append begins as soon as the last is acknowledged.
+    for n in 0..20_000 {
+        store.append(start("steady", n, &format!("k{n}"))).unwrap();
+        if synced.load(Ordering::Relaxed) > before + 1 {
+            return;
+        }
+    }
+    panic!("no checkpoint was written while appends went on");
 }

@@ -261,6 +261,8 @@ impl Journal {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
+        // If this fails half way, the next segment may be there already and void what is written here from now on.
+        self.is_spoilt = true;
         let next = self.segment + 1;
         let header = SegmentHeader {
             format: FORMAT,
