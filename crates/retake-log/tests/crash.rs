@@ -346,6 +346,11 @@ fn a_full_disk_refuses_clearly_and_the_store_goes_on() {
                                 refused += 1;
                                 assert!(refused < 10, "it never recovers (operation {at})");
                             }
+                            Err(Error::OutcomeUnknown { .. }) => {
+                                assert_eq!(contents(&store), before, "an unknown outcome counts (operation {at})");
+                                refused += 1;
+                                assert!(refused < 10, "it never recovers (operation {at})");
+                            }
                             Err(other) => panic!("{other} (operation {at})"),
                         }
                     };

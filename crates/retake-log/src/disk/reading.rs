@@ -32,7 +32,7 @@ pub struct ReadFile {
 impl Disk {
     /// Returns what lies under `path`, following links.
     pub fn kind(&self, path: &Path) -> io::Result<FileKind> {
-        self.tell(Op::Read(path))?;
+        self.observe(Op::Read(path))?;
         kind_of(path)
     }
 
@@ -43,7 +43,7 @@ impl Disk {
 
     /// Opens a regular file for reading; `None` if nothing has that name. Anything else there is invalid data.
     pub fn open_to_read(&self, path: &Path) -> io::Result<Option<ReadFile>> {
-        self.tell(Op::Read(path))?;
+        self.observe(Op::Read(path))?;
         match kind_of(path)? {
             FileKind::Absent => Ok(None),
             FileKind::File(_) => {
@@ -68,7 +68,7 @@ impl Disk {
 
     /// Returns the names in a directory, sorted; empty if there is no such directory.
     pub fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.tell(Op::List(dir))?;
+        self.observe(Op::List(dir))?;
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -97,7 +97,7 @@ impl FileId {
 impl Disk {
     /// Returns whether `path` still names the file of that identity.
     pub fn still_names(&self, path: &Path, id: FileId) -> io::Result<bool> {
-        self.tell(Op::Read(path))?;
+        self.observe(Op::Read(path))?;
         match fs::metadata(path) {
             Ok(metadata) => Ok(id_in(&metadata) == Some(id)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -114,7 +114,7 @@ impl DiskFile {
 
     /// Reads up to `len` bytes at `offset`: fewer where the file ends.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        self.disk.tell(Op::Read(&self.path))?;
+        self.disk.observe(Op::Read(&self.path))?;
         read_at(&self.file, offset, len)
     }
 }
@@ -144,7 +144,7 @@ impl ReadFile {
 
     /// Reads up to `len` bytes at `offset`: fewer where the file ends.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        self.disk.tell(Op::Read(&self.path))?;
+        self.disk.observe(Op::Read(&self.path))?;
         read_at(&self.file, offset, len)
     }
 }

@@ -279,6 +279,7 @@ impl Session {
         let mut events = events.into_iter().peekable();
         let mut session =
             Session { head: Head::new(events.peek()?.session), iterations: BTreeMap::new(), lost: BTreeSet::new() };
+        let mut present = BTreeSet::new();
         for event in events {
             session.head.advance(&event);
             match event.body {
@@ -299,7 +300,10 @@ impl Session {
                 EventBody::Lost(loss) => session.lost.extend(loss.seqs),
                 _ => {}
             }
+            present.insert(event.seq);
         }
+        // What was named as lost and came back is not lost.
+        session.lost.retain(|seq| !present.contains(seq));
         Some(session)
     }
 }

@@ -180,6 +180,7 @@ impl<'a> Tail<'a> {
         if let Some(expected) = self.expected.filter(|expected| header.first_frame != *expected) {
             return damage(format!("frame {expected} of the journal is missing"));
         }
+        self.expected = Some(header.first_frame);
         let follows = header.previous_end == self.end.offset;
         let names_another = header.previous_frame != [0; 12] && header.previous_frame != self.last_frame;
         if self.end.segment + 1 == number

@@ -282,7 +282,7 @@ mod tests {
         let threads: Vec<_> = (0..8u64)
             .map(|thread| {
                 let list = Arc::clone(&list);
-                std::thread::spawn(move || {
+                thread::spawn(move || {
                     let mine = (0..200).map(|n| 1 + thread * 1000 + n);
                     mine.filter(|item| submit(&*list, list.state(), *item).is_ok()).collect::<Vec<u64>>()
                 })

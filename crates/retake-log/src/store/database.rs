@@ -111,7 +111,7 @@ impl Drop for Database {
 impl Database {
     /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
     pub(super) fn open(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
-        disk.tell(Op::OpenDatabase(path))?;
+        disk.observe(Op::OpenDatabase(path))?;
         let size = check_files(disk, path)?;
         let timeout = Duration::from_secs(30 + size / (16 << 20));
         let (sender, receiver) = mpsc::channel();
@@ -142,7 +142,8 @@ impl Database {
         Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    /// The journal position up to which everything is applied; none when the layout is not ours or never filled.
+    /// Returns the journal position up to which everything is applied; `None` if the layout is another one, or the database
+    /// was never filled.
     pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
@@ -298,7 +299,7 @@ impl Database {
     /// better.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
-        self.disk.tell(Op::WriteDatabase(&self.path))?;
+        self.disk.observe(Op::WriteDatabase(&self.path))?;
         // Nothing else writes heads, so they may be read before the transaction.
         let blocks = self.heads.blocks(sum.sessions.iter().map(|(id, session)| (*id, session.head.as_ref())))?;
         guard(|| {
@@ -375,7 +376,7 @@ impl Database {
 
     /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
-        self.disk.tell(Op::SyncDatabase(&self.path))?;
+        self.disk.observe(Op::SyncDatabase(&self.path))?;
         self.events.flush()?;
         guard(|| {
             self.db.flush()?;

@@ -133,8 +133,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Goes on writing at the journal's end, whose segment exists. What lies before it is adopted: nobody knows whether
-    /// it was ever synced, so it is before anything is acknowledged on the strength of it.
+    /// Goes on writing at the journal's end, whose segment exists. What lies before it is adopted: whether it
+    /// was ever synced is not known, so it is synced before anything is acknowledged on the strength of it.
     pub(super) fn resume(context: &RecoveryContext<'_>, at: JournalEnd) -> io::Result<Journal> {
         let path = context.layout.segment(at.end.segment);
         let file = context.disk.open(&path)?;
@@ -218,19 +218,19 @@ impl Journal {
 
     /// Checks that the workspace is still where it was opened.
     pub(super) fn check_lock(&self) -> io::Result<()> {
-        match &self.lock {
-            Some((path, id)) if !self.disk.still_names(path, *id)? => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the workspace was moved, deleted or replaced while it was open",
-            )),
-            _ => Ok(()),
-        }
+        if self.is_lock_in_place()? { Ok(()) } else { Err(moved()) }
+    }
+
+    fn is_lock_in_place(&self) -> io::Result<bool> {
+        self.lock.as_ref().map_or(Ok(true), |(path, id)| self.disk.still_names(path, *id))
     }
 
     /// Checks that the workspace and the segment are still where they were: what is written to a file that lost its name
     /// is gone when the process ends.
     fn check_in_place(&self) -> Result<(), CommitError> {
-        self.check_lock().map_err(CommitError::Moved)?;
+        if !self.is_lock_in_place().map_err(CommitError::Refused)? {
+            return Err(CommitError::Moved(moved()));
+        }
         if self.is_spoilt {
             // Nothing more is written to this segment, which a recovery may have replaced.
             return Ok(());
@@ -261,6 +261,8 @@ impl Journal {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
+        // If this fails half way, the next segment may be there already and void what is written here from now on.
+        self.is_spoilt = true;
         let next = self.segment + 1;
         let header = SegmentHeader {
             format: FORMAT,
@@ -348,6 +350,10 @@ impl SegmentHeader {
         };
         Some(header).filter(|header| header.previous_end <= MAX_SEGMENT_BYTES)
     }
+}
+
+fn moved() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the workspace was moved, deleted or replaced while it was open")
 }
 
 /// Returns the beginning of a frame's hash, by which the next segment names it.

@@ -1,11 +1,13 @@
 //! The append-only log: two copies of every event, each able to restore the other.
 //!
-//! An append is acknowledged when the journal is synced; sled follows behind and answers every
-//! question. `docs/format.md` draws the bytes and says what is promised. The interface is small and knows no engine:
+//! An append is acknowledged when the journal is synced; sled is applied after it and answers every question.
+//! `docs/format.md` draws the bytes and states the promises. Four types carry it: `Journal` writes frames, `CommitQueue`
+//! groups commits before it, `Projection` derives everything from events, `View` holds sled and what it lacks; `Log` is
+//! the wiring. The interface is small and independent of the engine:
 //! [append](Store::append) a batch with expectations, read a [session](Store::events), [page](Store::page) by recency,
 //! [follow](Store::follow) what is new.
 //!
-//! Never known here: pictures, people's words for errors, sockets, async.
+//! Not known here: images, wording of errors for people, sockets, async.
 
 mod applier;
 mod audit;
@@ -151,15 +153,21 @@ pub struct Totals {
     pub events: u64,
 }
 
-/// What can go wrong in the store.
-#[derive(Debug, thiserror::Error)]
+/// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// The session does not take it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another process has the workspace open.
     #[error("the workspace is in use by another process: {0}")]
-    InUse(PathBuf),
+    InUse(#[serde(with = "crate::disk::io_error::path")] PathBuf),
+    /// The process that owns the workspace does not answer: it is suspended, or stuck.
+    #[error("{} has the workspace open and does not answer", pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Unresponsive {
+        /// Its process id, where it is known.
+        pid: Option<u32>,
+    },
     /// The process that owns the workspace cannot be understood.
     #[error("{0}")]
     Incompatible(String),
@@ -171,6 +179,7 @@ pub enum Error {
         /// What we know.
         known: u32,
         /// The file that says so.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
     },
     /// The disk said no.
@@ -179,8 +188,10 @@ pub enum Error {
         /// What was tried.
         action: Cow<'static, str>,
         /// On what.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
         /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
     /// A write that failed, and of which nothing could be written to say that it does not count. Another attempt with the
@@ -190,6 +201,7 @@ pub enum Error {
         /// The journal.
         path: PathBuf,
         /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
     /// The database fails, and rebuilding it did not help.
@@ -387,7 +399,7 @@ impl Store {
         self.log.append(&batch)
     }
 
-    /// Where a session stands; none when it was never started.
+    /// Returns where a session stands; `None` if it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
         self.log.ask(|| self.log.view.head(id))
     }
@@ -397,7 +409,7 @@ impl Store {
         self.log.ask(|| self.log.events(id, detail))
     }
 
-    /// One event of a session, by its place; none when there is none.
+    /// Returns one event of a session, by its place; `None` if it is not there.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         self.log.ask(|| self.log.event(id, seq, detail))
     }
@@ -478,12 +490,12 @@ impl Store {
         self.log.ask(|| self.log.records(id))
     }
 
-    /// The exact bytes of one record of a session; none when it is not there.
+    /// Returns the exact bytes of one record of a session; `None` if it is not there.
     pub fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error> {
         self.log.ask(|| self.log.record(id, seq))
     }
 
-    /// A long text; none when it is missing or damaged in both copies.
+    /// Returns a long text; `None` if it is missing or damaged in both copies.
     pub fn text(&self, hash: Hash) -> Option<String> {
         self.log.text(hash)
     }
@@ -511,7 +523,7 @@ impl Store {
         if problems.is_empty() { Ok(None) } else { self.log.repair(problems, progress.as_ref()) }
     }
 
-    /// Recoveries whose report nobody has read yet, oldest first.
+    /// Returns the recoveries whose report was not read yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(quarantine::reports(&self.log.disk, &self.log.layout)
             .into_iter()
@@ -544,7 +556,7 @@ impl Store {
     }
 }
 
-/// The event of a record, with its long texts from `texts`; none when it is no record, or altered.
+/// Returns the event of a record, with its long texts from `texts`; `None` if it is not a record, or altered.
 pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
     Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
 }
@@ -559,7 +571,7 @@ pub fn place(record: &[u8]) -> Option<u32> {
     Some(Record::read_unchecked(record)?.header.seq)
 }
 
-/// Takes apart records that lie one behind the other, up to the first that is none.
+/// Splits consecutive records, up to the first bytes that are not a record.
 pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
     while let Some(record) = Record::read_unchecked(bytes) {

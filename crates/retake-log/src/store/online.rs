@@ -23,7 +23,7 @@ impl Log {
     }
 
     /// Handles an error before another attempt. One that may pass is tried once more as it is: closing a database that
-    /// is whole helps nobody.
+    /// is whole would not help.
     pub(super) fn handle(&self, attempt: usize, generation: u64, error: DatabaseError) -> Result<(), Error> {
         if attempt == 0 && error.is_transient() {
             return Ok(());
@@ -70,7 +70,10 @@ impl Log {
                 progress,
                 lock: self.lock.clone(),
             };
-            self.lock_journal().check_lock().map_err(context.error("open the workspace again", self.layout.dir().into()))?;
+            if let Err(error) = self.lock_journal().check_lock() {
+                self.view.set_broken(error.to_string());
+                return Err(context.error("open the workspace again", self.layout.dir().into())(error));
+            }
             // The journal may have been replaced by an older copy: then the database is the only place for these.
             if let Err(error) = self.view.apply_all() {
                 tracing::warn!(%error, "what is only in the journal is read from there");

@@ -110,8 +110,8 @@ struct ImageV1 {
     name: Option<String>,
 }
 
-/// Follows version 1 with what pictures look like and how a parent was found. Written only where there is any of it:
-/// what has none is the same bytes as ever.
+/// Version 1 with what images look like and how a parent was found. Written only if there is any of it: everything else
+/// keeps the bytes of version 1.
 #[derive(Serialize, Deserialize)]
 struct RecordedV2 {
     first: RecordedV1,
@@ -236,8 +236,8 @@ fn json_length(object: &Map<String, Value>) -> usize {
     if object.is_empty() { 0 } else { serde_json::to_string(object).map_or(usize::MAX, |text| text.len()) }
 }
 
-/// Reads a payload. A kind or version that is not known becomes [`EventBody::Unknown`]; none when a known one does not
-/// decode, which after a matching hash means that we wrote it wrong.
+/// Reads a payload. A kind or version that is not known becomes [`EventBody::Unknown`]; `None` if a known one does not
+/// decode, which after a matching hash means that it was written wrong.
 pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, texts: TextSource<'_>) -> Option<Decoded> {
     let mut reader = TextReader { detail, source: texts, missing: Vec::new() };
     let (who, body) = match (kind, version) {
@@ -327,7 +327,7 @@ fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
     out
 }
 
-/// What version 1 has no place for; none when there is nothing of it.
+/// Returns what version 1 has no place for; `None` if there is nothing of it.
 #[expect(clippy::type_complexity, reason = "the two fields of the frozen structure, used once")]
 fn more(iteration: &Iteration) -> Option<(Vec<MoreOfImageV2>, Option<(u32, u32, u32, String)>)> {
     let seen = |image: &ImageRef| image.pixels.is_some() || image.perceptual_hash.is_some() || image.linked.is_some();

@@ -33,6 +33,8 @@ use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine, re
 
 /// How much is put back in one frame.
 const FRAME_BYTES: usize = 1 << 20;
+/// How many segments at the end of the journal may be missing and still keep their numbers.
+const MAX_MISSING_SEGMENTS: u32 = 1000;
 /// How often a rebuilt database is opened before it is given up for now.
 const REOPEN_ATTEMPTS: usize = 3;
 
@@ -145,6 +147,8 @@ pub(super) struct Rebuild<'a> {
     restored: u64,
     /// Events that contradict the chain they claim to be part of; they stay in quarantine.
     pub(super) contradicting: u64,
+    /// What was set aside so far, as paths below the workspace.
+    quarantined: Vec<String>,
     losses: Vec<SessionLoss>,
     /// Losses that a recovery named before it died.
     unreported: Vec<SessionLoss>,
@@ -185,6 +189,7 @@ impl<'a> Rebuild<'a> {
             missing_texts: BTreeSet::new(),
             restored: 0,
             contradicting: 0,
+            quarantined: Vec::new(),
             losses: Vec::new(),
             unreported: Vec::new(),
             totals: Totals::default(),
@@ -194,7 +199,10 @@ impl<'a> Rebuild<'a> {
 
     /// Takes everything that is whole in the journal, and notes what is not.
     fn read_journal(&mut self) -> Result<(), Error> {
-        let last = self.outline.last();
+        // Segments that are missing at the end keep their numbers, in case they come back.
+        let known = self.checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
+        let known = known.min(self.outline.last().saturating_add(MAX_MISSING_SEGMENTS));
+        let last = self.outline.last().max(known);
         let mut since_checkpoint = 0;
         let mut salvaged = Vec::new();
         let mut previous: Option<(u64, [u8; 12])> = None;
@@ -388,6 +396,7 @@ impl<'a> Rebuild<'a> {
             let needs_repair = segment::damaged(&self.segments, self.highest_frame);
             let last = self.segments.last();
             let segment = last.map_or(1, |segment| segment.number);
+            self.clear_name(segment)?;
             self.clear_name(segment.saturating_add(1))?;
             let last = self.segments.last();
             let there = last.is_some_and(|segment| segment.there && segment.header.is_some());
@@ -430,7 +439,8 @@ impl<'a> Rebuild<'a> {
         let (now, later): (Vec<_>, Vec<_>) = strays.into_iter().partition(|stray| stray.name == name);
         self.outline.strays = later;
         for stray in now {
-            self.set_stray_aside(&stray)?;
+            let name = self.set_stray_aside(&stray)?;
+            self.quarantined.push(name);
         }
         Ok(())
     }
@@ -611,7 +621,7 @@ impl<'a> Rebuild<'a> {
             .map_err(context.error("look at the reports of recoveries", layout.quarantine()))?;
 
         let place = layout.quarantined(&self.name);
-        let mut quarantined = Vec::new();
+        let mut quarantined = std::mem::take(&mut self.quarantined);
         for stray in std::mem::take(&mut self.outline.strays) {
             quarantined.push(self.set_stray_aside(&stray)?);
         }

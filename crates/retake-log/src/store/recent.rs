@@ -13,7 +13,7 @@ pub(super) const MAX_RECENT: usize = 512;
 /// All sessions above the floor, most recent last.
 pub(super) struct RecentSessions {
     rows: BTreeMap<RecencyKey, Arc<Summary>>,
-    /// Nothing at or below it is kept; none when everything there is is kept.
+    /// Nothing at or below it is kept; `None` if everything is kept.
     floor: Option<RecencyKey>,
 }
 

@@ -113,7 +113,7 @@ impl<'a> Record<'a> {
         (Hash::of(content) == record.hash).then_some(record)
     }
 
-    /// Reads the record at the start of `bytes`, trusting that whoever keeps the bytes checks them: sled does, page by page.
+    /// Reads the record at the start of `bytes`, without checking its hash: sled checks its pages.
     pub(super) fn read_unchecked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let header = Header::read(bytes)?;
         let bytes = bytes.get(..HEADER + header.payload + TRAILER)?;

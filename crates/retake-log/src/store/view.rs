@@ -1,4 +1,4 @@
-//! The view: sled, and what is acknowledged but not in sled yet, behind one door.
+//! The view: sled, and what is acknowledged but not in sled yet, as one.
 //!
 //! [`read`](View::read) answers from sled, the methods beside it from both. Acknowledged commits are
 //! [pushed](View::push) and later [applied](View::apply_some) in order.
