@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use retake_log::model::SessionId;
+use retake_log::model::{EventBody, SessionId};
 use retake_log::store::{Options, Store};
 use retake_testutils::*;
 
@@ -253,7 +253,7 @@ fn check(seed: u64, bases: &Bases, home: &Path) {
     }
     let mut found: BTreeSet<(SessionId, u32)> = BTreeSet::new();
     for (head, events) in contents(&store).sessions {
-        for event in events.iter().filter(|event| event.body.kind() != "lost") {
+        for event in events.iter().filter(|event| !matches!(event.body, EventBody::Lost(_))) {
             let record = store.record(head.id, event.seq).unwrap().unwrap();
             let own = bases.records.get(&(head.id, event.seq));
             assert_eq!(own, Some(&record), "{} {} is not ours: {what}", head.id, event.seq);
