@@ -9,9 +9,9 @@ use super::view::Work;
 
 /// sled writes a snapshot only when it is opened, and reads all its log after the snapshot when it is opened again. So
 /// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
-const REOPEN_AFTER: usize = 24 * 1024;
-/// The same at a checkpoint, when a pause is more likely.
-const REOPEN_AT_CHECKPOINT: usize = 16 * 1024;
+const REOPEN_AFTER: usize = 6 * 1024;
+/// The same at a checkpoint and at the end, when a pause is more likely.
+const REOPEN_AT_CHECKPOINT: usize = 2 * 1024;
 
 impl Log {
     /// Applies commits and writes checkpoints until the log stops. Runs on its own thread.
@@ -74,7 +74,10 @@ impl Log {
         let is_in_place = self.lock_journal().check_lock();
         let checked = match is_in_place {
             Ok(()) if self.view.is_unsynced() && !self.view.is_broken() => {
-                self.view.apply_all().and_then(|()| self.write_checkpoint(None))
+                self.view.apply_all().and_then(|()| match self.view.since_open() > REOPEN_AT_CHECKPOINT {
+                    true => self.reopen(),
+                    false => self.write_checkpoint(None),
+                })
             }
             Ok(()) => Ok(()),
             Err(error) => Err(DatabaseError::Io(error)),

@@ -5,6 +5,7 @@
 //! time are usually neighbours, so that one write serves several of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound::{Included, Unbounded};
 
 use sled::{IVec, Tree};
@@ -24,6 +25,9 @@ pub(super) struct HeadTree {
     /// One head per value, as version 0.1 had them: evidence for a recovery, and nothing else.
     older: Option<Tree>,
 }
+
+/// A block as it is stored: its key and its value.
+type EncodedBlock = ([u8; 8], Vec<u8>);
 
 /// A block: the encoded heads of neighbouring sessions, by number.
 type Block = BTreeMap<u32, Vec<u8>>;
@@ -90,18 +94,18 @@ impl HeadTree {
     pub(super) fn blocks<'a>(
         &self,
         heads: impl IntoIterator<Item = (SessionId, &'a [u8])>,
-    ) -> Result<Vec<([u8; 8], Vec<u8>)>, DatabaseError> {
+    ) -> Result<Vec<EncodedBlock>, DatabaseError> {
         let mut blocks: BTreeMap<[u8; 8], Block> = BTreeMap::new();
         for (id, head) in heads {
-            let key = block_key(id);
-            if !blocks.contains_key(&key) {
-                let value = guard(|| Ok(self.tree.get(key)?))?;
-                let block = value.map_or(Some(Block::new()), |value| decode(&value)).ok_or_else(|| damaged(id))?;
-                blocks.insert(key, block);
-            }
-            if let Some(block) = blocks.get_mut(&key) {
-                block.insert(keys::numbers(id).1, head.to_vec());
-            }
+            let block = match blocks.entry(block_key(id)) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    let value = guard(|| Ok(self.tree.get(entry.key())?))?;
+                    let block = value.map_or(Some(Block::new()), |value| decode(&value));
+                    entry.insert(block.ok_or_else(|| damaged(id))?)
+                }
+            };
+            block.insert(keys::numbers(id).1, head.to_vec());
         }
         Ok(blocks.into_iter().map(|(key, block)| (key, encode(&block))).collect())
     }
