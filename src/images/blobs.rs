@@ -138,7 +138,7 @@ impl Images {
         if kept.is_file() {
             return kept;
         }
-        self.linked.lock().get(&hash).filter(|path| is_bounded_file(path)).cloned().unwrap_or(kept)
+        self.linked.lock().get(&hash).filter(|path| may_be_opened(path)).cloned().unwrap_or(kept)
     }
 
     /// Returns whether there is a file for this hash, without reading it.
@@ -314,8 +314,9 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn is_bounded_file(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MAX_IMAGE_BYTES)
+/// Returns whether a linked original may be opened. One that is gone may: that it is missing there is what users must hear.
+fn may_be_opened(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |found| found.is_file() && found.len() <= MAX_IMAGE_BYTES)
 }
 
 /// A file being copied, which remembers whether reading failed.
