@@ -89,7 +89,8 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     first.truncate(read);
     if Header::of(&first).mime_type == UNKNOWN_TYPE {
         // A format whose metadata is read but which cannot be shown is named.
-        let named = metadata::Format::of(&first).map(|format| format!("{} files cannot be imported yet", format.name()));
+        let named =
+            metadata::Format::of(&first).map(|format| format!("{} files cannot be imported yet", format.name()));
         return Err(named.unwrap_or_else(|| "it is no picture".to_owned()));
     }
     let mut hasher = blake3::Hasher::new();

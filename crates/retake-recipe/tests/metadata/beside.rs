@@ -24,7 +24,7 @@ impl Folder {
     }
 
     fn read(&self) -> Reading {
-        read_file(&self.picture()).unwrap()
+        read_file(self.picture()).unwrap()
     }
 }
 

@@ -176,8 +176,11 @@ pub(crate) fn manifest(assertions: &[(&str, Vec<u8>)]) -> Vec<u8> {
     manifests(&[("urn:c2pa:0", assertions.to_vec())])
 }
 
+/// Assertions of a manifest: a label and its CBOR each.
+pub(crate) type Assertions<'a> = Vec<(&'a str, Vec<u8>)>;
+
 /// A C2PA manifest store with these manifests, that of the file last.
-pub(crate) fn manifests(manifests: &[(&str, Vec<(&str, Vec<u8>)>)]) -> Vec<u8> {
+pub(crate) fn manifests(manifests: &[(&str, Assertions<'_>)]) -> Vec<u8> {
     let one = |assertions: &[(&str, Vec<u8>)]| -> Vec<u8> {
         assertions.iter().flat_map(|(label, cbor)| superbox(label, &boxed(b"cbor", cbor))).collect()
     };

@@ -143,8 +143,8 @@ fn a_picture_takes_texts_and_keeps_its_pixels() {
 #[test]
 fn what_cannot_take_a_text_says_why() {
     let problem = |picture: &[u8], text: &str| embed(picture, &[("parameters", text)]).unwrap_err().to_string();
-    assert_eq!(problem(b"GIF89a", "x"), "this kind of file takes no text");
-    assert_eq!(problem(b"words", "x"), "this kind of file takes no text");
-    assert_eq!(problem(&jpeg(&[]), &"x".repeat(40_000)), "the text is too long for this kind of file");
+    assert_eq!(problem(b"GIF89a", "x"), "this file format takes no text");
+    assert_eq!(problem(b"words", "x"), "this file format takes no text");
+    assert_eq!(problem(&jpeg(&[]), &"x".repeat(40_000)), "the text is too long for this file format");
     assert_eq!(problem(&png(&[])[..20], "x"), "the file is damaged");
 }
