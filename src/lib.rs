@@ -47,5 +47,6 @@ pub mod images;
 pub mod mcp;
 pub mod tracker;
 pub mod web;
+pub mod wrap;
 
 pub use retake_log::{disk, model, search, sharing, store};
