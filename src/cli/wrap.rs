@@ -39,7 +39,7 @@ pub(super) struct WrapArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "explain"])]
     url: Option<String>,
     /// Where to listen for clients of --url; port 0 lets the system choose
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7374", requires = "url")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7374", conflicts_with_all = ["command", "explain"])]
     addr: String,
     /// A profile by name, or its file, instead of the one that matches
     #[arg(long, value_name = "NAME|FILE")]

@@ -25,16 +25,19 @@ pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> i
         let count = read(&mut from, &mut chunk)?;
         let bytes = chunk.get(..count).unwrap_or_default();
         let complete = if bytes.is_empty() { lines.rest() } else { lines.split(bytes) };
-        // Announced before it is forwarded, so that the answer cannot come first.
-        let complete: Vec<(Line, bool)> = complete.into_iter().map(|line| (line.clone(), line.is_call())).collect();
-        complete.iter().filter(|(_, is_call)| *is_call).for_each(|_| tap.arm());
-        let written = to.write_all(bytes).and_then(|()| to.flush());
-        for (line, is_call) in complete {
+        // Handed on before it is forwarded: a fast answer would otherwise reach the observer before its request. Handing on
+        // never waits.
+        for line in complete {
+            let is_call = line.is_call();
+            if is_call {
+                tap.arm();
+            }
             match line {
                 Line::Whole(line) => tap.offer(SCOPE, Direction::ToServer, line, is_call, None),
                 Line::TooLong => tap.skip(is_call),
             }
         }
+        let written = to.write_all(bytes).and_then(|()| to.flush());
         written?;
         if bytes.is_empty() {
             return Ok(());
@@ -140,7 +143,7 @@ fn starts_like_json(bytes: &[u8]) -> bool {
 }
 
 /// A complete line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Line {
     Whole(Arc<Vec<u8>>),
     TooLong,
@@ -209,5 +212,50 @@ impl Lines {
 
     fn pending(&self) -> &[u8] {
         &self.pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A server that answers before `write` returns.
+    struct FastServer(Tap);
+
+    impl Write for FastServer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.offer(SCOPE, Direction::ToClient, Arc::new(b"answer".to_vec()), false, None);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_request_is_seen_before_its_answer() {
+        let (tap, passed) = Tap::new(Duration::ZERO);
+        to_server(&b"{\"method\":\"tools/call\"}\n"[..], FastServer(tap.clone()), &tap).unwrap();
+        let seen: Vec<Direction> = passed.try_iter().flatten().map(|passed| passed.direction).collect();
+        assert_eq!(seen.first(), Some(&Direction::ToServer), "{seen:?}");
+    }
+
+    #[test]
+    fn lines_are_cut_and_too_long_ones_are_left_out() {
+        let mut lines = Lines::default();
+        let mut cut = Vec::new();
+        for piece in b"a\r\nbb\n\nccc".chunks(2) {
+            cut.extend(lines.split(piece));
+        }
+        cut.extend(lines.rest());
+        let whole = |text: &str| Line::Whole(Arc::new(text.as_bytes().to_vec()));
+        assert_eq!(cut, [whole("a\r\n"), whole("bb\n"), whole("\n"), whole("ccc")]);
+        let long = vec![b'x'; MAX_OBSERVED_BYTES + 1];
+        assert_eq!(lines.split(&long), []);
+        assert!(lines.is_too_long());
+        assert_eq!(lines.split(b"more\nnext\n"), [Line::TooLong, whole("next\n")]);
     }
 }

@@ -113,7 +113,7 @@ impl Recorder {
         self.retry();
         self.count += 1;
         let key = format!("wrap-{}-{}", self.run, self.count);
-        let actor = self.actor(connection);
+        let actor = self.actor(connection, &finding.provider);
         match self.attempt(&actor, &finding, &key) {
             Ok(reference) => Some((finding, reference)),
             Err(error) => {
@@ -225,11 +225,12 @@ impl Recorder {
         }
     }
 
-    fn actor(&self, connection: &Connection) -> Actor {
+    /// Returns who did it: the client, and through us the server and the tool, so that an audit shows all of them.
+    fn actor(&self, connection: &Connection, provider: &str) -> Actor {
         let wrap = concat!("retake-wrap ", env!("CARGO_PKG_VERSION"));
         let client = match &connection.client {
-            Some(peer) => format!("{} {} via {wrap}", peer.name, peer.version),
-            None => wrap.to_owned(),
+            Some(peer) => format!("{} {} via {wrap}, {provider}", peer.name, peer.version),
+            None => format!("{wrap}, {provider}"),
         };
         Actor { client: name(&client).unwrap_or_else(|| wrap.to_owned()), user: self.destination.user.clone() }
     }
