@@ -3,13 +3,18 @@
 //! Servers name the same thing in many ways, so keys are compared without case and separators, and one level of nesting
 //! (`params`, `input`, …) is looked through, also where it is JSON in a string.
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use crate::model::{Lora, Seed};
 
+use super::keys::{
+    CONTAINERS, COUNTS, DENOISES, GUIDANCES, HEIGHTS, MODELS, NEGATIVES, PROMPT_LISTS, PROMPTS, Place, SAMPLERS,
+    SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, looks_like_image, place,
+};
 use super::observe::Tool;
 use super::profile::ToolProfile;
 use super::redact::normalized;
+use super::values::{filled, lora, number, prompt_list, seed, size, texts, whole};
 
 /// What a call asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,101 +67,6 @@ pub(crate) struct Named {
     /// The value.
     pub(crate) value: String,
 }
-
-/// Arguments that hold the real ones.
-const CONTAINERS: &[&str] = &[
-    "input",
-    "inputs",
-    "params",
-    "parameters",
-    "arguments",
-    "args",
-    "request",
-    "requestoverrides",
-    "imagerequest",
-    "payload",
-    "options",
-    "paramoverrides",
-    "cfparams",
-    "body",
-    "data",
-    "config",
-    "settings",
-];
-const PROMPTS: &[&str] = &[
-    "prompt",
-    "text",
-    "positiveprompt",
-    "textprompt",
-    "editprompt",
-    "imageprompt",
-    "instruction",
-    "instructions",
-    "editinstruction",
-    "editinstructions",
-    "description",
-    "imagedescription",
-    "scene",
-    "scenedescription",
-    "productdescription",
-    "improvementgoals",
-    "maintext",
-    "caption",
-    "positive",
-    "subject",
-    "concept",
-    "idea",
-    "query",
-];
-const PROMPT_LISTS: &[&str] = &["prompts", "promptvariations", "requests"];
-const NEGATIVES: &[&str] =
-    &["negativeprompt", "negative", "negativetext", "uc", "undesiredcontent", "avoidelements", "avoid", "exclude"];
-const MODELS: &[&str] = &[
-    "model",
-    "modelid",
-    "modelname",
-    "modeltier",
-    "modelkey",
-    "checkpoint",
-    "checkpointname",
-    "ckptname",
-    "ckpt",
-    "basemodel",
-    "engine",
-    "engineid",
-    "modelversion",
-    "version",
-    "spacename",
-    "endpoint",
-];
-const SEEDS: &[&str] = &["seed", "seeds", "noiseseed", "randomseed"];
-const STEPS: &[&str] = &["steps", "numinferencesteps", "samplingsteps", "inferencesteps", "numsteps", "samplesteps"];
-const GUIDANCES: &[&str] = &["guidancescale", "guidance", "cfgscale", "cfg", "promptguidance"];
-const SAMPLERS: &[&str] = &["sampler", "samplername", "samplerindex", "samplingmethod"];
-const SCHEDULERS: &[&str] = &["scheduler", "schedulername", "noiseschedule", "schedule"];
-const WIDTHS: &[&str] = &["width", "imagewidth", "w"];
-const HEIGHTS: &[&str] = &["height", "imageheight", "h"];
-const SIZES: &[&str] = &["size", "imagesize", "dimensions", "resolution", "outputsize"];
-const DENOISES: &[&str] = &["denoise", "denoisingstrength", "strength", "denoisestrength"];
-const COUNTS: &[&str] = &[
-    "n",
-    "numimages",
-    "numoutputs",
-    "samplecount",
-    "numberofimages",
-    "count",
-    "batchsize",
-    "imagecount",
-    "nsamples",
-    "outputcount",
-    "numvariants",
-    "batchcount",
-    "imagesnum",
-    "numimage",
-    "quantity",
-    "numberresults",
-    "maximages",
-];
 
 impl Asked {
     /// Reads the arguments of a call. The profile of the tool, where there is one, says which argument is which first.
@@ -406,223 +316,11 @@ impl Reader<'_> {
     }
 }
 
-/// What an argument that names a file is for.
-enum Place {
-    Input,
-    Mask,
-    Output,
-}
-
-fn place(key: &str) -> Option<Place> {
-    const OUTPUTS: &[&str] = &[
-        "output",
-        "outputpath",
-        "outputdir",
-        "outputdirectory",
-        "outputfile",
-        "outputfilename",
-        "outputfolder",
-        "outputname",
-        "outputimagefilename",
-        "out",
-        "outdir",
-        "outpath",
-        "outfile",
-        "savepath",
-        "savedir",
-        "saveto",
-        "saveas",
-        "savedirectory",
-        "filename",
-        "filepath",
-        "fileoutput",
-        "directory",
-        "folder",
-        "destination",
-        "destinationpath",
-    ];
-    const SUFFIXES: &[&str] =
-        &["path", "paths", "uri", "uris", "url", "urls", "base64", "b64", "data", "file", "id", "ids", "fileuri"];
-    const NOUNS: &[&str] = &["image", "images", "img", "imgs", "file", "files", "photo", "photos", "picture", "asset"];
-    const PREFIXES: &[&str] = &[
-        "",
-        "input",
-        "init",
-        "source",
-        "src",
-        "reference",
-        "ref",
-        "base",
-        "target",
-        "original",
-        "start",
-        "style",
-        "control",
-        "face",
-        "subject",
-        "swap",
-        "edit",
-        "main",
-        "background",
-        "content",
-        "structure",
-        "encoded",
-        "parent",
-        "first",
-        "last",
-        "second",
-        "product",
-        "character",
-        "user",
-    ];
-    if OUTPUTS.contains(&key) {
-        return Some(Place::Output);
-    }
-    let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
-    if bare.contains("mask") && !bare.contains("prompt") {
-        return Some(Place::Mask);
-    }
-    if matches!(bare, "input" | "references" | "assetid" | "fileid" | "inputpath" | "inputpaths" | "sourcepath") {
-        return Some(Place::Input);
-    }
-    let is_input = |bare: &str| {
-        PREFIXES.iter().any(|prefix| {
-            NOUNS.iter().any(|noun| {
-                bare.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(noun)).is_some_and(str::is_empty)
-            })
-        })
-    };
-    let stem = SUFFIXES.iter().find_map(|suffix| bare.strip_suffix(suffix).filter(|stem| is_input(stem)));
-    (stem.is_some() || is_input(bare)).then_some(Place::Input)
-}
-
-/// Returns whether an argument of this name holds a prompt.
-pub(crate) fn is_prompt_key(name: &str) -> bool {
-    let key = normalized(name);
-    let known = PROMPTS.iter().take_while(|known| **known != "subject").any(|known| *known == key);
-    known || PROMPT_LISTS.contains(&key.as_str()) || (key.ends_with("prompt") && !key.contains("negative"))
-}
-
-/// Returns whether an argument of this name holds an input image.
-pub(crate) fn is_input_key(name: &str) -> bool {
-    matches!(place(&normalized(name)), Some(Place::Input | Place::Mask))
-}
-
-/// Returns whether an argument of this name chooses a model.
-pub(crate) fn is_model_key(name: &str) -> bool {
-    let key = normalized(name);
-    MODELS.contains(&key.as_str()) && key != "version" && key != "endpoint"
-}
-
-/// Returns whether a text names or is an image rather than describing one.
-pub(crate) fn looks_like_image(text: &str) -> bool {
-    let text = text.trim();
-    let lower = text.to_lowercase();
-    let scheme = ["http://", "https://", "file://", "data:image/", "gs://", "s3://", "image://"];
-    let extension = [".png", ".jpg", ".jpeg", ".webp", ".gif", ".avif", ".bmp", ".tif", ".tiff", ".svg", ".heic"];
-    !text.contains('\n')
-        && (scheme.iter().any(|scheme| lower.starts_with(scheme)) && !text.contains(' ')
-            || extension.iter().any(|extension| lower.ends_with(extension)))
-        || (text.len() > 256 && super::base64::decode(text).is_some())
-}
-
-fn texts(value: &Value) -> Vec<String> {
-    match value {
-        Value::String(text) if !text.trim().is_empty() => vec![text.clone()],
-        Value::Array(items) => items.iter().flat_map(texts).collect(),
-        Value::Object(object) => {
-            let keys = ["path", "url", "uri", "data", "base64", "image", "image_url", "b64_json"];
-            keys.iter().find_map(|key| object.get(*key)).map(texts).unwrap_or_default()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn filled(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
-        _ => None,
-    }
-}
-
-fn prompt_list(value: &Value) -> Option<Vec<String>> {
-    let one = |item: &Value| match item {
-        Value::Object(object) => object
-            .iter()
-            .find(|(name, value)| is_prompt_key(name) && value.is_string())
-            .and_then(|(_, value)| filled(value)),
-        other => filled(other),
-    };
-    let list: Option<Vec<String>> = value.as_array()?.iter().map(one).collect();
-    list.filter(|list| !list.is_empty())
-}
-
-/// Reads a seed from a number or a text; -1 and the like are not seeds.
-pub(crate) fn seed(value: &Value) -> Option<Seed> {
-    match value {
-        Value::Number(number) => whole_number(number).map(Seed),
-        Value::String(text) => text.trim().parse().ok().map(Seed),
-        _ => None,
-    }
-}
-
-fn whole(value: &Value) -> Option<u64> {
-    match value {
-        Value::Number(number) => whole_number(number),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    }
-}
-
-fn whole_number(number: &Number) -> Option<u64> {
-    number.as_u64().or_else(|| {
-        let float = number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float))?;
-        // Formatting is exact for whole numbers of this size, and a cast would need a lint exception.
-        format!("{float:.0}").parse().ok()
-    })
-}
-
-/// Reads a finite number from a number or a text.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    let number = match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    number.filter(|number: &f64| number.is_finite())
-}
-
-fn size(value: &Value) -> Option<(u32, u32)> {
-    let side = |value: &Value| whole(value).and_then(|side| u32::try_from(side).ok());
-    let (width, height) = match value {
-        Value::String(text) => {
-            let (width, height) = text.trim().split_once(['x', 'X', '*', '×'])?;
-            (width.trim().parse().ok()?, height.trim().parse().ok()?)
-        }
-        Value::Object(size) => (side(size.get("width")?)?, side(size.get("height")?)?),
-        Value::Array(size) => match size.as_slice() {
-            [width, height] => (side(width)?, side(height)?),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    // Smaller ones are aspect ratios.
-    (width >= 64 && height >= 64).then_some((width, height))
-}
-
-fn lora(value: &Value) -> Option<Lora> {
-    let object = value.as_object()?;
-    let name =
-        ["name", "path", "lora", "model", "id", "url"].iter().find_map(|key| object.get(*key).and_then(filled))?;
-    let weight =
-        ["weight", "scale", "strength", "strength_model"].iter().find_map(|key| object.get(*key).and_then(number));
-    Some(serde_json::from_value(serde_json::json!({ "name": name, "weight": weight.unwrap_or(1.0) })).ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::keys::is_input_key;
     use super::*;
 
     fn read(arguments: Value) -> Asked {

@@ -161,7 +161,9 @@ impl Assembler {
         if let Some(id) = job {
             return vec![self.start(finding, asked, id, &answer, exchange, follows, read.why)];
         }
-        finding.located(located);
+        if matches!(read.ending, Ending::Succeeded) {
+            finding.located(located);
+        }
         finding.ended(read.ending, read.why, exchange, stderr);
         split(finding, &asked).into_iter().map(|finding| Step::Record(Box::new(finding))).collect()
     }
@@ -230,7 +232,9 @@ impl Assembler {
             ending => ending,
         };
         let Job { mut finding, .. } = self.jobs.remove(place);
-        finding.located(located);
+        if matches!(ending, Ending::Succeeded) {
+            finding.located(located);
+        }
         finding.ended(ending, read.why, &started, stderr);
         Step::Record(Box::new(finding))
     }

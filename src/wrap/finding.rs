@@ -6,12 +6,12 @@ use crate::images::metadata;
 use crate::model::{Cost, Lora, OutcomeStatus, Seed, Timestamp};
 
 use super::answer::Answer;
-use super::arguments::{self, Asked};
+use super::arguments::Asked;
 use super::locate::{FoundImage, Located};
 use super::observe::{Connection, Exchange, Scope};
 use super::outcome::{self, Ending};
 use super::profile::{Profile, ToolProfile, follow};
-use super::redact;
+use super::{redact, values};
 
 /// An iteration to record.
 #[derive(Clone, Debug, Default)]
@@ -173,7 +173,7 @@ impl Finding {
         }
         let seed = chosen("seed").or_else(|| answer.find(&["seed", "noiseseed", "seeds"]));
         let seed = seed.map(|seed| seed.as_array().and_then(|seeds| seeds.first()).unwrap_or(seed));
-        let seed = seed.and_then(arguments::seed).or_else(|| outcome::seed_in_text(answer).map(Seed));
+        let seed = seed.and_then(values::seed).or_else(|| outcome::seed_in_text(answer).map(Seed));
         if let Some(seed) = seed.filter(|seed| seed.0 > 0 || self.seed == Some(*seed))
             && self.seed != Some(seed)
         {

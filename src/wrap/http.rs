@@ -30,6 +30,7 @@ use super::mark::{Announce, marked};
 use super::message::Direction;
 use super::observe::Scope;
 use super::pipeline::{Pipeline, Setup};
+use super::pump::may_complete;
 use super::sse::{self, Events};
 use super::tap::{MAX_OBSERVED_BYTES, Tap};
 
@@ -132,7 +133,7 @@ impl Proxy {
     async fn forward(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, String> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(|error| format!("cannot read the request: {error}"))?.to_bytes();
-        let is_call = head.method == Method::POST && memchr::memmem::find(&body, b"/call\"").is_some();
+        let is_call = head.method == Method::POST && may_complete(&body);
         let scope = self.scope(head.headers.get(SESSION));
         if head.method == Method::POST && !body.is_empty() {
             self.observe_request(scope, &body, is_call);

@@ -42,14 +42,16 @@ impl Lineage {
             let found = self.named(&named.value, base).or_else(|| self.by_content(&named.value, base));
             found.map(|reference| (reference.clone(), named.argument.clone()))
         });
-        inputs.or_else(|| self.anywhere("", arguments, base))
+        inputs.or_else(|| self.anywhere("", arguments, asked, base))
     }
 
-    fn anywhere(&self, key: &str, value: &Value, base: &Base) -> Option<(String, String)> {
+    fn anywhere(&self, key: &str, value: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
         match value {
+            // Where the output goes, an earlier one may still lie.
+            Value::String(_) if asked.outputs.iter().any(|output| output.argument == key) => None,
             Value::String(text) => self.named(text, base).map(|reference| (reference.clone(), key.to_owned())),
-            Value::Array(items) => items.iter().find_map(|item| self.anywhere(key, item, base)),
-            Value::Object(object) => object.iter().find_map(|(key, value)| self.anywhere(key, value, base)),
+            Value::Array(items) => items.iter().find_map(|item| self.anywhere(key, item, asked, base)),
+            Value::Object(object) => object.iter().find_map(|(key, value)| self.anywhere(key, value, asked, base)),
             _ => None,
         }
     }

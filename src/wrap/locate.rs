@@ -45,14 +45,17 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
         asked.inputs.iter().chain(&asked.masks).map(|named| resolve(base, &named.value)).collect();
     let mut files: Vec<ImageFile> = Vec::new();
     let mut missing = Vec::new();
-    for name in answer.paths.iter().cloned().chain(outputs(asked)) {
+    let named = answer.paths.iter().map(|name| (name.clone(), true));
+    // Where the arguments say that the output goes, an earlier one may still lie.
+    let asked_for = outputs(asked).into_iter().map(|name| (name, false));
+    for (name, is_named) in named.chain(asked_for) {
         let is_input = inputs.contains(&base.resolve(&name));
         match base.image(&name) {
-            Some(file) if is_input && !is_written(&file) => (),
+            Some(file) if (is_input || !is_named) && !is_written(&file) => (),
             None if is_input => (),
             Some(file) if files.iter().any(|known| known.path == file.path) => (),
             Some(file) => files.push(file),
-            None if answer.paths.contains(&name) && looks_absolute(&name) => missing.push(name),
+            None if is_named && looks_absolute(&name) => missing.push(name),
             None => (),
         }
     }
@@ -69,7 +72,7 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
         answer.inline.iter().filter(|bytes| Header::of(bytes).mime_type != UNKNOWN_TYPE).collect();
     let larger_inline =
         largest(inline.iter().map(|bytes| bytes.as_slice())) > largest(files.iter().map(|file| file.bytes.as_slice()));
-    let use_files = !files.is_empty() && !larger_inline && !(pre_existing && !inline.is_empty());
+    let use_files = !files.is_empty() && !larger_inline && (!pre_existing || inline.is_empty());
     if !files.is_empty() {
         // Of a list with spaces in it, pieces that are no files were only a way of reading it.
         missing.clear();

@@ -22,6 +22,7 @@ mod explain;
 mod files;
 mod finding;
 mod http;
+mod keys;
 mod lineage;
 mod locate;
 mod mark;
@@ -37,6 +38,7 @@ mod redact;
 mod sse;
 mod stdio;
 mod tap;
+mod values;
 
 use std::ffi::OsString;
 use std::io;

@@ -138,10 +138,9 @@ impl Observer {
         &self.connection
     }
 
-    /// Returns how many tool calls wait for their answer.
+    /// Returns how many requests wait for an answer that may complete an iteration.
     pub(crate) fn calls_in_flight(&self) -> usize {
-        let is_call = |pending: &&Pending| matches!(pending.kind, PendingKind::Ask(Ask::Call { .. }));
-        self.pending.values().filter(is_call).count()
+        self.pending.values().filter(|pending| matches!(pending.kind, PendingKind::Ask(_))).count()
     }
 
     /// Takes note of a message, and returns the exchange that it completes, if that may concern an image.

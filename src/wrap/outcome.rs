@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::Cost;
 
@@ -94,6 +94,11 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
     if error && !has_image {
         return failed("the result has an error in it");
     }
+    let text = answer.text_joined();
+    // A file of an earlier call may lie where this one should have written; an image in the result itself is its own.
+    if FAILS_AT_ONCE.is_match(&text) && answer.inline.is_empty() {
+        return failed("the text begins with an error");
+    }
     if has_image {
         return read(Ending::Succeeded, "there is an image");
     }
@@ -110,9 +115,8 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
         }
         _ => (),
     }
-    let text = answer.text_joined();
-    // A page of prose may speak of errors beside the address of an image; one that begins with the error has none.
-    if FAILS_AT_ONCE.is_match(&text) || answer.urls.is_empty() && FAILURE.is_match(&text) {
+    // A page of prose may speak of errors beside the address of an image.
+    if answer.urls.is_empty() && FAILURE.is_match(&text) {
         return failed("the text says that it failed");
     }
     read(Ending::Succeeded, "nothing says that it failed")
@@ -228,7 +232,10 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-fn numbers(value: &Value, found: &mut dyn FnMut(&str, f64, &serde_json::Map<String, Value>)) {
+/// Is given a number, its key, and the object that both are in.
+type Found<'a> = &'a mut dyn FnMut(&str, f64, &Map<String, Value>);
+
+fn numbers(value: &Value, found: Found<'_>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
         Value::Object(object) => {
@@ -259,7 +266,7 @@ static REFUSAL: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static FAILS_AT_ONCE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)^\W*(?:error|failed|failure|unable to|cannot|can't|could not|exception|traceback)\b|^\s*❌")
+    pattern(r"(?i)^[^\w{\[]*(?:error|failed|failure|unable to|cannot|can't|could not|exception|traceback)\b|^\s*❌")
 });
 static FAILURE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
@@ -335,7 +342,7 @@ mod tests {
 
     #[test]
     fn costs_are_never_invented() {
-        let cost = |said: &str| super::cost(&Answer::read(&Ok(text(said))));
+        let cost = |said: &str| cost(&Answer::read(&Ok(text(said))));
         assert_eq!(cost("💰 Total cost: $0.042").unwrap().amount, 0.042);
         assert_eq!(cost(r#"{"cost_estimate": {"amount_cost": 0.02, "currency": "eur"}}"#).unwrap().currency, "EUR");
         assert_eq!(cost(r#"{"cost_time": 8}"#), None);

@@ -150,13 +150,19 @@ enum Line {
 }
 
 impl Line {
-    /// Returns whether the line may be a tool call; encoders may write `tools\/call`.
+    /// Returns whether the answer to the line may complete an iteration.
     fn is_call(&self) -> bool {
         match self {
-            Line::Whole(line) => memmem::find(line, b"/call\"").is_some(),
+            Line::Whole(line) => may_complete(line),
             Line::TooLong => false,
         }
     }
+}
+
+/// Returns whether a message may be a request whose answer completes an iteration: `tools/call`, `resources/read` or
+/// `tasks/result`. Encoders may write `tools\/call`, so only the end is looked for.
+pub(crate) fn may_complete(message: &[u8]) -> bool {
+    [&b"/call\""[..], b"/read\"", b"/result\""].iter().any(|method| memmem::find(message, method).is_some())
 }
 
 /// Cuts a stream into lines, and forgets those that are too long to be looked into.

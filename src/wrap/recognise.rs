@@ -3,7 +3,8 @@
 //!
 //! `annotations` of tools are ignored: servers mark tools that generate, and even tools that delete, as read-only.
 
-use super::arguments::{Asked, is_input_key, is_model_key, is_prompt_key};
+use super::arguments::Asked;
+use super::keys::{is_input_key, is_model_key, is_prompt_key};
 use super::observe::Tool;
 
 /// What a call is for.
