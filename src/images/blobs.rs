@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
 use super::phash;
-use super::pool::FILES_IN_MEMORY;
+use super::pool::FILE_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
 use crate::model::{Hash, ImageRef, PerceptualHash};
@@ -119,8 +121,7 @@ impl Images {
     /// From now on an image that was not copied is found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
-            let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
-            linked.insert(image.hash, path.into());
+            self.linked.lock().insert(image.hash, path.into());
         }
     }
 
@@ -130,8 +131,7 @@ impl Images {
         if kept.is_file() {
             return kept;
         }
-        let linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
-        linked.get(&hash).cloned().unwrap_or(kept)
+        self.linked.lock().get(&hash).cloned().unwrap_or(kept)
     }
 
     /// Whether there is a file for that hash. Cheap: what is in it is not looked at.
@@ -179,14 +179,14 @@ impl Images {
 
     /// What the pixels of any image file say, in the store or not.
     pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         let picture = decode(&fs::read(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         Ok(use_it(&decode(&fs::read(path)?)?))
     }
 
@@ -196,7 +196,7 @@ impl Images {
         hash: Hash,
         use_it: impl FnOnce(&Picture) -> T,
     ) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(&self.path(hash))?);
+        let _permit = FILE_MEMORY.acquire(readable_length(&self.path(hash))?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
@@ -207,7 +207,7 @@ impl Images {
             let header = File::open(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
         }
-        let _room = FILES_IN_MEMORY.take(stored.bytes);
+        let _permit = FILE_MEMORY.acquire(stored.bytes);
         self.described(stored, &fs::read(path).unwrap_or_default(), name)
     }
 

@@ -16,7 +16,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use super::header::{self, UNKNOWN_TYPE};
-use super::pool::{PIXELS_IN_MEMORY, Taken};
+use super::pool::{PIXEL_MEMORY, Permit};
 use super::scale;
 use crate::model::Hash;
 
@@ -40,7 +40,7 @@ const MAX_PROGRESSIVE_PIXELS: u64 = MAX_PIXELS / 2;
 pub struct Picture {
     /// Either `ImageRgb8` or `ImageRgba8`.
     pixels: DynamicImage,
-    _room: Option<Taken<'static>>,
+    _permit: Option<Permit<'static>>,
 }
 
 /// Why a file has no pixels for us. It is kept all the same.
@@ -96,7 +96,7 @@ impl Picture {
     pub fn into_rgb(self) -> RgbImage {
         match self.pixels {
             DynamicImage::ImageRgb8(pixels) => pixels,
-            other => scale::scaled(&other, (other.width(), other.height())),
+            other => scale::resize(&other, (other.width(), other.height())),
         }
     }
 
@@ -119,7 +119,7 @@ impl Picture {
 
 impl From<RgbImage> for Picture {
     fn from(pixels: RgbImage) -> Picture {
-        Picture { pixels: pixels.into(), _room: None }
+        Picture { pixels: pixels.into(), _permit: None }
     }
 }
 
@@ -127,14 +127,14 @@ fn decode_trusting(bytes: &[u8]) -> Result<Picture, Undecodable> {
     let mut decoder = open(bytes)?;
     let (width, height) = decoder.dimensions();
     // As decoded, and as much again while it is turned or brought to 8 bits.
-    let room = PIXELS_IN_MEMORY.take(u64::from(width) * u64::from(height) * 8);
+    let permit = PIXEL_MEMORY.acquire(u64::from(width) * u64::from(height) * 8);
     // A picture whose EXIF is crooked is shown as it lies.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let decoded = DynamicImage::from_decoder(decoder).map_err(|error| broken(&error))?;
     let mut pixels =
         if decoded.color().has_alpha() { see_through(decoded) } else { DynamicImage::ImageRgb8(decoded.into_rgb8()) };
     pixels.apply_orientation(orientation);
-    Ok(Picture { pixels, _room: Some(room) })
+    Ok(Picture { pixels, _permit: Some(permit) })
 }
 
 /// A decoder that has seen the header and may go on.

@@ -12,7 +12,7 @@ use image::RgbImage;
 
 use super::decode::Picture;
 use super::jpeg;
-use super::scale::{fitting, scaled, scaled_rgb};
+use super::scale::{fit_within, resize, resize_rgb};
 use crate::model::Hash;
 
 /// How large a thumbnail is. Smaller pictures keep their size.
@@ -51,11 +51,11 @@ pub(super) struct Reduced {
 
 impl Reduced {
     pub(super) fn of(picture: &Picture) -> Reduced {
-        let size = |from: (u32, u32), side: ThumbSide| fitting(from, (side.pixels(), side.pixels()));
+        let size = |from: (u32, u32), side: ThumbSide| fit_within(from, (side.pixels(), side.pixels()));
         let whole = (picture.width(), picture.height());
-        let large = scaled(picture.pixels(), size(whole, ThumbSide::Large));
+        let large = resize(picture.pixels(), size(whole, ThumbSide::Large));
         // From the large one: Lanczos twice looks like Lanczos once, and costs a fraction.
-        let small = scaled_rgb(&large, size(large.dimensions(), ThumbSide::Small));
+        let small = resize_rgb(&large, size(large.dimensions(), ThumbSide::Small));
         Reduced { small, large }
     }
 
@@ -71,7 +71,11 @@ impl Reduced {
 fn encoded(pixels: &RgbImage) -> Vec<u8> {
     let mut file = Vec::new();
     for quality in QUALITIES {
-        file = jpeg::encoded(pixels, quality);
+        match jpeg::encode(pixels, quality) {
+            Ok(encoded) => file = encoded,
+            // Only sides of 0 pixels fail, and a decoded image has none.
+            Err(error) => tracing::error!(%error, "a thumbnail cannot be encoded"),
+        }
         if file.len() <= MAX_THUMB_BYTES {
             break;
         }

@@ -1,8 +1,9 @@
 //! What changes in the workspace, whoever changes it: heard once from the tracker and passed on to all who wait for it.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 
+use parking_lot::Mutex;
 use rmcp::model::SubscriptionFilter;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender, channel};
@@ -51,12 +52,12 @@ impl Changes {
     /// [`take`](Changes::take) a change would otherwise be missed.
     pub(super) fn follow_early(&self, wanted: &SubscriptionFilter, tracker: &Tracker) {
         let receiver = self.follow(tracker);
-        *self.early.lock().unwrap_or_else(PoisonError::into_inner) = Some((wanted.clone(), receiver));
+        *self.early.lock() = Some((wanted.clone(), receiver));
     }
 
     /// What was begun for that subscription.
     pub(super) fn take(&self, wanted: &SubscriptionFilter, tracker: &Tracker) -> Receiver<Change> {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = self.early.lock();
         match early.take() {
             Some((filter, receiver)) if filter == *wanted => receiver,
             // Two subscriptions are being set up at once. This one may have missed what happened this instant.

@@ -5,8 +5,9 @@
 //! over HTTP such a client is given one when it begins.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
@@ -99,8 +100,8 @@ impl Subscriptions {
         Ok(())
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, BTreeSet<Address>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wanted(&self) -> MutexGuard<'_, BTreeSet<Address>> {
+        self.wanted.lock()
     }
 }
 
@@ -125,7 +126,7 @@ async fn tell(
         if changes::changed_list(&heard) && peer.notify_resource_list_changed().await.is_err() {
             return;
         }
-        let addresses: Vec<Address> = wanted.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        let addresses: Vec<Address> = wanted.lock().iter().cloned().collect();
         for address in changed(heard, addresses, Weak::clone(&tracker)).await {
             let updated = ResourceUpdatedNotificationParam::new(address.to_string());
             if peer.notify_resource_updated(updated).await.is_err() {

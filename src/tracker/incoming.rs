@@ -66,7 +66,7 @@ impl ImageInput {
     }
 }
 
-/// PerceptualHash at every picture of a request, so that one bad one is found before another is kept.
+/// Looks at every picture of a request, so that one bad one is found before another is kept.
 pub(super) fn checked(inputs: &[ImageInput]) -> Result<Vec<Incoming>, Error> {
     check_count("images", inputs.len())?;
     inputs.iter().enumerate().map(|(number, input)| check(number, input)).collect()

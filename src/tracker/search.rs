@@ -54,7 +54,7 @@ pub struct SearchRequest {
     /// Made until the end of that time, written as `since` is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// PerceptualHash like this picture: an iteration such as `session-2025-12-11-001#3` or `latest`, the hash of a recorded
+    /// Looks like this picture: an iteration such as `session-2025-12-11-001#3` or `latest`, the hash of a recorded
     /// image, or the path of an image file. The most similar come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar_to: Option<String>,

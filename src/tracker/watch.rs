@@ -185,7 +185,7 @@ struct Waiting {
 }
 
 impl Watch<'_> {
-    /// PerceptualHash through the folders for what nobody told of.
+    /// Looks through the folders for what nobody told of.
     fn scan(&mut self) {
         for candidate in import::candidates(&self.request.paths) {
             self.changed(candidate.path);

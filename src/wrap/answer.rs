@@ -200,6 +200,17 @@ impl Answer {
         for data in DATA_URL.find_iter(text) {
             self.inline.extend(decode(data.as_str()).map(|decoded| decoded.bytes));
         }
+        let lone = text.trim();
+        if lone.starts_with("http")
+            && lone.contains("://")
+            && !lone.contains('\n')
+            && !lone.contains(", ")
+            && lone.len() < 4096
+        {
+            // A text that is nothing but an address may have blanks in it, from a prompt that was not encoded.
+            self.urls.push(lone.to_owned());
+            return;
+        }
         for url in WEB_URL.find_iter(text) {
             self.urls.push(url.as_str().trim_end_matches(['.', ',', ';', ':', '!', '*', '`']).to_owned());
         }
@@ -306,19 +317,7 @@ fn json_in(text: &str) -> Option<Value> {
 pub(crate) fn from_file_uri(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
-    let mut bytes = Vec::with_capacity(rest.len());
-    let mut left = rest.as_bytes();
-    while let [first, tail @ ..] = left {
-        let escaped = match (first, tail) {
-            (b'%', [high, low, ..]) => {
-                std::str::from_utf8(&[*high, *low]).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok())
-            }
-            _ => None,
-        };
-        bytes.push(escaped.unwrap_or(*first));
-        left = tail.get(if escaped.is_some() { 2 } else { 0 }..).unwrap_or_default();
-    }
-    let path = String::from_utf8(bytes).ok()?;
+    let path = percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.into_owned();
     // `file:///C:/a.png`
     let windows = path.strip_prefix('/').filter(|rest| rest.as_bytes().get(1) == Some(&b':'));
     Some(windows.map_or(path.clone(), str::to_owned))
@@ -402,6 +401,8 @@ mod tests {
         assert_eq!(answer.urls, ["https://x/a.png"]);
         let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": "![Generated](https://x/b?c=1)"}]})));
         assert_eq!(answer.urls, ["https://x/b?c=1"]);
+        let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": "https://x/a fox?w=1\n"}]})));
+        assert_eq!(answer.urls, ["https://x/a fox?w=1"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::model::{Lora, Seed};
 
 use super::keys::{
     CONTAINERS, COUNTS, DENOISES, GUIDANCES, HEIGHTS, MODELS, NEGATIVES, PROMPT_LISTS, PROMPTS, Place, SAMPLERS,
-    SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, looks_like_image, place,
+    SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, is_kind_of_prompt, looks_like_image, place,
 };
 use super::observe::Tool;
 use super::profile::ToolProfile;
@@ -206,12 +206,7 @@ impl Reader<'_> {
             self.asked.prompts = self.take("prompt", PROMPTS, &usable).unwrap_or_default();
         }
         if self.asked.prompts.is_empty() {
-            let other = |field: &&mut Field| {
-                !field.used
-                    && field.key.ends_with("prompt")
-                    && !field.key.contains("negative")
-                    && field.value.is_string()
-            };
+            let other = |field: &&mut Field| !field.used && is_kind_of_prompt(&field.key) && field.value.is_string();
             if let Some(field) = self.fields.iter_mut().find(other) {
                 field.used = true;
                 self.asked.prompts = filled(&field.value).into_iter().collect();
@@ -363,6 +358,8 @@ mod tests {
         assert_eq!(read(json!({"input": "/a/b.png", "edit_prompt": "c"})).inputs[0].value, "/a/b.png");
         assert_eq!(read(json!({"requests": [{"prompt": "a"}, {"prompt": "b"}]})).prompts, ["a", "b"]);
         assert_eq!(read(json!({"blend_prompt": "mix"})).prompts, ["mix"]);
+        assert_eq!(read(json!({"prompt_zh": "狐狸"})).prompts, ["狐狸"]);
+        assert_eq!(read(json!({"prompt_strength": "0.5"})).prompts, Vec::<String>::new());
     }
 
     #[test]

@@ -211,7 +211,15 @@ pub(super) fn place(key: &str) -> Option<Place> {
 pub(crate) fn is_prompt_key(name: &str) -> bool {
     let key = normalized(name);
     let known = PROMPTS.iter().take_while(|known| **known != "subject").any(|known| *known == key);
-    known || PROMPT_LISTS.contains(&key.as_str()) || (key.ends_with("prompt") && !key.contains("negative"))
+    known || PROMPT_LISTS.contains(&key.as_str()) || is_kind_of_prompt(&key)
+}
+
+/// Returns whether a normalised name is that of a prompt of some kind: `blend_prompt`, or in a language, `prompt_zh`.
+pub(super) fn is_kind_of_prompt(key: &str) -> bool {
+    let language = key
+        .strip_prefix("prompt")
+        .is_some_and(|rest| matches!(rest, "zh" | "cn" | "en" | "ja" | "ko" | "de" | "fr" | "es"));
+    (key.ends_with("prompt") || language) && !key.contains("negative")
 }
 
 /// Returns whether an argument of this name holds an input image.

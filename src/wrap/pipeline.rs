@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::assemble::{Assembler, Step, kind_of, may_matter};
 use super::files::Base;
@@ -228,7 +230,7 @@ const STDERR_TAIL_BYTES: usize = 4 * 1024;
 impl StderrTail {
     /// Keeps the end of what was written.
     pub(crate) fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.0.lock();
         tail.extend(bytes);
         let excess = tail.len().saturating_sub(STDERR_TAIL_BYTES);
         tail.drain(..excess);
@@ -236,7 +238,7 @@ impl StderrTail {
 
     /// Returns what is kept.
     fn text(&self) -> String {
-        let tail: Vec<u8> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let tail: Vec<u8> = self.0.lock().iter().copied().collect();
         String::from_utf8_lossy(&tail).into_owned()
     }
 }

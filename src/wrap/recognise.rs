@@ -312,6 +312,9 @@ pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recog
     if has_prompt && image_name {
         return decided(Kind::Generate, true, "the name speaks of images, and it takes a prompt");
     }
+    if has(GENERATE) && image_name {
+        return decided(Kind::Generate, false, "the name says that an image is made, and the result must show it");
+    }
     if has_prompt || has_input || has(GENERATE) || words.iter().any(|word| word == "save") {
         return decided(Kind::Unsure, false, "it may make an image: the result decides");
     }

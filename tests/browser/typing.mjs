@@ -47,7 +47,7 @@ await step("what is not finished says so, and leaves what was found", async () =
   await heading("2 sessions");
   const before = await names();
   // All at once: who types slowly sees that `lighthouse m` finds nothing on the way.
-  for (const [typed, said] of [["lighthouse model:", "`model:` has no value"], ["lighthouse model:\"", "this quote is never closed"]]) {
+  for (const [typed, said] of [["lighthouse model:", "`model:` has no value"], ["lighthouse model:\"", "unclosed quote"]]) {
     await page.locator("#search").fill(typed);
     await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
     same(await page.locator("#asking").isVisible(), true, "it is seen");

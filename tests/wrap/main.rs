@@ -20,6 +20,7 @@ mod faults;
 mod http;
 mod processes;
 mod recording;
+mod rules;
 mod servers;
 mod transparency;
 mod upstream;
@@ -38,6 +39,7 @@ fn main() {
         ("processes", processes::TESTS),
         ("faults", faults::TESTS),
         ("recording", recording::TESTS),
+        ("rules", rules::TESTS),
         ("http", http::TESTS),
         ("configuration", configuration::TESTS),
     ] {

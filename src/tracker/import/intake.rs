@@ -79,7 +79,7 @@ struct Filling {
 }
 
 impl<'a> Intake<'a> {
-    /// PerceptualHash at everything that is in the workspace.
+    /// Looks at everything that is in the workspace.
     pub(in crate::tracker) fn new(
         tracker: &'a Tracker,
         actor: &Actor,
@@ -103,7 +103,7 @@ impl<'a> Intake<'a> {
         Ok(intake)
     }
 
-    /// PerceptualHash at a session that another may have added to.
+    /// Looks at a session that another may have added to.
     pub(super) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
         let session = Session::fold(self.tracker.log.events(id, Detail::Brief)?);
         let count = session.as_ref().map_or(0, |session| session.iterations.len());

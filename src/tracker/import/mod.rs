@@ -196,7 +196,7 @@ pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
     walk::walk(paths, &mut Problems::default())
 }
 
-/// PerceptualHash at files, on all cores, and names those that are no pictures.
+/// Looks at files, on all cores, and names those that are no pictures.
 pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Sync) -> (Vec<Found>, Vec<FileProblem>) {
     let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
     for (candidate, looked) in candidates.iter().zip(look::ask_all(candidates, look::look, go_on)) {

@@ -7,10 +7,12 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::store::{Error, Point, Progress, Store};
 
@@ -142,17 +144,17 @@ impl Index {
     /// Waits until there is something to [tend](Index::tend); false when it is to end.
     pub fn wait(&self) -> bool {
         let (waiting, changed) = &self.waiting;
-        let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = waiting.lock();
         let idle = |waiting: &mut Waiting| {
             !waiting.merge
                 && self.noted.load(Ordering::Relaxed) < self.sizes.full as u64
                 && !self.stopping.load(Ordering::Acquire)
         };
-        let mut waiting = if waiting.settled {
-            changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner)
+        if waiting.settled {
+            changed.wait_while(&mut waiting, idle);
         } else {
-            changed.wait_timeout_while(waiting, SETTLED, idle).unwrap_or_else(PoisonError::into_inner).0
-        };
+            changed.wait_while_for(&mut waiting, idle, SETTLED);
+        }
         waiting.settled = true;
         !self.stopping.load(Ordering::Acquire)
     }
@@ -175,13 +177,13 @@ impl Index {
         while merging && !self.stopping.load(Ordering::Acquire) {
             merging = self.merge_some();
         }
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = false;
+        self.waiting.0.lock().merge = false;
     }
 
     /// Ends what is under way in the background.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let _guard = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.waiting.0.lock();
         self.waiting.1.notify_all();
     }
 
@@ -213,10 +215,8 @@ impl Index {
     pub(super) fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
         let mut pause = Duration::from_micros(100);
         loop {
-            match self.state.try_lock() {
-                Ok(state) => return state,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
+            if let Some(state) = self.state.try_lock() {
+                return state;
             }
             let (done, of) = (self.made.0.load(Ordering::Relaxed), self.made.1.load(Ordering::Relaxed));
             if let Some(progress) = progress.filter(|_| of > 0) {
@@ -334,7 +334,7 @@ impl Index {
         }
         self.write_manifest(loaded);
         if loaded.parts.len() >= MOST_PARTS {
-            self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+            self.waiting.0.lock().merge = true;
         }
         self.waiting.1.notify_one();
     }

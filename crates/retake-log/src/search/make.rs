@@ -1,7 +1,6 @@
 //! Making the index from the whole log: the first one, and whenever one cannot be used.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::model::{AnnotationChange, Event, EventBody, Session, SessionId};
@@ -28,7 +27,7 @@ impl Index {
         self.made.1.store(0, Ordering::Relaxed);
         made?;
         self.noted.store(0, Ordering::Relaxed);
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+        self.waiting.0.lock().merge = true;
         self.waiting.1.notify_one();
         Ok(loaded)
     }
