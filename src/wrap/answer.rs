@@ -200,15 +200,8 @@ impl Answer {
         for data in DATA_URL.find_iter(text) {
             self.inline.extend(decode(data.as_str()).map(|decoded| decoded.bytes));
         }
-        let lone = text.trim();
-        if lone.starts_with("http")
-            && lone.contains("://")
-            && !lone.contains('\n')
-            && !lone.contains(", ")
-            && lone.len() < 4096
-        {
-            // A text that is nothing but an address may have blanks in it, from a prompt that was not encoded.
-            self.urls.push(lone.to_owned());
+        if is_lone_address(text.trim()) {
+            self.urls.push(text.trim().to_owned());
             return;
         }
         for url in WEB_URL.find_iter(text) {
@@ -255,6 +248,14 @@ impl Answer {
             self.paths.push(found.as_str().to_owned());
         }
     }
+}
+
+/// Returns whether a text is nothing but an address. It may have blanks in it, from a prompt that was not encoded, if it goes
+/// on as an address after them.
+fn is_lone_address(text: &str) -> bool {
+    let goes_on = text.split(' ').next_back().is_some_and(|last| last.contains(['?', '&']));
+    let is_address = text.starts_with("https://") || text.starts_with("http://");
+    is_address && goes_on && text.len() < 4096 && !text.contains(['\n', ',', '"'])
 }
 
 /// Returns whether a result may hold an image or name one, judged from its text alone.

@@ -270,7 +270,7 @@ static FAILS_AT_ONCE: LazyLock<Regex> = LazyLock::new(|| {
 });
 static FAILURE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)❌|\berror (?:generating|editing|creating|calling|executing|processing|during|while|in)\b|\bfail(?:ed|ure) to\b|\b(?:generation|request|edit(?:ing)?|call|task|job) (?:has )?(?:failed|timed out)\b|\bno images? (?:was|were|could be|found|generated|returned|data|urls?)\b|\bdid not (?:return|generate|produce) (?:an?y? )?images?\b|\btimed? ?out\b|错误|失败|\bunsuccessful",
+        r"(?i)❌|\berror (?:generating|editing|creating|calling|executing|processing|during|while|in)\b|\bfail(?:ed|ure) to\b|\b(?:generation|request|edit(?:ing)?|call|task|job) (?:has )?(?:failed|timed out)\b|\bno images? (?:was|were|could be|found|generated|returned|data|urls?)\b|\bdid not (?:return|generate|produce) (?:an?y? )?images?\b|\btimed? ?out\b|\bapi error\b|\bvalidation errors?\b|错误|失败|\bunsuccessful",
     )
 });
 static COST: LazyLock<Regex> =
@@ -308,6 +308,7 @@ mod tests {
             r#"{"error": {"message": "quota"}}"#,
             r#"{"status": "failed", "id": "x"}"#,
             "生成失败",
+            "API error (429): quota exceeded",
         ] {
             assert!(matches!(ending(text(said)), Ending::Failed(_)), "{said}: {:?}", ending(text(said)));
         }
