@@ -24,7 +24,7 @@ use super::words;
 /// Starts the server, forwards everything between it and the client
 /// unchanged, and records each generation with its recipe and images.
 /// A recorder that fails never disturbs the traffic.
-/// `retake mcp install CLIENT --wrap NAME` puts a server behind it.
+/// `retake mcp install CLIENT --wrap NAME` sets it up for a server.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake wrap -- npx -y nano-banana-mcp\n  \
@@ -52,6 +52,12 @@ pub(super) struct WrapArgs {
     /// The project of new sessions
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
+    /// Fetch images from this host if a result only has their address
+    ///
+    /// May be given more than once, as HOST or HOST:PORT. Without it nothing
+    /// is fetched: addresses are recorded, and most of them expire.
+    #[arg(long = "fetch", value_name = "HOST")]
+    fetch_hosts: Vec<String>,
     /// How the client learns what was recorded
     #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Meta)]
     announce: How,
@@ -98,6 +104,7 @@ impl WrapArgs {
             },
             profile: self.profile.clone(),
             profiles,
+            fetch_hosts: self.fetch_hosts.clone(),
             announce: match self.announce {
                 How::Meta => Announce::Meta,
                 How::Text => Announce::Text,

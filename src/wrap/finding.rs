@@ -1,4 +1,4 @@
-//! A finding: everything that one call told about one iteration, ready to be recorded, with the reason for each part.
+//! A finding: everything known from one call about one iteration, ready to be recorded, with the reason for each part.
 
 use serde_json::{Map, Value, json};
 
@@ -64,6 +64,8 @@ pub(crate) struct Finding {
     pub(crate) created_at: Option<Timestamp>,
     /// The images.
     pub(crate) images: Vec<FoundImage>,
+    /// Web addresses that the result gives.
+    pub(crate) urls: Vec<String>,
     /// The iteration it came from.
     pub(crate) parent: Option<String>,
     /// Names by which a later call may mean this iteration.
@@ -194,6 +196,7 @@ impl Finding {
             }
         }
         self.names.extend(answer.urls.iter().cloned());
+        self.urls.extend(answer.urls.iter().cloned());
         self.names.extend(outcome::ids(answer));
     }
 

@@ -268,7 +268,7 @@ impl Proxy {
         }
     }
 
-    /// Returns the address behind ours: `/` and the path of the server are the server, anything else is below its host.
+    /// Returns the address to forward a request to: `/` and the path of the server are the server, anything else is below its host.
     fn uri(&self, asked: &Uri) -> Result<Uri, String> {
         let own = self.target.path();
         let path = if asked.path() == "/" { own } else { asked.path() };

@@ -19,6 +19,7 @@ mod assemble;
 mod base64;
 mod child;
 mod explain;
+mod fetch;
 mod files;
 mod finding;
 mod http;
@@ -50,6 +51,7 @@ pub use explain::{Explained, ExplainedCall, explain};
 pub use mark::{Announce, META_KEY};
 pub use record::{Destination, SessionChoice, Warn};
 
+use fetch::Fetcher;
 use pipeline::Setup;
 use profile::Profiles;
 
@@ -62,6 +64,8 @@ pub struct Options {
     pub profile: Option<String>,
     /// The directory with the user's profiles.
     pub profiles: Option<PathBuf>,
+    /// Hosts from which images may be fetched that a result only gives the address of.
+    pub fetch_hosts: Vec<String>,
     /// How the client learns what was recorded.
     pub announce: Announce,
     /// How long a response may be held back to be marked.
@@ -97,7 +101,8 @@ impl Options {
     fn setup(self, fallback_name: String) -> io::Result<Setup> {
         let profiles = profiles(self.profile.as_deref(), self.profiles.as_deref(), &self.warn)?;
         let patience = if self.announce == Announce::Off { Duration::ZERO } else { self.announce_timeout };
-        Ok(Setup { destination: self.destination, profiles, fallback_name, patience, warn: self.warn })
+        let fetcher = Fetcher::new(self.fetch_hosts)?;
+        Ok(Setup { destination: self.destination, profiles, fallback_name, patience, fetcher, warn: self.warn })
     }
 }
 

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::assemble::{Assembler, Step, kind_of, may_matter};
+use super::fetch::Fetcher;
 use super::files::Base;
 use super::finding::Finding;
+use super::locate::{FoundImage, Located};
 use super::message::{self, Message};
 use super::observe::{Connection, Exchange, Moment, Observer};
 use super::profile::Profiles;
@@ -31,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) fallback_name: String,
     /// How long a response may wait to be marked; zero if none is.
     pub(crate) patience: Duration,
+    /// Fetches images from allowed hosts.
+    pub(crate) fetcher: Option<Fetcher>,
     /// Reports what people should know.
     pub(crate) warn: Warn,
 }
@@ -64,7 +68,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 impl Pipeline {
     /// Starts the threads. They open nothing until there is something to record.
     pub(crate) fn start(setup: Setup) -> io::Result<Pipeline> {
-        let Setup { destination, profiles, fallback_name, patience, warn } = setup;
+        let Setup { destination, profiles, fallback_name, patience, fetcher, warn } = setup;
         let (tap, passed) = Tap::new(patience);
         let (work, jobs) = mpsc::channel();
         let stderr = Arc::new(StderrTail::default());
@@ -78,7 +82,7 @@ impl Pipeline {
             let (tap, stderr, warn) = (tap.clone(), Arc::clone(&stderr), Arc::clone(&warn));
             thread::Builder::new().name("retake-recorder".to_owned()).spawn(move || {
                 let assembler = Assembler::new(profiles, Base::of_this_process(), fallback_name);
-                record(&jobs, assembler, Recorder::new(destination, warn), &tap, &stderr);
+                record(&jobs, assembler, Sink { recorder: Recorder::new(destination, warn), fetcher }, &tap, &stderr);
             })?
         };
         Ok(Pipeline { tap, work, stderr, threads: vec![observer, recorder], warn })
@@ -110,7 +114,7 @@ impl Pipeline {
         tap.end();
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         let mut threads = VecDeque::from(threads);
-        // The observer ends with the pumps, and must hand on what it has before the recorder is told to end.
+        // The observer ends with the pumps, and must hand on what it has before the recorder ends.
         let in_time = threads.pop_front().is_none_or(|observer| join_until(&observer, deadline));
         let _ = work.send(Work::End);
         let in_time = threads.pop_front().is_none_or(|recorder| join_until(&recorder, deadline)) && in_time;
@@ -169,17 +173,37 @@ fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles
     matches!(kind_of(connection, profiles, tool, &arguments), Kind::Generate | Kind::Edit)
 }
 
-fn record(work: &Receiver<Work>, mut assembler: Assembler, mut recorder: Recorder, tap: &Tap, stderr: &StderrTail) {
+/// Where findings go.
+struct Sink {
+    recorder: Recorder,
+    fetcher: Option<Fetcher>,
+}
+
+impl Sink {
+    /// Records a finding, with the images at its addresses if it has no others and their hosts are allowed.
+    fn record(&mut self, connection: &Connection, mut finding: Finding) -> Option<(Finding, String)> {
+        if let Some(fetcher) = self.fetcher.as_ref().filter(|_| finding.images.is_empty()) {
+            let fetched = finding.urls.iter().filter_map(|url| fetcher.image(url));
+            let images: Vec<FoundImage> = fetched.map(|bytes| FoundImage { bytes, path: None }).collect();
+            if !images.is_empty() {
+                finding.located(Located { images, ..Located::default() });
+            }
+        }
+        self.recorder.record(connection, finding)
+    }
+}
+
+fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: &Tap, stderr: &StderrTail) {
     let mut last = Arc::new(Connection::default());
     loop {
-        let idle = !assembler.has_jobs() && !recorder.has_backlog();
+        let idle = !assembler.has_jobs() && !sink.recorder.has_backlog();
         let next = if idle { work.recv().map_err(|_| RecvTimeoutError::Disconnected) } else { work.recv_timeout(TICK) };
         match next {
-            Ok(Work::Prepare) => recorder.prepare(),
+            Ok(Work::Prepare) => sink.recorder.prepare(),
             Ok(Work::Exchange { connection, exchange, mut reply, permit }) => {
                 for step in assembler.exchange(&connection, &exchange, &stderr.text()) {
                     let Step::Record(finding) = step else { continue };
-                    let reference = keep(&mut assembler, &mut recorder, &connection, *finding);
+                    let reference = keep(&mut assembler, &mut sink, &connection, *finding);
                     if let (Some(reference), Some(reply)) = (reference, reply.take()) {
                         reply(reference);
                     }
@@ -189,33 +213,28 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut recorder: Recorde
                 drop((reply, permit));
                 last = connection;
             }
-            Ok(Work::GiveUp) => abandon(&mut assembler, &mut recorder, &last, None),
+            Ok(Work::GiveUp) => abandon(&mut assembler, &mut sink, &last, None),
             Err(RecvTimeoutError::Timeout) => {
-                abandon(&mut assembler, &mut recorder, &last, Some(tap.now()));
-                recorder.retry();
+                abandon(&mut assembler, &mut sink, &last, Some(tap.now()));
+                sink.recorder.retry();
             }
             Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => {
-                abandon(&mut assembler, &mut recorder, &last, None);
-                return recorder.finish();
+                abandon(&mut assembler, &mut sink, &last, None);
+                return sink.recorder.finish();
             }
         }
         tap.counters().is_slow.store(false, SeqCst);
     }
 }
 
-fn abandon(assembler: &mut Assembler, recorder: &mut Recorder, connection: &Connection, now: Option<Moment>) {
+fn abandon(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, now: Option<Moment>) {
     for finding in assembler.give_up(now) {
-        keep(assembler, recorder, connection, finding);
+        keep(assembler, sink, connection, finding);
     }
 }
 
-fn keep(
-    assembler: &mut Assembler,
-    recorder: &mut Recorder,
-    connection: &Connection,
-    finding: Finding,
-) -> Option<String> {
-    let (finding, reference) = recorder.record(connection, finding)?;
+fn keep(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, finding: Finding) -> Option<String> {
+    let (finding, reference) = sink.record(connection, finding)?;
     assembler.recorded(&finding, &reference);
     Some(reference)
 }

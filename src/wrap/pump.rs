@@ -116,7 +116,7 @@ pub(crate) fn stderr(mut from: impl Read, mut to: impl Write, keep: impl Fn(&[u8
         let count = read(&mut from, &mut chunk)?;
         let bytes = chunk.get(..count).filter(|bytes| !bytes.is_empty());
         let Some(bytes) = bytes else { return Ok(()) };
-        // With nobody to read it, the server must still not wait.
+        // The server must not block even if our stderr is closed.
         let _ = to.write_all(bytes).and_then(|()| to.flush());
         keep(bytes);
     }

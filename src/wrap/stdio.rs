@@ -31,7 +31,7 @@ enum Event {
 /// signals sooner.
 const EOF_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server that was asked to end may take before it is killed: less than the two seconds that clients give us,
-/// since after that nobody is left to do it.
+/// since after that this process is gone.
 const TERM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long calls that are in flight are waited for when the client is gone.
 const CALLS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -121,7 +121,7 @@ fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::R
     }
 }
 
-/// Waits for the last output of a server that has ended, and ends what it left behind.
+/// Waits for the last output of a server that has ended, and ends the processes it left running.
 fn clean_up(incoming: &Receiver<Event>, pid: u32) {
     let is_drained = |timeout: Duration| {
         let deadline = Instant::now() + timeout;

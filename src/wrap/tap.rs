@@ -29,7 +29,7 @@ pub(crate) struct Passed {
     pub(crate) line: Arc<Vec<u8>>,
     /// When it passed.
     pub(crate) at: Moment,
-    /// Where to say what was recorded, if someone waits for that.
+    /// Where to say what was recorded, if a pump waits for it.
     pub(crate) reply: Option<Reply>,
     /// Whether it was announced with [`Tap::arm`].
     armed: bool,
@@ -52,7 +52,7 @@ impl Drop for Permit {
     }
 }
 
-/// What the pumps and the threads behind the tap tell each other.
+/// Counters that the pumps and the threads after the tap share.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     queued: AtomicUsize,

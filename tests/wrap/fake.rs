@@ -1,4 +1,4 @@
-//! Servers that do what they are told: one replays a script byte for byte, one makes images.
+//! Scripted servers: one replays a script byte for byte, one makes images.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, Read, Write};
@@ -162,6 +162,7 @@ fn call(params: &Value, dir: &Path, count: u64, jobs: &mut Vec<(String, String)>
         "link" => {
             Some(json!({"content": [{"type": "resource_link", "uri": format!("images://{count}/full"), "name": "x"}]}))
         }
+        "at" => text(format!("Image: {}", prompt.split(' ').nth(1).unwrap_or_default())),
         "url" => text("Image: https://cdn.example/a.png".to_owned()),
         "file" => {
             let path = dir.join(format!("out {count}.png"));

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use crate::Test;
 use crate::client::{Desk, mark};
+use crate::fake::png;
+use crate::upstream::{Reply, serve};
 
 pub(crate) const TESTS: &[Test] = &[
     ("every_field_of_a_file", every_field_of_a_file),
@@ -12,6 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_job_that_is_never_asked_about_is_kept", a_job_that_is_never_asked_about_is_kept),
     ("a_resource_link_is_completed_when_it_is_read", a_resource_link_is_completed_when_it_is_read),
     ("an_address_is_recorded_and_not_fetched", an_address_is_recorded_and_not_fetched),
+    ("an_image_of_an_allowed_host_is_fetched", an_image_of_an_allowed_host_is_fetched),
     ("an_input_that_was_an_output_is_the_parent", an_input_that_was_an_output_is_the_parent),
     ("sessions_are_chosen", sessions_are_chosen),
     ("the_reference_is_announced_as_text", the_reference_is_announced_as_text),
@@ -140,6 +143,24 @@ fn an_address_is_recorded_and_not_fetched() {
     assert_eq!(recorded[0]["outcome"]["status"], "succeeded");
     assert_eq!(recorded[0]["recipe"]["parameters"]["mcp"]["urls"], json!(["https://cdn.example/a.png"]));
     assert_eq!(recorded[0]["images"], json!([]));
+}
+
+fn an_image_of_an_allowed_host_is_fetched() {
+    let port = serve(|request| match request.path.as_str() {
+        "/a.png" => Reply::Whole(200, Vec::new(), png(5)),
+        "/moved.png" => Reply::Whole(302, vec![("location", "/a.png".to_owned())], Vec::new()),
+        _ => Reply::Whole(200, Vec::new(), b"not an image".to_vec()),
+    });
+    let desk = Desk::new();
+    let host = format!("127.0.0.1:{port}");
+    let mut client = desk.wrap_images(&["--fetch", &host]);
+    client.initialize();
+    for (path, count) in [("a.png", 1), ("moved.png", 0), ("b.png", 0)] {
+        let answer = client.call("generate_image", json!({"prompt": format!("at http://{host}/{path}")}));
+        let shown = desk.json(&["show", &mark(&answer).unwrap()]);
+        assert_eq!(shown["images"].as_array().unwrap().len(), count, "{path}: {shown}");
+    }
+    client.finish();
 }
 
 fn an_input_that_was_an_output_is_the_parent() {
