@@ -45,8 +45,10 @@
 pub mod cli;
 pub mod images;
 pub mod mcp;
+pub mod scrub;
 pub mod tracker;
 pub mod web;
 pub mod wrap;
 
-pub use retake_log::{disk, model, search, sharing, store};
+pub use retake_log::{disk, model, sharing, store};
+pub use retake_search as search;

@@ -17,6 +17,7 @@ mod jpeg;
 pub mod metadata;
 mod phash;
 mod pool;
+mod profile;
 mod render;
 mod scale;
 mod text;

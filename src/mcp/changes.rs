@@ -9,7 +9,8 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::address::Address;
-use crate::tracker::{Change, EventSummary, Tracker};
+use crate::model::EventKind;
+use crate::tracker::{Change, Tracker};
 
 /// The one ear of a server. It listens from the first time someone wants to know until the workspace is closed, so that
 /// clients that come and go leave nothing behind.
@@ -89,35 +90,23 @@ pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>>
 /// Whether the list of resources is another one now.
 pub(super) fn changed_list(news: &[Change]) -> bool {
     news.iter().any(|news| match news {
-        Change::Event(notice) => notice.kind == "started",
+        Change::Event(notice) => notice.kind == EventKind::Started,
         Change::Lagged => true,
     })
 }
 
-/// Those of the addresses whose contents are others now, or may be. May block.
+/// Returns those of the addresses whose contents have changed, or may have.
 ///
 /// An iteration shows the row of its session, so whatever happens to the session changes it; and it names the iterations
 /// that came from it, which may be in any session.
-pub(super) fn changed(news: &[Change], addresses: &[Address], tracker: &Tracker) -> Vec<Address> {
-    let elsewhere = |notice: &EventSummary| {
-        let is_elsewhere =
-            |address: &Address| matches!(address, Address::Iteration(id) if id.session != notice.session);
-        addresses.iter().any(is_elsewhere)
-    };
+pub(super) fn changed(news: &[Change], addresses: &[Address]) -> Vec<Address> {
     let mut changed: Vec<Address> = Vec::new();
     for news in news {
         let Change::Event(notice) = news else { return addresses.to_vec() };
-        let parent = match notice.index {
-            Some(index) if notice.kind == "recorded" && elsewhere(notice) => {
-                let whole = tracker.whole(&notice.session.iteration(index).to_string());
-                whole.ok().and_then(|(_, state)| state.iteration.parent)
-            }
-            _ => None,
-        };
         let is_changed = |address: &&Address| match address {
             Address::Sessions(_) => true,
             Address::Session(id, _) => *id == notice.session,
-            Address::Iteration(id) => id.session == notice.session || parent == Some(*id),
+            Address::Iteration(id) => id.session == notice.session || notice.parent == Some(*id),
             Address::Image(..) => false,
         };
         let new: Vec<Address> =

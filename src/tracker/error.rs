@@ -103,6 +103,16 @@ impl From<store::Error> for Error {
                 format!("another process has the workspace open: {}", path.display()),
                 "wait for it to end or stop it, then try again",
             ),
+            store::Error::Unresponsive { pid } => Error::new(
+                ErrorKind::Busy,
+                error.to_string(),
+                match pid {
+                    Some(pid) => format!(
+                        "resume or end process {pid}, then try again; a retry of a write with the same idempotency key is safe"
+                    ),
+                    None => "resume or end that process, then try again".to_owned(),
+                },
+            ),
             store::Error::Incompatible(owner) => Error::new(
                 ErrorKind::Busy,
                 owner,
@@ -117,6 +127,10 @@ impl From<store::Error> for Error {
                 "update Retake: the workspace was written by a newer version, and is left as it is",
             ),
             store::Error::Io { action, path, source } => disk_error(&action, &path, &source),
+            store::Error::OutcomeUnknown { ref source, .. } => {
+                let hint = "retry it with the same idempotency key: it is there once, whether or not this write was";
+                Error::new(ErrorKind::Internal, error.to_string(), hint).caused_by(source.to_string())
+            }
             store::Error::Database(cause) => Error::new(
                 ErrorKind::Internal,
                 "the database failed, and rebuilding it did not help",

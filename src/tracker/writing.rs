@@ -66,7 +66,7 @@ fn described(event: &Event) -> String {
     match &event.body {
         EventBody::Recorded { index, .. } => format!("recording {} with other contents", id.iteration(*index)),
         EventBody::Annotated { index, .. } => format!("annotating {} with other contents", id.iteration(*index)),
-        body => format!("{:?} in {id}", body.kind()),
+        body => format!("{:?} in {id}", body.kind().as_str()),
     }
 }
 
