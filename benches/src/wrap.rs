@@ -78,7 +78,7 @@ pub(crate) fn child(words: &[String]) {
         ["server"] => server(),
         ["pipe", command @ ..] => pipe(command),
         ["wrap", workspace, command @ ..] => through_wrap(Path::new(workspace), command),
-        other => panic!("no such child: {other:?}"),
+        other => println!("no such child: {other:?}"),
     }
 }
 
@@ -127,7 +127,8 @@ fn through_wrap(workspace: &Path, command: &[&str]) {
         fetch_hosts: Vec::new(),
         announce: Announce::Meta,
         announce_timeout: ANNOUNCE_TIMEOUT,
-        warn: Arc::new(|text| println!("{text}")),
+        // Stdout belongs to the server.
+        warn: Arc::new(|_| ()),
     };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
     std::process::exit(wrap::run(&command, options).unwrap());
