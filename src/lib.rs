@@ -62,6 +62,8 @@ mod layers {
     pub mod web;
     pub mod wire;
     pub mod workspace;
+    #[cfg(feature = "cli")]
+    pub mod wrap;
 }
 
 #[cfg(feature = "web")]
@@ -70,6 +72,8 @@ use layers::demo;
 use layers::mcp;
 #[cfg(feature = "web")]
 use layers::web;
+#[cfg(feature = "cli")]
+use layers::wrap;
 use layers::{export, images, import, scrub, wire, workspace};
 use retake_log::{disk, model, sharing, store};
 use retake_search as search;
@@ -98,10 +102,10 @@ pub mod internals {
     pub use retake_log::{disk, model, sharing, store};
     pub use retake_search as search;
 
-    #[cfg(feature = "cli")]
-    pub use crate::layers::cli;
     #[cfg(feature = "mcp")]
     pub use crate::layers::mcp;
     #[cfg(feature = "web")]
     pub use crate::layers::web;
+    #[cfg(feature = "cli")]
+    pub use crate::layers::{cli, wrap};
 }

@@ -23,6 +23,7 @@ mod search;
 mod sharing;
 mod size;
 mod workload;
+mod wrap;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,6 +77,9 @@ fn main() {
     if let Some(("child", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return child::run(rest);
     }
+    if let Some(("wrap-bench", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return wrap::child(rest);
+    }
     if let [verb, dir, workspace, how] = arguments.as_slice()
         && verb == "import"
     {
@@ -128,6 +132,7 @@ fn main() {
         ("search", search::run),
         ("pictures", pictures::run),
         ("gallery", gallery::run),
+        ("wrap", wrap::run),
     ];
     for (name, ask) in questions {
         if asked(name) {

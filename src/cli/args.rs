@@ -22,6 +22,7 @@ use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::verify::{RepairArgs, VerifyArgs};
 use super::watch::WatchArgs;
+use super::wrap::WrapArgs;
 
 /// The memory of image-generation work: every iteration kept, found and compared
 ///
@@ -76,6 +77,7 @@ pub(super) enum Verb {
     Export(ExportArgs),
     Import(ImportArgs),
     Watch(WatchArgs),
+    Wrap(WrapArgs),
     Verify(VerifyArgs),
     Repair(RepairArgs),
     /// Show which workspace is used, why, and its state
@@ -102,6 +104,7 @@ impl Verb {
             | Verb::Export(ExportArgs { json, .. })
             | Verb::Import(ImportArgs { json, .. })
             | Verb::Watch(WatchArgs { json, .. })
+            | Verb::Wrap(WrapArgs { json, .. })
             | Verb::Serve(ServeArgs { json, .. })
             | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })

@@ -22,6 +22,10 @@ pub(super) enum Client {
     Codex,
 }
 
+/// Every client there is.
+pub(super) const CLIENTS: [Client; 5] =
+    [Client::ClaudeDesktop, Client::ClaudeCode, Client::Cursor, Client::VsCode, Client::Codex];
+
 /// What a client must know to start us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -76,6 +80,37 @@ impl Client {
         self.merged("", entry).unwrap_or_default()
     }
 
+    /// Returns the servers that a configuration starts as programs.
+    pub(super) fn entries(self, text: &str) -> Result<Vec<Entry>, String> {
+        let servers: Value = match self {
+            Client::Codex => {
+                let document: toml::Value = toml::from_str(text).map_err(|error| format!("it is not TOML: {error}"))?;
+                let servers = document.get("mcp_servers").cloned();
+                servers.and_then(|servers| serde_json::to_value(servers).ok()).unwrap_or_default()
+            }
+            Client::VsCode => json_servers(text, "servers")?,
+            Client::ClaudeDesktop | Client::ClaudeCode | Client::Cursor => json_servers(text, "mcpServers")?,
+        };
+        let entry = |(name, server): (&String, &Value)| {
+            let args = server.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            Some(Entry {
+                name: name.clone(),
+                command: server.get("command")?.as_str()?.to_owned(),
+                args: args.iter().map(|arg| arg.as_str().map(str::to_owned)).collect::<Option<_>>()?,
+            })
+        };
+        Ok(servers.as_object().into_iter().flatten().filter_map(entry).collect())
+    }
+
+    /// Returns the configuration with the command of an entry replaced, and all else as it is.
+    pub(super) fn replaced(self, text: &str, entry: &Entry) -> Result<String, String> {
+        match self {
+            // Without the `type` that a new entry gets, so that taking it back leaves nothing behind.
+            Client::VsCode => json(text, "servers", false, entry),
+            _ => self.merged(text, entry),
+        }
+    }
+
     /// The configuration in `text` with the entry in it. What else an entry of that name says (`env`, say) stays.
     pub(super) fn merged(self, text: &str, entry: &Entry) -> Result<String, String> {
         match self {
@@ -84,6 +119,12 @@ impl Client {
             Client::ClaudeDesktop | Client::ClaudeCode | Client::Cursor => json(text, "mcpServers", false, entry),
         }
     }
+}
+
+fn json_servers(text: &str, key: &str) -> Result<Value, String> {
+    let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut root: Value = serde_json::from_str(bare).map_err(|error| format!("it is not JSON: {error}"))?;
+    Ok(root.get_mut(key).map(Value::take).unwrap_or_default())
 }
 
 fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, String> {

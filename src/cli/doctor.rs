@@ -1,14 +1,17 @@
 //! `retake doctor`.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::wire::ErrorKind;
 use crate::workspace::{OwnerInfo, WorkspaceStatus, claimed_owner};
 
+use super::clients::CLIENTS;
 use super::context::Context;
 use super::ending::{Exit, Failure};
+use super::install::wrapped_command;
 use super::output::{HEADING, Output, paint};
 use super::words;
 use super::workspace::WorkspaceSource;
@@ -29,7 +32,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         let status = api.workspace().status()?;
         // While nobody else has it, it is this command that does, for as long as it runs.
         let owner = Some(api.workspace().owner()?).filter(|owner| owner.pid != std::process::id());
-        let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
+        let health = Health { version: VERSION, chosen_by: chosen.by, owner, wrapped: wrapped_servers(), status };
         output.answer(&health, |output, health| layout(health, output));
         Ok(Exit::Done)
     });
@@ -51,8 +54,36 @@ struct Health {
     /// The other process that has the workspace open.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,
+    /// Servers that clients run through `retake wrap`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wrapped: Vec<WrappedServer>,
     #[serde(flatten)]
     status: WorkspaceStatus,
+}
+
+/// A server that a client runs through `retake wrap`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WrappedServer {
+    client: &'static str,
+    name: String,
+    command: String,
+    file: PathBuf,
+}
+
+/// Returns the wrapped servers of all clients that have a configuration we can read.
+fn wrapped_servers() -> Vec<WrappedServer> {
+    let mut found = Vec::new();
+    for client in CLIENTS {
+        for file in [client.user_file(), client.project_file()].into_iter().flatten() {
+            let Ok(text) = std::fs::read_to_string(&file) else { continue };
+            for entry in client.entries(&text).unwrap_or_default() {
+                let Some(command) = wrapped_command(&entry).map(|command| command.join(" ")) else { continue };
+                found.push(WrappedServer { client: client.title(), name: entry.name, command, file: file.clone() });
+            }
+        }
+    }
+    found
 }
 
 fn layout(health: &Health, output: &mut Output) {
@@ -77,6 +108,10 @@ fn layout(health: &Health, output: &mut Output) {
     let unread = status.unread_recoveries.len();
     let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
     line("recoveries", format_args!("{}{unread}", status.recoveries), output);
+    for WrappedServer { client, name, command, .. } in &health.wrapped {
+        let shown = words::one_line(&format!("{name} in {client}: {command}"));
+        line("wrapped", shown, output);
+    }
 }
 
 fn owner(owner: Option<&OwnerInfo>) -> String {

@@ -24,7 +24,8 @@ use super::words;
 #[command(after_help = "Examples:\n  \
     retake mcp install claude-desktop --write\n  \
     retake mcp install cursor --project --write\n  \
-    retake mcp install codex --workspace ~/studio")]
+    retake mcp install codex --workspace ~/studio\n  \
+    retake mcp install cursor --wrap nano-banana --write")]
 pub(super) struct InstallArgs {
     /// The client
     #[arg(value_name = "CLIENT", value_enum)]
@@ -38,6 +39,12 @@ pub(super) struct InstallArgs {
     /// The name under which the client lists Retake
     #[arg(long, value_name = "NAME", default_value = "retake")]
     name: String,
+    /// Put an image server that is in the file behind `retake wrap`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "unwrap"])]
+    wrap: Option<String>,
+    /// Take a server from behind `retake wrap`
+    #[arg(long, value_name = "NAME", conflicts_with = "name")]
+    unwrap: Option<String>,
     #[command(flatten)]
     pub(super) json: Json,
 }
@@ -65,6 +72,11 @@ impl InstallArgs {
         if self.name.is_empty() || !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
             return Err(Failure::flags("a name takes letters, digits, - and _ only", "choose another one with --name"));
         }
+        if let Some((name, wrap)) =
+            self.wrap.as_ref().map(|name| (name, true)).or(self.unwrap.as_ref().map(|name| (name, false)))
+        {
+            return self.rewrap(name, wrap, context);
+        }
         let entry = Entry { name: self.name.clone(), command: program()?, args: arguments(context)? };
         let mut done = Installed {
             client: self.client.title().to_owned(),
@@ -75,7 +87,7 @@ impl InstallArgs {
             configuration: self.client.alone(&entry),
         };
         if self.write {
-            self.put(&entry, &mut done)?;
+            self.put(&|text| self.client.merged(text, &entry), &mut done)?;
         }
         let file = words::one_line(&done.file.display().to_string());
         context.output.answer(&done, |output, done| match (done.written, done.changed) {
@@ -116,7 +128,59 @@ impl InstallArgs {
         Ok(self.client.user_file().ok_or_else(home)?)
     }
 
-    fn put(&self, entry: &Entry, done: &mut Installed) -> Result<(), Error> {
+    /// Puts a server behind `retake wrap`, or takes it from behind it.
+    fn rewrap(&self, name: &str, wrap: bool, context: &mut Context) -> Result<Exit, Failure> {
+        let file = self.file()?;
+        let shown = words::one_line(&file.display().to_string());
+        let title = self.client.title();
+        let unread = |why: &dyn std::fmt::Display| {
+            let what = format!("cannot read the configuration of {title}: {shown}");
+            Error::new(ErrorKind::Invalid, what, "check the file; it is left as it is").caused_by(why)
+        };
+        let text = fs::read_to_string(&file).map_err(|error| unread(&error))?;
+        let entries = self.client.entries(&text).map_err(|why| unread(&why))?;
+        let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
+            let known: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+            let hint = if known.is_empty() {
+                "add the server to the client first; only servers that are started as programs can be wrapped"
+                    .to_owned()
+            } else {
+                format!("name one of: {}", known.join(", "))
+            };
+            let what = format!("{title} starts no server {name:?}: {shown}");
+            return Err(Error::new(ErrorKind::NotFound, what, hint).into());
+        };
+        let changed = if wrap { wrapped(entry, context)? } else { unwrapped(entry) };
+        let mut done = Installed {
+            client: title.to_owned(),
+            file,
+            written: false,
+            changed: false,
+            backup: None,
+            configuration: self.client.alone(&changed),
+        };
+        if self.write {
+            self.put(&|text| self.client.replaced(text, &changed), &mut done)?;
+        }
+        context.output.answer(&done, |output, done| match (done.written, done.changed) {
+            (false, _) => {
+                output.raw().write_all(done.configuration.as_bytes()).ok();
+                output.hint(format_args!("--write changes this entry in {shown}, and keeps the rest of it"));
+            }
+            (true, false) => output.line(format_args!("{name} is configured like that already: {shown}")),
+            (true, true) => {
+                let state = if wrap { "runs through retake wrap" } else { "runs without retake wrap" };
+                output.line(format_args!("{name} {state} from now on: {shown}"));
+                if let Some(backup) = &done.backup {
+                    output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+                }
+                output.hint(format_args!("start {title} again, so that it reads the file"));
+            }
+        });
+        Ok(Exit::Done)
+    }
+
+    fn put(&self, edit: &dyn Fn(&str) -> Result<String, String>, done: &mut Installed) -> Result<(), Error> {
         // Configuration is often a link into someone's collection of such files: the link stays.
         let file = done.file.canonicalize().unwrap_or_else(|_| done.file.clone());
         let left_alone = |why: &dyn std::fmt::Display| {
@@ -133,7 +197,7 @@ impl InstallArgs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(left_alone(&error)),
         };
-        let after = self.client.merged(before.as_deref().unwrap_or_default(), entry).map_err(|why| left_alone(&why))?;
+        let after = edit(before.as_deref().unwrap_or_default()).map_err(|why| left_alone(&why))?;
         done.written = true;
         if before.as_ref() == Some(&after) {
             return Ok(());
@@ -165,7 +229,35 @@ fn program() -> Result<String, Error> {
 }
 
 fn arguments(context: &Context) -> Result<Vec<String>, Error> {
-    let mut arguments = vec!["mcp".to_owned()];
+    with_workspace(vec!["mcp".to_owned()], context)
+}
+
+/// Returns an entry that starts its server through `retake wrap`.
+fn wrapped(entry: &Entry, context: &Context) -> Result<Entry, Error> {
+    let mut args = with_workspace(vec!["wrap".to_owned()], context)?;
+    args.push("--".to_owned());
+    let inner = unwrapped(entry);
+    args.push(inner.command);
+    args.extend(inner.args);
+    Ok(Entry { name: entry.name.clone(), command: program()?, args })
+}
+
+/// Returns an entry that starts its server directly.
+fn unwrapped(entry: &Entry) -> Entry {
+    match wrapped_command(entry) {
+        Some([command, args @ ..]) => Entry { name: entry.name.clone(), command: command.clone(), args: args.to_vec() },
+        _ => entry.clone(),
+    }
+}
+
+/// Returns the command of the server that an entry runs through `retake wrap`; `None` if it does not.
+pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
+    let is_ours = Path::new(&entry.command).file_stem().is_some_and(|stem| stem == "retake");
+    let command = entry.args.iter().position(|arg| arg == "--").and_then(|place| entry.args.get(place + 1..));
+    command.filter(|_| is_ours && entry.args.first().is_some_and(|verb| verb == "wrap"))
+}
+
+fn with_workspace(mut arguments: Vec<String>, context: &Context) -> Result<Vec<String>, Error> {
     if let Some(named) = context.named_workspace() {
         let dir = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
         let dir = dir.to_str().ok_or_else(|| {

@@ -44,6 +44,7 @@ mod vocabulary;
 mod watch;
 mod words;
 mod workspace;
+mod wrap;
 
 use std::ffi::OsString;
 use std::io;
@@ -95,6 +96,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Export(args) => args.run(context),
         Verb::Import(args) => args.run(context),
         Verb::Watch(args) => args.run(context),
+        Verb::Wrap(args) => args.run(context),
         Verb::Verify(args) => args.run(context),
         Verb::Repair(args) => args.run(context),
         Verb::Doctor(_) => doctor::doctor(context),

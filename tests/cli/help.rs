@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 20] = [
+const VERBS: [&str; 21] = [
     "list",
     "show",
     "record",
@@ -16,6 +16,7 @@ const VERBS: [&str; 20] = [
     "export",
     "import",
     "watch",
+    "wrap",
     "verify",
     "repair",
     "doctor",

@@ -1,0 +1,354 @@
+//! From exchanges to findings: recognises the calls that make images, follows jobs until they are done, and finds out which
+//! iteration an input image came from. Reads files that results name, and writes nothing.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, mentions_image};
+use super::arguments::Asked;
+use super::files::Base;
+use super::finding::{Finding, Sources};
+use super::lineage::Lineage;
+use super::locate::{FoundImage, Located, locate};
+use super::observe::{Ask, Connection, Exchange, Moment};
+use super::outcome::{self, Ending};
+use super::profile::{Profiles, ToolKind, ToolProfile};
+use super::recognise::{Kind, Recognised, recognise, words};
+
+/// What an exchange comes to.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// An iteration is complete.
+    Record(Box<Finding>),
+    /// A job was started, or goes on.
+    Wait {
+        /// Its id.
+        job: String,
+        /// The rule.
+        why: String,
+    },
+    /// It is not an iteration.
+    Skip(String),
+}
+
+/// Turns exchanges into findings.
+pub(crate) struct Assembler {
+    profiles: Profiles,
+    base: Base,
+    fallback_name: String,
+    jobs: Vec<Job>,
+    lineage: Lineage,
+}
+
+/// Something that was started and whose image has not passed yet.
+struct Job {
+    finding: Finding,
+    asked: Asked,
+    ids: Vec<String>,
+    started: Moment,
+    last: Exchange,
+    /// Whether the server said that it is done.
+    is_done: bool,
+    /// Whether another call is expected to bring the image.
+    image_follows: bool,
+    previews: Vec<FoundImage>,
+}
+
+/// How long a job is waited for after the last that was heard of it.
+pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// The most jobs that are waited for at once.
+const MAX_JOBS: usize = 256;
+/// The shortest id that is looked for inside of an argument.
+const MIN_CONTAINED_ID: usize = 6;
+
+impl Assembler {
+    /// Creates an assembler for a server that is called `fallback_name` unless it introduces itself.
+    pub(crate) fn new(profiles: Profiles, base: Base, fallback_name: String) -> Assembler {
+        Assembler { profiles, base, fallback_name, jobs: Vec::new(), lineage: Lineage::default() }
+    }
+
+    /// Remembers what a finding was recorded as, so that later calls can have it as their parent.
+    pub(crate) fn recorded(&mut self, finding: &Finding, reference: &str) {
+        self.lineage.remember(finding.names.iter().cloned(), reference);
+    }
+
+    /// Returns whether jobs wait for their image.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Turns an exchange into what it comes to. `stderr` is what the server wrote there lately.
+    pub(crate) fn exchange(&mut self, connection: &Connection, exchange: &Exchange, stderr: &str) -> Vec<Step> {
+        match &exchange.ask {
+            Ask::Call { tool, arguments } => self.call(connection, exchange, tool, arguments, stderr),
+            Ask::Read(name) | Ask::Task(name) => match self.job_named_in(&Value::String(name.clone()), exchange) {
+                Some(place) => vec![self.advance(place, exchange, None, stderr)],
+                None => vec![Step::Skip("it belongs to no job".to_owned())],
+            },
+        }
+    }
+
+    /// Gives up on jobs, and returns what is known of them: all, or those of which nothing was heard for a while.
+    pub(crate) fn give_up(&mut self, now: Option<Moment>) -> Vec<Finding> {
+        let timeout = u64::try_from(JOB_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+        let is_late = |job: &Job| now.is_none_or(|now| now.millis.saturating_sub(job.last.ended.millis) > timeout);
+        let (late, waiting) = std::mem::take(&mut self.jobs).into_iter().partition(is_late);
+        self.jobs = waiting;
+        late.into_iter().map(Job::abandoned).collect()
+    }
+
+    fn call(
+        &mut self,
+        connection: &Connection,
+        exchange: &Exchange,
+        tool: &str,
+        arguments: &Value,
+        stderr: &str,
+    ) -> Vec<Step> {
+        let profile = self.profiles.choose(connection).cloned();
+        let tool_profile = profile.as_ref().and_then(|profile| profile.tool(tool)).cloned();
+        let listed = connection.tools.get(tool);
+        let asked = Asked::read(arguments, listed, tool_profile.as_ref());
+        let recognised = decide(tool_profile.as_ref(), || recognise(tool, listed, &asked));
+        if recognised.kind == Kind::Ignore {
+            return vec![Step::Skip(recognised.why.to_owned())];
+        }
+        let is_maker = matches!(recognised.kind, Kind::Generate | Kind::Edit);
+        if !is_maker && let Some(place) = self.job_named_in(arguments, exchange) {
+            return vec![self.advance(place, exchange, tool_profile.as_ref(), stderr)];
+        }
+        if recognised.kind == Kind::Poll {
+            return vec![Step::Skip(format!("{}, and it belongs to no job", recognised.why))];
+        }
+        let answer = Answer::read(&exchange.result);
+        let is_edit = recognised.kind == Kind::Edit;
+        let located = self.locate(&answer, &asked, exchange);
+        let is_new =
+            !located.pre_existing && located.images.iter().any(|image| !self.lineage.knows_bytes(&image.bytes));
+        if recognised.kind == Kind::Unsure && !is_new {
+            return vec![Step::Skip(format!("{}, and there is no new image", recognised.why))];
+        }
+        let read = outcome::read(&answer, !located.images.is_empty());
+        let says_something = !matches!(read.ending, Ending::Succeeded)
+            || !located.images.is_empty()
+            || !answer.urls.is_empty()
+            || !answer.links.is_empty();
+        if !recognised.strong && !says_something {
+            return vec![Step::Skip("there is no image, no failure and no job in the result".to_owned())];
+        }
+        let sources = Sources {
+            connection,
+            fallback_name: &self.fallback_name,
+            profile: profile.as_ref(),
+            tool_profile: tool_profile.as_ref(),
+            tool,
+            asked: &asked,
+        };
+        let mut finding = Finding::asked(&sources, exchange);
+        finding.note("call", recognised.why.to_owned());
+        self.find_parent(&mut finding, arguments, &asked, tool, is_edit);
+        finding.answered(&answer, tool_profile.as_ref());
+        let follows =
+            tool_profile.as_ref().is_some_and(|profile| profile.image_follows) || brings_later(&answer, connection);
+        let job = match &read.ending {
+            Ending::Pending(job) => Some(job.clone()),
+            Ending::Succeeded if located.images.is_empty() && follows => {
+                answer.links.first().or(answer.urls.first()).cloned()
+            }
+            _ => None,
+        };
+        if let Some(id) = job {
+            return vec![self.start(finding, asked, id, &answer, exchange, follows, read.why)];
+        }
+        if matches!(read.ending, Ending::Succeeded) {
+            finding.located(located);
+        }
+        finding.ended(read.ending, read.why, exchange, stderr);
+        split(finding, &asked).into_iter().map(|finding| Step::Record(Box::new(finding))).collect()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a job, each used once")]
+    fn start(
+        &mut self,
+        mut finding: Finding,
+        asked: Asked,
+        id: String,
+        answer: &Answer,
+        exchange: &Exchange,
+        image_follows: bool,
+        why: &str,
+    ) -> Step {
+        finding.origin("job", json!(id));
+        let mut ids = vec![id.clone()];
+        ids.extend(answer.links.iter().chain(&answer.urls).cloned());
+        ids.extend(outcome::ids(answer));
+        ids.extend(answer.task.clone());
+        if self.jobs.len() >= MAX_JOBS {
+            self.jobs.remove(0);
+        }
+        self.jobs.push(Job {
+            finding,
+            asked,
+            ids,
+            started: exchange.started,
+            last: exchange.clone(),
+            is_done: false,
+            image_follows,
+            previews: Vec::new(),
+        });
+        Step::Wait { job: id, why: why.to_owned() }
+    }
+
+    /// Takes a job further with what another call brought.
+    fn advance(&mut self, place: usize, exchange: &Exchange, tool_profile: Option<&ToolProfile>, stderr: &str) -> Step {
+        let answer = Answer::read(&exchange.result);
+        let Some(job) = self.jobs.get(place) else { return Step::Skip("the job is gone".to_owned()) };
+        let started = Exchange { started: job.started, ..exchange.clone() };
+        let located = self.locate(&answer, &job.asked, &started);
+        let is_preview = tool_profile.is_some_and(|profile| profile.preview);
+        let read = outcome::read(&answer, !located.images.is_empty());
+        let Some(job) = self.jobs.get_mut(place) else { return Step::Skip("the job is gone".to_owned()) };
+        let id = job.ids.first().cloned().unwrap_or_default();
+        job.last = started.clone();
+        job.finding.answered(&answer, tool_profile);
+        let more: Vec<String> = answer.links.iter().chain(&answer.urls).cloned().collect();
+        job.ids.extend(more);
+        if is_preview && !located.images.is_empty() {
+            job.is_done = true;
+            job.previews = located.images;
+            return Step::Wait { job: id, why: "the image is a preview of the real one".to_owned() };
+        }
+        let has_image = !located.images.is_empty();
+        let ending = match read.ending {
+            Ending::Pending(_) => return Step::Wait { job: id, why: read.why.to_owned() },
+            Ending::Succeeded if !has_image && !outcome::is_done(&answer) => {
+                return Step::Wait { job: id, why: "the status in the result is not final".to_owned() };
+            }
+            Ending::Succeeded if !has_image && (job.image_follows || answer.urls.is_empty()) => {
+                job.is_done = true;
+                return Step::Wait { job: id, why: "it is done, and the image has not passed yet".to_owned() };
+            }
+            ending => ending,
+        };
+        let Job { mut finding, .. } = self.jobs.remove(place);
+        if matches!(ending, Ending::Succeeded) {
+            finding.located(located);
+        }
+        finding.ended(ending, read.why, &started, stderr);
+        Step::Record(Box::new(finding))
+    }
+
+    fn locate(&self, answer: &Answer, asked: &Asked, exchange: &Exchange) -> Located {
+        let started = u64::try_from(exchange.started.wall.millis()).unwrap_or(0);
+        let started = SystemTime::UNIX_EPOCH + Duration::from_millis(started);
+        locate(answer, asked, started, &self.base)
+    }
+
+    fn find_parent(&self, finding: &mut Finding, arguments: &Value, asked: &Asked, tool: &str, is_edit: bool) {
+        if let Some((parent, argument)) = self.lineage.parent(arguments, asked, &self.base) {
+            finding.note("parent", format!("argument `{argument}` names its image"));
+            finding.parent = Some(parent);
+            return;
+        }
+        let goes_on =
+            words(tool).iter().any(|word| matches!(word.as_str(), "continue" | "last" | "refine" | "regenerate"));
+        if is_edit
+            && goes_on
+            && asked.inputs.is_empty()
+            && let Some(last) = self.lineage.last()
+        {
+            finding.note("parent", "the tool goes on from the last image".to_owned());
+            finding.parent = Some(last.to_owned());
+        }
+    }
+
+    /// Returns the job that a value names, anywhere in it.
+    fn job_named_in(&self, value: &Value, exchange: &Exchange) -> Option<usize> {
+        let mut found = None;
+        each_text(value, &mut |text| {
+            let names = |id: &String| id == text || id.len() >= MIN_CONTAINED_ID && text.contains(id.as_str());
+            let is_meant = |job: &Job| job.last.scope.group == exchange.scope.group && job.ids.iter().any(names);
+            found = found.or_else(|| self.jobs.iter().position(is_meant));
+        });
+        found
+    }
+}
+
+impl Job {
+    /// Returns what is known of a job whose image never passed.
+    fn abandoned(self) -> Finding {
+        let Job { mut finding, ids, last, is_done, previews, .. } = self;
+        let id = ids.first().cloned().unwrap_or_default();
+        if !previews.is_empty() {
+            finding.origin("preview", json!(true));
+            finding.located(Located { images: previews, ..Located::default() });
+        }
+        let (ending, why) = if is_done {
+            (Ending::Succeeded, "the server said that it is done")
+        } else {
+            (Ending::Failed(format!("no result of job {id} passed before the connection ended")), "no result passed")
+        };
+        finding.ended(ending, why, &last, "");
+        finding
+    }
+}
+
+fn decide(profile: Option<&ToolProfile>, rules: impl FnOnce() -> Recognised) -> Recognised {
+    let decided = |kind, strong| Recognised { kind, strong, why: "the profile says so" };
+    match profile.and_then(|profile| profile.kind) {
+        Some(ToolKind::Generate) => decided(Kind::Generate, true),
+        Some(ToolKind::Edit) => decided(Kind::Edit, true),
+        Some(ToolKind::Poll) => decided(Kind::Poll, false),
+        Some(ToolKind::Ignore) => decided(Kind::Ignore, false),
+        None => rules(),
+    }
+}
+
+/// Returns whether a result without an image points at one that another call can bring.
+fn brings_later(answer: &Answer, connection: &Connection) -> bool {
+    let downloads = |name: &String| words(name).iter().any(|word| word == "download");
+    !answer.links.is_empty() || !answer.urls.is_empty() && connection.tools.keys().any(downloads)
+}
+
+/// Makes one finding per prompt of a call that asked for several, if each has its image.
+fn split(finding: Finding, asked: &Asked) -> Vec<Finding> {
+    let count = asked.prompts.len();
+    if count < 2 || finding.images.len() != count {
+        return vec![finding];
+    }
+    let images = finding.images.clone();
+    let each = |(prompt, image): (&String, FoundImage)| {
+        let names = [image.path.clone().unwrap_or_default(), super::lineage::content_name(&image.bytes)];
+        Finding { prompt: prompt.clone(), images: vec![image], names: names.into(), ..finding.clone() }
+    };
+    asked.prompts.iter().zip(images).map(each).collect()
+}
+
+fn each_text(value: &Value, found: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => found(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, found)),
+        Value::Object(object) => object.values().for_each(|value| each_text(value, found)),
+        _ => (),
+    }
+}
+
+/// Decides what a call is for without looking at its result or at any file.
+pub(crate) fn kind_of(connection: &Connection, profiles: &Profiles, tool: &str, arguments: &Value) -> Kind {
+    let profile = profiles.choose(connection).and_then(|profile| profile.tool(tool));
+    let listed = connection.tools.get(tool);
+    decide(profile, || recognise(tool, listed, &Asked::read(arguments, listed, profile))).kind
+}
+
+/// Returns whether an exchange needs a closer look, decided without touching any file. `has_jobs` says whether jobs are
+/// waited for, which any call may complete.
+pub(crate) fn may_matter(connection: &Connection, profiles: &Profiles, exchange: &Exchange, has_jobs: bool) -> bool {
+    let Ask::Call { tool, arguments } = &exchange.ask else { return has_jobs };
+    match kind_of(connection, profiles, tool, arguments) {
+        Kind::Generate | Kind::Edit => true,
+        Kind::Poll => has_jobs,
+        Kind::Unsure => has_jobs || mentions_image(&exchange.result),
+        Kind::Ignore => false,
+    }
+}

@@ -1,0 +1,47 @@
+//! Base64 as servers and clients write it: padded or not, either alphabet, with line breaks, or as a data URL.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// Decoded data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// The bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it was a data URL.
+    pub(crate) is_data_url: bool,
+}
+
+/// Decodes a text that is base64 to its last character.
+pub(crate) fn decode(text: &str) -> Option<Decoded> {
+    let (data, is_data_url) = match text.trim_start().strip_prefix("data:") {
+        Some(url) => (url.split_once(";base64,")?.1, true),
+        None => (text, false),
+    };
+    let plausible = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte);
+    if data.is_empty() || !data.trim().bytes().all(plausible) {
+        return None;
+    }
+    let digits: Vec<u8> = data.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let url_safe = digits.contains(&b'-') || digits.contains(&b'_');
+    let alphabet = if url_safe { alphabet::URL_SAFE } else { alphabet::STANDARD };
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let bytes = GeneralPurpose::new(&alphabet, config).decode(digits).ok()?;
+    Some(Decoded { bytes, is_data_url })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_base64_is_decoded() {
+        assert_eq!(decode("aGk=").unwrap().bytes, b"hi");
+        assert_eq!(decode("aG\r\nk").unwrap().bytes, b"hi");
+        assert!(decode("data:image/png;base64,aGk=").unwrap().is_data_url);
+        for text in ["", "a fox", "aGk=...", "data:image/png,abc", "aGkx…"] {
+            assert_eq!(decode(text), None, "{text}");
+        }
+    }
+}

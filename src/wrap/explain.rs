@@ -1,0 +1,189 @@
+//! `retake wrap --explain`: what would be recorded from a transcript, and why; for people who write profiles.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::images::Header;
+use crate::model::{OutcomeStatus, Timestamp};
+
+use super::assemble::{Assembler, Step};
+use super::files::Base;
+use super::finding::{Finding, Note};
+use super::message::{self, Direction};
+use super::observe::{Ask, Connection, Moment, Observer, Scope};
+
+/// What would be recorded from a transcript.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explained {
+    /// The server, as it introduced itself.
+    pub server: Option<String>,
+    /// The profile that was used.
+    pub profile: Option<String>,
+    /// Lines that are not messages: they pass unchanged.
+    pub other_lines: usize,
+    /// Every call, in order.
+    pub calls: Vec<ExplainedCall>,
+}
+
+/// What one call comes to.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedCall {
+    /// What was called: the tool, or the method and what it asks for.
+    pub call: String,
+    /// `recorded`, `waiting` or `skipped`.
+    pub decision: &'static str,
+    /// The rule that decided.
+    pub why: String,
+    /// What would be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<Value>,
+    /// For each part, where it was found.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub sources: Map<String, Value>,
+}
+
+/// Reads a transcript, and says what would be recorded from it.
+///
+/// A transcript is an object with a list `transcript`, or a line each, of entries `{"t": seconds, "dir": "c->s" or
+/// "s->c", "msg": message or text}`.
+pub fn explain(transcript: &Path, profile: Option<&str>, profiles: Option<&Path>) -> io::Result<Explained> {
+    let text = std::fs::read_to_string(transcript)?;
+    let entries = entries(&text).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "it is neither a transcript in JSON nor one in JSON lines")
+    })?;
+    let profiles = super::profiles(profile, profiles, &(Arc::new(|_: &str| ()) as super::Warn))?;
+    let mut assembler = Assembler::new(profiles.clone(), Base::of_this_process(), "server".to_owned());
+    let mut observer = Observer::default();
+    let mut explained = Explained { server: None, profile: None, other_lines: 0, calls: Vec::new() };
+    let mut recorded = 0;
+    for entry in &entries {
+        let direction = match entry.get("dir").and_then(Value::as_str) {
+            Some(way) if way.starts_with("c->s") => Direction::ToServer,
+            Some(way) if way.starts_with("s->c") => Direction::ToClient,
+            _ => continue,
+        };
+        let message = match entry.get("msg") {
+            Some(Value::String(line)) => line.clone().into_bytes(),
+            Some(message) => message.to_string().into_bytes(),
+            None => continue,
+        };
+        let messages = message::parse(&message);
+        explained.other_lines += usize::from(messages.is_empty());
+        for message in messages {
+            let Some(exchange) = observer.message(Scope::default(), direction, message, moment(entry)) else {
+                continue;
+            };
+            let connection = Arc::clone(observer.connection());
+            for step in assembler.exchange(&connection, &exchange, "") {
+                if let Step::Record(finding) = &step {
+                    assembler.recorded(finding, &format!("#{recorded}"));
+                    recorded += 1;
+                }
+                explained.calls.push(call(&exchange.ask, step));
+            }
+        }
+    }
+    for finding in assembler.give_up(None) {
+        let tool = Ask::Call { tool: finding.tool.clone(), arguments: Value::Null };
+        let mut left = call(&tool, Step::Record(Box::new(finding)));
+        "at the end of the connection, since its image never passed".clone_into(&mut left.why);
+        explained.calls.push(left);
+    }
+    let connection: &Connection = observer.connection();
+    explained.server = connection.server.as_ref().map(|server| server.name.clone());
+    explained.profile = profiles.choose(connection).map(|profile| profile.name.clone());
+    Ok(explained)
+}
+
+fn entries(text: &str) -> Option<Vec<Value>> {
+    if let Ok(Value::Object(mut whole)) = serde_json::from_str(text)
+        && let Some(Value::Array(entries)) = whole.remove("transcript")
+    {
+        return Some(entries);
+    }
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let entries: Option<Vec<Value>> = lines.map(|line| serde_json::from_str(line).ok()).collect();
+    entries.filter(|entries| !entries.is_empty() && entries.iter().all(|entry| entry.get("dir").is_some()))
+}
+
+fn moment(entry: &Value) -> Moment {
+    let millis = entry.get("t").and_then(Value::as_f64).unwrap_or(0.0) * 1000.0;
+    // Transcripts have no date; a file that one names is older than now, and shown as such.
+    Moment { millis: format!("{millis:.0}").parse().unwrap_or(0), wall: Timestamp::from(chrono::Utc::now()) }
+}
+
+fn call(ask: &Ask, step: Step) -> ExplainedCall {
+    let name = match ask {
+        Ask::Call { tool, .. } => tool.clone(),
+        Ask::Read(uri) => format!("resources/read {uri}"),
+        Ask::Task(id) => format!("tasks/result {id}"),
+    };
+    match step {
+        Step::Skip(why) => ExplainedCall { call: name, decision: "skipped", why, iteration: None, sources: Map::new() },
+        Step::Wait { job, why } => ExplainedCall {
+            call: name,
+            decision: "waiting",
+            why: format!("job {job}: {why}"),
+            iteration: None,
+            sources: Map::new(),
+        },
+        Step::Record(finding) => {
+            let why = finding.trace.iter().find(|note| note.field == "call").map(|note| note.why.clone());
+            ExplainedCall {
+                call: name,
+                decision: "recorded",
+                why: why.unwrap_or_default(),
+                iteration: Some(iteration(&finding)),
+                sources: sources(&finding.trace),
+            }
+        }
+    }
+}
+
+fn sources(trace: &[Note]) -> Map<String, Value> {
+    let mut sources = Map::new();
+    for Note { field, why } in trace.iter().filter(|note| note.field != "call") {
+        let text = match sources.get(*field).and_then(Value::as_str) {
+            Some(before) => format!("{before}; {why}"),
+            None => why.clone(),
+        };
+        sources.insert((*field).to_owned(), json!(text));
+    }
+    sources
+}
+
+/// Returns a finding under the names of `record-iteration`.
+fn iteration(finding: &Finding) -> Value {
+    let images: Vec<Value> = finding
+        .images
+        .iter()
+        .map(|image| {
+            let header = Header::of(&image.bytes);
+            json!({ "path": image.path, "mimeType": header.mime_type, "width": header.width, "height": header.height })
+        })
+        .collect();
+    let outcome = match finding.outcome {
+        OutcomeStatus::Succeeded => "succeeded",
+        OutcomeStatus::Failed => "failed",
+        OutcomeStatus::Refused => "refused",
+    };
+    let mut value = json!({
+        "prompt": finding.prompt, "promptSent": finding.prompt_sent, "negativePrompt": finding.negative_prompt,
+        "model": finding.model, "modelHash": finding.model_hash, "seed": finding.seed, "steps": finding.steps,
+        "guidanceScale": finding.guidance_scale, "sampler": finding.sampler, "scheduler": finding.scheduler,
+        "width": finding.width, "height": finding.height, "denoise": finding.denoise, "loras": finding.loras,
+        "provider": finding.provider, "parameters": finding.parameters, "outcome": outcome,
+        "message": finding.message, "generationTimeMs": finding.duration_ms, "cost": finding.cost,
+        "parent": finding.parent, "images": images,
+    });
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+    }
+    value
+}

@@ -1,0 +1,331 @@
+//! A finding: everything known from one call about one iteration, ready to be recorded, with the reason for each part.
+
+use serde_json::{Map, Value, json};
+
+use crate::images::metadata;
+use crate::model::{Cost, Lora, OutcomeStatus, Seed, Timestamp};
+
+use super::answer::Answer;
+use super::arguments::Asked;
+use super::locate::{FoundImage, Located};
+use super::observe::{Connection, Exchange, Scope};
+use super::outcome::{self, Ending};
+use super::profile::{Profile, ToolProfile, follow};
+use super::{redact, values};
+
+/// An iteration to record.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Finding {
+    /// The conversation.
+    pub(crate) scope: Scope,
+    /// The tool that was called.
+    pub(crate) tool: String,
+    /// The prompt as typed.
+    pub(crate) prompt: String,
+    /// The prompt as sent, if the server says that it changed it.
+    pub(crate) prompt_sent: Option<String>,
+    /// What the image should not show.
+    pub(crate) negative_prompt: Option<String>,
+    /// The model: the reported one, else the one asked for.
+    pub(crate) model: Option<String>,
+    /// The hash of the model file.
+    pub(crate) model_hash: Option<String>,
+    /// The seed.
+    pub(crate) seed: Option<Seed>,
+    /// The number of steps.
+    pub(crate) steps: Option<u32>,
+    /// The guidance scale.
+    pub(crate) guidance_scale: Option<f64>,
+    /// The sampler.
+    pub(crate) sampler: Option<String>,
+    /// The scheduler.
+    pub(crate) scheduler: Option<String>,
+    /// The width asked for.
+    pub(crate) width: Option<u32>,
+    /// The height asked for.
+    pub(crate) height: Option<u32>,
+    /// The denoising strength.
+    pub(crate) denoise: Option<f64>,
+    /// LoRAs with their weights.
+    pub(crate) loras: Vec<Lora>,
+    /// The server and the tool: `server/tool`.
+    pub(crate) provider: String,
+    /// All other arguments as they came, and under `mcp` where they came from.
+    pub(crate) parameters: Map<String, Value>,
+    /// What came of it.
+    pub(crate) outcome: OutcomeStatus,
+    /// What was said about it, if it failed or was refused.
+    pub(crate) message: Option<String>,
+    /// From the request to the final result.
+    pub(crate) duration_ms: u64,
+    /// What it cost.
+    pub(crate) cost: Option<Cost>,
+    /// When the final result passed.
+    pub(crate) created_at: Option<Timestamp>,
+    /// The images.
+    pub(crate) images: Vec<FoundImage>,
+    /// Web addresses that the result gives.
+    pub(crate) urls: Vec<String>,
+    /// The iteration it came from.
+    pub(crate) parent: Option<String>,
+    /// Names by which a later call may mean this iteration.
+    pub(crate) names: Vec<String>,
+    /// How each part was found.
+    pub(crate) trace: Vec<Note>,
+}
+
+/// How a part of a finding was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// The part.
+    pub(crate) field: &'static str,
+    /// Where it came from.
+    pub(crate) why: String,
+}
+
+/// Where the facts of a finding come from.
+pub(crate) struct Sources<'a> {
+    /// The two ends of the connection.
+    pub(crate) connection: &'a Connection,
+    /// The name to use for a server that does not introduce itself.
+    pub(crate) fallback_name: &'a str,
+    /// The profile of the server.
+    pub(crate) profile: Option<&'a Profile>,
+    /// What the profile says about the tool.
+    pub(crate) tool_profile: Option<&'a ToolProfile>,
+    /// The tool.
+    pub(crate) tool: &'a str,
+    /// The arguments, read.
+    pub(crate) asked: &'a Asked,
+}
+
+impl Finding {
+    /// Starts a finding with what the arguments say.
+    pub(crate) fn asked(sources: &Sources<'_>, exchange: &Exchange) -> Finding {
+        let Sources { connection, fallback_name, profile, tool_profile, tool, asked } = sources;
+        let server = connection.server.as_ref();
+        let server_name = server.map_or(*fallback_name, |server| server.name.as_str());
+        let hidden = profile.map(|profile| profile.redact.arguments.as_slice()).unwrap_or_default();
+        let mut finding = Finding {
+            scope: exchange.scope,
+            tool: (*tool).to_owned(),
+            prompt: asked.prompt().unwrap_or_default(),
+            negative_prompt: asked.negative_prompt.clone(),
+            model: asked.model.clone(),
+            seed: asked.seed,
+            steps: asked.steps,
+            guidance_scale: asked.guidance_scale,
+            sampler: asked.sampler.clone(),
+            scheduler: asked.scheduler.clone(),
+            width: asked.width,
+            height: asked.height,
+            denoise: asked.denoise,
+            loras: asked.loras.clone(),
+            provider: format!("{server_name}/{tool}"),
+            parameters: redact::object(&asked.rest, hidden),
+            ..Finding::default()
+        };
+        finding.prompt = redact::text(&finding.prompt);
+        for (field, argument) in &asked.sources {
+            finding.note(field, format!("argument `{argument}`"));
+        }
+        if let Some(model) = tool_profile.and_then(|profile| profile.model.as_deref())
+            && finding.model.is_none()
+        {
+            finding.model = Some(if model == "tool" { (*tool).to_owned() } else { model.to_owned() });
+            finding.note("model", "the profile".to_owned());
+        }
+        if finding.prompt.trim().is_empty() {
+            // A background is removed without a prompt; the name of the tool says what was asked for.
+            finding.prompt = super::recognise::words(tool).join(" ");
+            finding.note("prompt", "the name of the tool, since no argument is a prompt".to_owned());
+        }
+        let mut origin = Map::new();
+        origin.insert("server".to_owned(), json!(server_name));
+        if let Some(version) = server.map(|server| &server.version).filter(|version| !version.is_empty()) {
+            origin.insert("serverVersion".to_owned(), json!(version));
+        }
+        origin.insert("tool".to_owned(), json!(tool));
+        if let Some(profile) = profile {
+            origin.insert("profile".to_owned(), json!(profile.name));
+        }
+        if let Some(count) = asked.count {
+            origin.insert("count".to_owned(), json!(count));
+        }
+        if let Some(model) = &asked.model {
+            origin.insert("requestedModel".to_owned(), json!(model));
+        }
+        finding.parameters.insert("mcp".to_owned(), Value::Object(origin));
+        finding
+    }
+
+    /// Adds what a result says.
+    pub(crate) fn answered(&mut self, answer: &Answer, tool_profile: Option<&ToolProfile>) {
+        let chosen = |field: &str| {
+            let path = tool_profile.and_then(|profile| profile.result.get(field))?;
+            answer.values.iter().find_map(|value| follow(value, path))
+        };
+        let reported = chosen("model").or_else(|| answer.find(&["modelused", "modelid", "model", "modelname"]));
+        if let Some(model) = reported.and_then(Value::as_str).filter(|model| is_name(model)) {
+            self.origin("reportedModel", json!(model));
+            if self.model.as_deref() != Some(model) {
+                self.note("model", "reported in the result".to_owned());
+            }
+            self.model = Some(model.to_owned());
+        }
+        let seed = chosen("seed").or_else(|| answer.find(&["seed", "noiseseed", "seeds"]));
+        let seed = seed.map(|seed| seed.as_array().and_then(|seeds| seeds.first()).unwrap_or(seed));
+        let seed = seed.and_then(values::seed).or_else(|| outcome::seed_in_text(answer).map(Seed));
+        if let Some(seed) = seed.filter(|seed| seed.0 > 0 || self.seed == Some(*seed))
+            && self.seed != Some(seed)
+        {
+            self.seed = Some(seed);
+            self.note("seed", "reported in the result".to_owned());
+        }
+        self.sent(chosen("promptSent").and_then(Value::as_str), answer);
+        if let Some(cost) = outcome::cost(answer) {
+            self.cost = Some(cost);
+            self.note("cost", "reported in the result".to_owned());
+        }
+        if let Some(usage) = answer.find(&["usage"]).filter(|usage| usage.is_object()) {
+            self.origin("usage", usage.clone());
+        }
+        for (key, list) in [("urls", &answer.urls), ("links", &answer.links)] {
+            if !list.is_empty() {
+                self.origin(key, json!(list.iter().take(64).map(|text| redact::text(text)).collect::<Vec<_>>()));
+            }
+        }
+        self.names.extend(answer.urls.iter().cloned());
+        self.urls.extend(answer.urls.iter().cloned());
+        self.names.extend(outcome::ids(answer));
+    }
+
+    fn sent(&mut self, chosen: Option<&str>, answer: &Answer) {
+        const KEYS: &[&str] = &[
+            "revisedprompt",
+            "enhancedprompt",
+            "promptsent",
+            "finalprompt",
+            "expandedprompt",
+            "optimizedprompt",
+            "magicprompt",
+            "actualprompt",
+            "generationprompt",
+            "improvedprompt",
+        ];
+        let named = chosen.or_else(|| answer.find(KEYS).and_then(Value::as_str)).map(str::to_owned);
+        let named = named.or_else(|| {
+            let lines = answer.texts.iter().flat_map(|text| text.lines());
+            let label = |line: &str| {
+                let (label, rest) = line.split_once(':')?;
+                let label = redact::normalized(label);
+                KEYS.contains(&label.as_str()).then(|| rest.trim_matches([' ', '*', '"', '`']).to_owned())
+            };
+            lines.into_iter().find_map(label)
+        });
+        let echoed = || {
+            let echo = answer.find(&["prompt"]).and_then(Value::as_str)?;
+            let shortened = echo.trim_end_matches(['.', '…']);
+            (!self.prompt.starts_with(shortened)).then(|| echo.to_owned())
+        };
+        let sent = named.or_else(echoed).filter(|sent| !sent.trim().is_empty() && *sent != self.prompt);
+        if let Some(sent) = sent {
+            self.prompt_sent = Some(sent);
+            self.note("promptSent", "reported in the result".to_owned());
+        }
+    }
+
+    /// Adds the images, and what they say where nothing else did.
+    pub(crate) fn located(&mut self, located: Located) {
+        let Located { images, missing, pre_existing, previews } = located;
+        if !missing.is_empty() && images.is_empty() {
+            self.origin("missingFiles", json!(missing));
+        }
+        if pre_existing {
+            self.origin("preExisting", json!(true));
+            self.note("images", "the file is older than the call".to_owned());
+        }
+        if previews > 0 {
+            self.note("images", format!("{previews} in the result left out as previews of the files"));
+        }
+        for image in &images {
+            self.note(
+                "images",
+                image.path.as_ref().map_or_else(|| "in the result".to_owned(), |path| format!("the file {path}")),
+            );
+            self.names.extend(image.path.clone());
+            self.names.push(super::lineage::content_name(&image.bytes));
+        }
+        if let Some(first) = images.first() {
+            self.fill(&first.bytes);
+        }
+        self.images = images;
+    }
+
+    /// Fills the gaps from what the image itself says.
+    fn fill(&mut self, bytes: &[u8]) {
+        let reading = metadata::read(bytes);
+        let Some(generator) = reading.generator else { return };
+        let found = reading.recipe;
+        let mut filled = Vec::new();
+        macro_rules! fill {
+            ($($field:ident: $name:literal),*) => {
+                $(if self.$field.is_none() && found.$field.is_some() {
+                    self.$field = found.$field;
+                    filled.push($name);
+                })*
+            };
+        }
+        fill!(
+            negative_prompt: "negativePrompt", model: "model", model_hash: "modelHash", seed: "seed", steps: "steps",
+            guidance_scale: "guidanceScale", sampler: "sampler", scheduler: "scheduler", width: "width",
+            height: "height", denoise: "denoise"
+        );
+        if self.loras.is_empty() && !found.loras.is_empty() {
+            self.loras = found.loras;
+            filled.push("loras");
+        }
+        let prompt = found.prompt.trim();
+        if self.prompt_sent.is_none() && !prompt.is_empty() && prompt != self.prompt.trim() {
+            self.prompt_sent = Some(prompt.to_owned());
+            filled.push("promptSent");
+        }
+        for field in filled {
+            self.note(field, format!("the image, written by {}", generator.name()));
+        }
+    }
+
+    /// Sets what came of it.
+    pub(crate) fn ended(&mut self, ending: Ending, why: &str, exchange: &Exchange, stderr: &str) {
+        (self.outcome, self.message) = match ending {
+            Ending::Succeeded | Ending::Pending(_) => (OutcomeStatus::Succeeded, None),
+            Ending::Failed(message) => (OutcomeStatus::Failed, Some(message)),
+            Ending::Refused(message) => (OutcomeStatus::Refused, Some(message)),
+        };
+        self.note("outcome", why.to_owned());
+        self.duration_ms = exchange.ended.millis.saturating_sub(exchange.started.millis);
+        self.created_at = Some(exchange.ended.wall);
+        if exchange.cancelled {
+            self.origin("cancelledByClient", json!(true));
+        }
+        if self.outcome != OutcomeStatus::Succeeded && !stderr.trim().is_empty() {
+            self.origin("stderr", json!(redact::text(stderr)));
+        }
+    }
+
+    /// Adds a fact about where the iteration came from.
+    pub(crate) fn origin(&mut self, key: &str, value: Value) {
+        if let Some(Value::Object(origin)) = self.parameters.get_mut("mcp") {
+            origin.insert(key.to_owned(), value);
+        }
+    }
+
+    /// Notes how a part was found.
+    pub(crate) fn note(&mut self, field: &'static str, why: String) {
+        self.trace.push(Note { field, why });
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 200 && !text.contains('\n')
+}

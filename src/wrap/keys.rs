@@ -1,0 +1,246 @@
+//! The names of arguments: what servers call a prompt, a seed or an input image. All are compared without case and
+//! separators.
+
+use super::redact::normalized;
+
+/// Arguments that hold the real ones.
+pub(super) const CONTAINERS: &[&str] = &[
+    "input",
+    "inputs",
+    "params",
+    "parameters",
+    "arguments",
+    "args",
+    "request",
+    "requestoverrides",
+    "imagerequest",
+    "payload",
+    "options",
+    "paramoverrides",
+    "cfparams",
+    "body",
+    "data",
+    "config",
+    "settings",
+];
+/// Names of the prompt, most telling first.
+pub(super) const PROMPTS: &[&str] = &[
+    "prompt",
+    "text",
+    "positiveprompt",
+    "textprompt",
+    "editprompt",
+    "imageprompt",
+    "instruction",
+    "instructions",
+    "editinstruction",
+    "editinstructions",
+    "description",
+    "imagedescription",
+    "scene",
+    "scenedescription",
+    "productdescription",
+    "improvementgoals",
+    "maintext",
+    "caption",
+    "positive",
+    "subject",
+    "concept",
+    "idea",
+    "query",
+];
+/// Names of a list of prompts.
+pub(super) const PROMPT_LISTS: &[&str] = &["prompts", "promptvariations", "requests"];
+/// Names of the negative prompt.
+pub(super) const NEGATIVES: &[&str] =
+    &["negativeprompt", "negative", "negativetext", "uc", "undesiredcontent", "avoidelements", "avoid", "exclude"];
+/// Names of the model.
+pub(super) const MODELS: &[&str] = &[
+    "model",
+    "modelid",
+    "modelname",
+    "modeltier",
+    "modelkey",
+    "checkpoint",
+    "checkpointname",
+    "ckptname",
+    "ckpt",
+    "basemodel",
+    "engine",
+    "engineid",
+    "modelversion",
+    "version",
+    "spacename",
+    "endpoint",
+];
+/// Names of the seed.
+pub(super) const SEEDS: &[&str] = &["seed", "seeds", "noiseseed", "randomseed"];
+/// Names of the number of steps.
+pub(super) const STEPS: &[&str] =
+    &["steps", "numinferencesteps", "samplingsteps", "inferencesteps", "numsteps", "samplesteps"];
+/// Names of the guidance scale.
+pub(super) const GUIDANCES: &[&str] = &["guidancescale", "guidance", "cfgscale", "cfg", "promptguidance"];
+/// Names of the sampler.
+pub(super) const SAMPLERS: &[&str] = &["sampler", "samplername", "samplerindex", "samplingmethod"];
+/// Names of the scheduler.
+pub(super) const SCHEDULERS: &[&str] = &["scheduler", "schedulername", "noiseschedule", "schedule"];
+/// Names of the width.
+pub(super) const WIDTHS: &[&str] = &["width", "imagewidth", "w"];
+/// Names of the height.
+pub(super) const HEIGHTS: &[&str] = &["height", "imageheight", "h"];
+/// Names of the size.
+pub(super) const SIZES: &[&str] = &["size", "imagesize", "dimensions", "resolution", "outputsize"];
+/// Names of the denoising strength.
+pub(super) const DENOISES: &[&str] = &["denoise", "denoisingstrength", "strength", "denoisestrength"];
+/// Names of the number of images.
+pub(super) const COUNTS: &[&str] = &[
+    "n",
+    "numimages",
+    "numoutputs",
+    "samplecount",
+    "numberofimages",
+    "count",
+    "batchsize",
+    "imagecount",
+    "nsamples",
+    "outputcount",
+    "numvariants",
+    "batchcount",
+    "imagesnum",
+    "numimage",
+    "quantity",
+    "numberresults",
+    "maximages",
+];
+
+/// What an argument that names a file is for.
+pub(super) enum Place {
+    /// An image to start from.
+    Input,
+    /// A mask.
+    Mask,
+    /// Where the result goes.
+    Output,
+}
+
+/// Returns what an argument of this normalised name is for, if it names a file or an image.
+pub(super) fn place(key: &str) -> Option<Place> {
+    const OUTPUTS: &[&str] = &[
+        "output",
+        "outputpath",
+        "outputdir",
+        "outputdirectory",
+        "outputfile",
+        "outputfilename",
+        "outputfolder",
+        "outputname",
+        "outputimagefilename",
+        "out",
+        "outdir",
+        "outpath",
+        "outfile",
+        "savepath",
+        "savedir",
+        "saveto",
+        "saveas",
+        "savedirectory",
+        "filename",
+        "filepath",
+        "fileoutput",
+        "directory",
+        "folder",
+        "destination",
+        "destinationpath",
+    ];
+    const SUFFIXES: &[&str] =
+        &["path", "paths", "uri", "uris", "url", "urls", "base64", "b64", "data", "file", "id", "ids", "fileuri"];
+    const NOUNS: &[&str] = &["image", "images", "img", "imgs", "file", "files", "photo", "photos", "picture", "asset"];
+    const PREFIXES: &[&str] = &[
+        "",
+        "input",
+        "init",
+        "source",
+        "src",
+        "reference",
+        "ref",
+        "base",
+        "target",
+        "original",
+        "start",
+        "style",
+        "control",
+        "face",
+        "subject",
+        "swap",
+        "edit",
+        "main",
+        "background",
+        "content",
+        "structure",
+        "encoded",
+        "parent",
+        "first",
+        "last",
+        "second",
+        "product",
+        "character",
+        "user",
+    ];
+    if OUTPUTS.contains(&key) {
+        return Some(Place::Output);
+    }
+    let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
+    if bare.contains("mask") && !bare.contains("prompt") {
+        return Some(Place::Mask);
+    }
+    if matches!(bare, "input" | "references" | "assetid" | "fileid" | "inputpath" | "inputpaths" | "sourcepath") {
+        return Some(Place::Input);
+    }
+    let is_input = |bare: &str| {
+        PREFIXES.iter().any(|prefix| {
+            NOUNS.iter().any(|noun| {
+                bare.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(noun)).is_some_and(str::is_empty)
+            })
+        })
+    };
+    let stem = SUFFIXES.iter().find_map(|suffix| bare.strip_suffix(suffix).filter(|stem| is_input(stem)));
+    (stem.is_some() || is_input(bare)).then_some(Place::Input)
+}
+
+/// Returns whether an argument of this name holds a prompt.
+pub(crate) fn is_prompt_key(name: &str) -> bool {
+    let key = normalized(name);
+    let known = PROMPTS.iter().take_while(|known| **known != "subject").any(|known| *known == key);
+    known || PROMPT_LISTS.contains(&key.as_str()) || is_kind_of_prompt(&key)
+}
+
+/// Returns whether a normalised name is that of a prompt of some kind: `blend_prompt`, or in a language, `prompt_zh`.
+pub(super) fn is_kind_of_prompt(key: &str) -> bool {
+    let language = key
+        .strip_prefix("prompt")
+        .is_some_and(|rest| matches!(rest, "zh" | "cn" | "en" | "ja" | "ko" | "de" | "fr" | "es"));
+    (key.ends_with("prompt") || language) && !key.contains("negative")
+}
+
+/// Returns whether an argument of this name holds an input image.
+pub(crate) fn is_input_key(name: &str) -> bool {
+    matches!(place(&normalized(name)), Some(Place::Input | Place::Mask))
+}
+
+/// Returns whether an argument of this name chooses a model.
+pub(crate) fn is_model_key(name: &str) -> bool {
+    let key = normalized(name);
+    MODELS.contains(&key.as_str()) && key != "version" && key != "endpoint"
+}
+
+/// Returns whether a text names or is an image rather than describing one.
+pub(crate) fn looks_like_image(text: &str) -> bool {
+    let text = text.trim();
+    let lower = text.to_lowercase();
+    let scheme = ["http://", "https://", "file://", "data:image/", "gs://", "s3://", "image://"];
+    let extension = [".png", ".jpg", ".jpeg", ".webp", ".gif", ".avif", ".bmp", ".tif", ".tiff", ".svg", ".heic"];
+    !text.contains('\n')
+        && (scheme.iter().any(|scheme| lower.starts_with(scheme)) && !text.contains(' ')
+            || extension.iter().any(|extension| lower.ends_with(extension)))
+        || (text.len() > 256 && super::base64::decode(text).is_some())
+}

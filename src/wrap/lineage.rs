@@ -1,0 +1,83 @@
+//! Which iteration an input image came from: everything by which a later call may name what an earlier one made.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::answer::from_file_uri;
+use super::arguments::Asked;
+use super::base64::decode;
+use super::files::Base;
+
+/// What was made on this connection, by path, address, id and content.
+#[derive(Debug, Default)]
+pub(crate) struct Lineage {
+    known: HashMap<String, String>,
+    last: Option<String>,
+}
+
+/// The shortest id that is looked for inside of a longer text.
+const MIN_CONTAINED_ID: usize = 6;
+
+impl Lineage {
+    /// Remembers that these names mean that iteration.
+    pub(crate) fn remember(&mut self, names: impl IntoIterator<Item = String>, reference: &str) {
+        self.known.extend(names.into_iter().filter(|name| !name.is_empty()).map(|name| (name, reference.to_owned())));
+        self.last = Some(reference.to_owned());
+    }
+
+    /// Returns the iteration that was recorded last.
+    pub(crate) fn last(&self) -> Option<&str> {
+        self.last.as_deref()
+    }
+
+    /// Returns whether an image with these bytes was made on this connection.
+    pub(crate) fn knows_bytes(&self, bytes: &[u8]) -> bool {
+        self.known.contains_key(&content_name(bytes))
+    }
+
+    /// Returns the iteration that the arguments name as an input, and the argument that does.
+    pub(crate) fn parent(&self, arguments: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
+        let inputs = asked.inputs.iter().find_map(|named| {
+            let found = self.named(&named.value, base).or_else(|| self.by_content(&named.value, base));
+            found.map(|reference| (reference.clone(), named.argument.clone()))
+        });
+        inputs.or_else(|| self.anywhere("", arguments, asked, base))
+    }
+
+    fn anywhere(&self, key: &str, value: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
+        match value {
+            // Where the output goes, an earlier one may still lie.
+            Value::String(_) if asked.outputs.iter().any(|output| output.argument == key) => None,
+            Value::String(text) => self.named(text, base).map(|reference| (reference.clone(), key.to_owned())),
+            Value::Array(items) => items.iter().find_map(|item| self.anywhere(key, item, asked, base)),
+            Value::Object(object) => object.iter().find_map(|(key, value)| self.anywhere(key, value, asked, base)),
+            _ => None,
+        }
+    }
+
+    fn named(&self, text: &str, base: &Base) -> Option<&String> {
+        let found = self.known.get(text).or_else(|| {
+            let path = base.resolve(from_file_uri(text).as_deref().unwrap_or(text));
+            let path = path.canonicalize().ok()?;
+            self.known.get(path.to_str()?)
+        });
+        found.or_else(|| {
+            let contained = |id: &&String| id.len() >= MIN_CONTAINED_ID && text.contains(id.as_str());
+            text.contains("://").then(|| self.known.keys().find(contained)).flatten().and_then(|id| self.known.get(id))
+        })
+    }
+
+    fn by_content(&self, text: &str, base: &Base) -> Option<&String> {
+        let bytes = match base.image(from_file_uri(text).as_deref().unwrap_or(text)) {
+            Some(file) => file.bytes,
+            None => decode(text)?.bytes,
+        };
+        self.known.get(&content_name(&bytes))
+    }
+}
+
+/// Returns the name of an image by its content.
+pub(crate) fn content_name(bytes: &[u8]) -> String {
+    format!("blake3:{}", blake3::hash(bytes).to_hex())
+}

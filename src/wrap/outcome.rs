@@ -1,0 +1,352 @@
+//! What came of a call: whether it succeeded, failed or was refused, and what it cost. Read from flags and from the text,
+//! since four servers in ten report a failure as an ordinary result.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::model::Cost;
+
+use super::answer::Answer;
+use super::redact;
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ending {
+    /// It gave what was asked for, or nothing says otherwise.
+    Succeeded,
+    /// It failed, and this is what was said.
+    Failed(String),
+    /// The provider would not do it, and this is what it said.
+    Refused(String),
+    /// It goes on as the job with this id.
+    Pending(String),
+}
+
+/// An ending and the rule that led to it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Read {
+    /// What came of the call.
+    pub(crate) ending: Ending,
+    /// The rule.
+    pub(crate) why: &'static str,
+}
+
+/// The most of a message that is kept.
+const MAX_MESSAGE_BYTES: usize = 4096;
+/// The keys of a job's id, most telling first.
+const JOB_KEYS: &[&str] = &[
+    "jobid",
+    "taskid",
+    "predictionid",
+    "requestid",
+    "promptid",
+    "generationid",
+    "imageid",
+    "runid",
+    "operationid",
+    "sdgenerationjob",
+    "id",
+];
+const PENDING_STATES: &[&str] = &[
+    "pending",
+    "queued",
+    "running",
+    "processing",
+    "generating",
+    "starting",
+    "started",
+    "submitted",
+    "enqueued",
+    "inprogress",
+    "waiting",
+    "created",
+    "inqueue",
+    "working",
+    "accepted",
+    "scheduled",
+    "executing",
+];
+const FAILED_STATES: &[&str] =
+    &["failed", "error", "canceled", "cancelled", "failure", "aborted", "rejected", "expired", "timeout"];
+
+/// Reads what came of a call. `has_image` says whether an image was found.
+pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
+    let read = |ending, why| Read { ending, why };
+    let failed = |why| {
+        let message = message(answer);
+        let refused = REFUSAL.is_match(&message) || REFUSAL.is_match(&answer.text_joined());
+        Read { ending: if refused { Ending::Refused(message) } else { Ending::Failed(message) }, why }
+    };
+    if answer.is_error {
+        return failed("the result is flagged as an error");
+    }
+    let state = state(answer);
+    let says_no = answer.find(&["success", "ok"]) == Some(&Value::Bool(false));
+    if says_no && !has_image {
+        return failed("the result says `success: false`");
+    }
+    if state.as_deref().is_some_and(|state| FAILED_STATES.contains(&state)) && !has_image {
+        return failed("the status in the result is a failure");
+    }
+    let error = answer.find(&["error", "errors", "errormessage"]).is_some_and(is_something);
+    if error && !has_image {
+        return failed("the result has an error in it");
+    }
+    let text = answer.text_joined();
+    // A file of an earlier call may lie where this one should have written; an image in the result itself is its own.
+    if FAILS_AT_ONCE.is_match(&text) && answer.inline.is_empty() {
+        return failed("the text begins with an error");
+    }
+    if has_image {
+        return read(Ending::Succeeded, "there is an image");
+    }
+    if let Some(task) = &answer.task {
+        return read(Ending::Pending(task.clone()), "the call became a task");
+    }
+    let job = job(answer);
+    match (state.as_deref(), job) {
+        (Some(state), Some(job)) if PENDING_STATES.contains(&state) => {
+            return read(Ending::Pending(job), "the status in the result is not final");
+        }
+        (None, Some(job)) if answer.urls.is_empty() && answer.paths.is_empty() => {
+            return read(Ending::Pending(job), "there is a job id and nothing else");
+        }
+        _ => (),
+    }
+    // A page of prose may speak of errors beside the address of an image.
+    if answer.urls.is_empty() && FAILURE.is_match(&text) {
+        return failed("the text says that it failed");
+    }
+    read(Ending::Succeeded, "nothing says that it failed")
+}
+
+/// Returns whether a status is final and good, as a job reports it.
+pub(crate) fn is_done(answer: &Answer) -> bool {
+    state(answer).is_none_or(|state| !PENDING_STATES.contains(&state.as_str()))
+}
+
+/// Returns the ids that a result mentions, by which a later call may name it.
+pub(crate) fn ids(answer: &Answer) -> Vec<String> {
+    let mut keys: Vec<&str> = JOB_KEYS.to_vec();
+    keys.extend(["assetid", "fileid", "historyid"]);
+    keys.iter().filter_map(|key| answer.find(&[key]).and_then(id_text)).collect()
+}
+
+/// Returns what the call cost, where the result says so.
+pub(crate) fn cost(answer: &Answer) -> Option<Cost> {
+    let mut found = None;
+    for value in &answer.values {
+        numbers(value, &mut |key, number, siblings| {
+            let key = redact::normalized(key);
+            let is_cost = key.contains("cost") || key.contains("price");
+            if found.is_none() && is_cost && !key.contains("time") && number > 0.0 {
+                let named = siblings.iter().find(|(name, _)| redact::normalized(name) == "currency");
+                let currency = match named.and_then(|(_, value)| value.as_str()) {
+                    Some(currency) if !currency.trim().is_empty() => currency.trim().to_uppercase(),
+                    _ if key.contains("credit") => "credits".to_owned(),
+                    _ if key.contains("usd") || key.contains("dollar") => "USD".to_owned(),
+                    _ if key.contains("eur") => "EUR".to_owned(),
+                    // The number was reported, its unit was not, and guessing one would be inventing a price.
+                    _ => "unspecified".to_owned(),
+                };
+                found = Some(Cost { amount: number, currency });
+            }
+        });
+    }
+    found.or_else(|| {
+        let text = answer.text_joined();
+        let amount = COST.captures(&text)?.get(1)?.as_str().parse().ok()?;
+        Some(Cost { amount, currency: "USD".to_owned() })
+    })
+}
+
+/// Returns the seed that the result reports in its text.
+pub(crate) fn seed_in_text(answer: &Answer) -> Option<u64> {
+    answer.texts.iter().find_map(|text| SEED.captures(text)?.get(1)?.as_str().parse().ok())
+}
+
+fn state(answer: &Answer) -> Option<String> {
+    answer
+        .find(&["status", "state", "taskstatus", "jobstatus"])
+        .and_then(Value::as_str)
+        .map(redact::normalized)
+        .or_else(|| {
+            let text = answer.text_joined();
+            STATUS.captures(&text).and_then(|found| found.get(1)).map(|state| redact::normalized(state.as_str()))
+        })
+}
+
+fn job(answer: &Answer) -> Option<String> {
+    JOB_KEYS.iter().find_map(|key| answer.find(&[key]).and_then(id_text)).or_else(|| {
+        let text = answer.text_joined();
+        JOB.captures(&text).and_then(|found| found.get(1)).map(|job| job.as_str().to_owned())
+    })
+}
+
+fn id_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(id) if !id.trim().is_empty() => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns what was said about a failure: the message of the error in the JSON, or the text.
+fn message(answer: &Answer) -> String {
+    let deep = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(object) => {
+            let keys = ["upstreamMessage", "message", "detail", "details", "reason", "msg", "error"];
+            keys.iter().find_map(|key| object.get(*key).and_then(Value::as_str)).map(str::to_owned)
+        }
+        _ => None,
+    };
+    let upstream = answer.find(&["upstreammessage"]).and_then(Value::as_str).map(str::to_owned);
+    let found = upstream.or_else(|| answer.find(&["error", "errormessage", "errors"]).and_then(deep));
+    let found = found
+        .filter(|text| !text.trim().is_empty())
+        .or_else(|| answer.find(&["message", "failmsg", "reason"]).and_then(deep));
+    let mut text = found.unwrap_or_else(|| answer.text_joined());
+    if text.trim().is_empty() {
+        text = "the server gave no reason".to_owned();
+    }
+    let text = redact::text(text.trim());
+    clip(&text, MAX_MESSAGE_BYTES).to_owned()
+}
+
+/// Cuts a text to so many bytes at most, between two characters.
+pub(crate) fn clip(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.get(..end).unwrap_or(text)
+}
+
+fn is_something(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Object(object) => !object.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Bool(error) => *error,
+        _ => false,
+    }
+}
+
+/// Is given a number, its key, and the object that both are in.
+type Found<'a> = &'a mut dyn FnMut(&str, f64, &Map<String, Value>);
+
+fn numbers(value: &Value, found: Found<'_>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
+        Value::Object(object) => {
+            for (key, value) in object {
+                let number = match value {
+                    Value::Number(number) => number.as_f64(),
+                    Value::String(text) => text.trim().trim_start_matches('$').parse().ok(),
+                    _ => None,
+                };
+                match number {
+                    Some(number) if f64::is_finite(number) => found(key, number, object),
+                    _ => numbers(value, found),
+                }
+            }
+        }
+        _ => (),
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the patterns are constants that the tests compile")]
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern")
+}
+
+static REFUSAL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)safety|moderation|moderated|content[ _-]?polic|usage polic|prohibited|block(?:ed|reason)|sensitive|nsfw|banned prompt|rejected by|filtered|inappropriate|violat(?:es|ed|ion)|违规|敏感",
+    )
+});
+static FAILS_AT_ONCE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?i)^[^\w{\[]*(?:error|failed|failure|unable to|cannot|can't|could not|exception|traceback)\b|^\s*❌")
+});
+static FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)❌|\berror (?:generating|editing|creating|calling|executing|processing|during|while|in)\b|\bfail(?:ed|ure) to\b|\b(?:generation|request|edit(?:ing)?|call|task|job) (?:has )?(?:failed|timed out)\b|\bno images? (?:was|were|could be|found|generated|returned|data|urls?)\b|\bdid not (?:return|generate|produce) (?:an?y? )?images?\b|\btimed? ?out\b|\bapi error\b|\bvalidation errors?\b|错误|失败|\bunsuccessful",
+    )
+});
+static COST: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?i)\b(?:cost|price)s?\b[^$\n\d]{0,24}\$\s?([0-9]+(?:\.[0-9]+)?)"));
+static SEED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)\bseed\b[\s*`]*[:=][\s*`]*([0-9]{1,20})\b"));
+static STATUS: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?i)\b(?:status|state)\b[\s*`]*[:=][\s*`]*([A-Za-z_-]+)"));
+static JOB: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:job|task|prediction|request|generation|prompt)[ _-]?(?:id)?\b[\s*`]*[:=]?[\s*`#]*([A-Za-z0-9][A-Za-z0-9_-]*[0-9][A-Za-z0-9_-]{3,})",
+    )
+});
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ending(result: Value) -> Ending {
+        read(&Answer::read(&Ok(result)), false).ending
+    }
+
+    fn text(text: &str) -> Value {
+        json!({"content": [{"type": "text", "text": text}]})
+    }
+
+    #[test]
+    fn failures_are_seen_without_a_flag() {
+        for said in [
+            "Error generating image: quota",
+            "❌ No images were generated. Please check the logs",
+            "Failed to generate images: Request failed: 500 for url: http://127.0.0.1/v1",
+            "Note: No image was generated.",
+            r#"{"success": false, "error": "quota"}"#,
+            r#"{"error": {"message": "quota"}}"#,
+            r#"{"status": "failed", "id": "x"}"#,
+            "生成失败",
+            "API error (429): quota exceeded",
+        ] {
+            assert!(matches!(ending(text(said)), Ending::Failed(_)), "{said}: {:?}", ending(text(said)));
+        }
+        let in_block = json!({"content": [{"type": "text", "text": "quota", "isError": true}]});
+        assert_eq!(ending(in_block), Ending::Failed("quota".to_owned()));
+    }
+
+    #[test]
+    fn a_refusal_is_only_one_that_says_so() {
+        for said in [
+            "Error: Your request was rejected by the safety system.",
+            "Failed to generate images: API Error: 1026-prompt involves sensitive content",
+            r#"{"success": false, "error": "Content policy violation"}"#,
+        ] {
+            assert!(matches!(ending(text(said)), Ending::Refused(_)), "{said}");
+        }
+        assert!(matches!(ending(text("❌ No images were generated.")), Ending::Failed(_)));
+    }
+
+    #[test]
+    fn jobs_are_pending() {
+        let pending = |said: &str| match ending(text(said)) {
+            Ending::Pending(job) => job,
+            other => panic!("{said}: {other:?}"),
+        };
+        assert_eq!(pending(r#"{"status": "generating", "image_id": "165b9c"}"#), "165b9c");
+        assert_eq!(pending(r#"{"success": true, "response": {"data": {"taskId": "t1"}}}"#), "t1");
+        assert_eq!(pending("Created prediction abc123def"), "abc123def");
+        assert_eq!(ending(text("https://x/a.png\nTask ID: abc-123456")), Ending::Succeeded);
+        assert_eq!(ending(text("Done.")), Ending::Succeeded);
+    }
+
+    #[test]
+    fn costs_are_never_invented() {
+        let cost = |said: &str| cost(&Answer::read(&Ok(text(said))));
+        assert_eq!(cost("💰 Total cost: $0.042").unwrap().amount, 0.042);
+        assert_eq!(cost(r#"{"cost_estimate": {"amount_cost": 0.02, "currency": "eur"}}"#).unwrap().currency, "EUR");
+        assert_eq!(cost(r#"{"cost_time": 8}"#), None);
+        assert_eq!(cost("It may incur costs."), None);
+    }
+}

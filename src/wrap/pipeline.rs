@@ -1,0 +1,263 @@
+//! What happens after the tap, on two threads: the observer pairs messages and answers at once for all that is not about
+//! images; the recorder reads files and writes to the workspace.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::assemble::{Assembler, Step, kind_of, may_matter};
+use super::fetch::Fetcher;
+use super::files::Base;
+use super::finding::Finding;
+use super::locate::{FoundImage, Located};
+use super::message::{self, Message};
+use super::observe::{Connection, Exchange, Moment, Observer};
+use super::profile::Profiles;
+use super::recognise::Kind;
+use super::record::{Destination, Recorder, Warn};
+use super::tap::{Counters, Passed, Permit, Reply, Tap};
+
+/// How a wrapped connection is recorded.
+pub(crate) struct Setup {
+    /// Where iterations go.
+    pub(crate) destination: Destination,
+    /// The profiles.
+    pub(crate) profiles: Profiles,
+    /// The name of a server that does not introduce itself.
+    pub(crate) fallback_name: String,
+    /// How long a response may wait to be marked; zero if none is.
+    pub(crate) patience: Duration,
+    /// Fetches images from allowed hosts.
+    pub(crate) fetcher: Option<Fetcher>,
+    /// Reports what people should know.
+    pub(crate) warn: Warn,
+}
+
+/// The threads after the tap.
+pub(crate) struct Pipeline {
+    tap: Tap,
+    work: Sender<Work>,
+    stderr: Arc<StderrTail>,
+    threads: Vec<JoinHandle<()>>,
+    warn: Warn,
+}
+
+/// Something for the recorder.
+enum Work {
+    /// A generation was asked for: the workspace will be needed.
+    Prepare,
+    /// An exchange to look into.
+    Exchange { connection: Arc<Connection>, exchange: Box<Exchange>, reply: Option<Reply>, permit: Arc<Permit> },
+    /// The client is going away: jobs are not waited for any longer.
+    GiveUp,
+    /// Everything has passed.
+    End,
+}
+
+/// How often jobs and things that could not be recorded are looked after.
+const TICK: Duration = Duration::from_secs(5);
+/// How long the end of the process may wait for the recorder.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Pipeline {
+    /// Starts the threads. They open nothing until there is something to record.
+    pub(crate) fn start(setup: Setup) -> io::Result<Pipeline> {
+        let Setup { destination, profiles, fallback_name, patience, fetcher, warn } = setup;
+        let (tap, passed) = Tap::new(patience);
+        let (work, jobs) = mpsc::channel();
+        let stderr = Arc::new(StderrTail::default());
+        let observer = {
+            let (profiles, counters, work) = (profiles.clone(), Arc::clone(tap.counters()), work.clone());
+            thread::Builder::new()
+                .name("retake-observer".to_owned())
+                .spawn(move || observe(&passed, &profiles, &counters, &work))?
+        };
+        let recorder = {
+            let (tap, stderr, warn) = (tap.clone(), Arc::clone(&stderr), Arc::clone(&warn));
+            thread::Builder::new().name("retake-recorder".to_owned()).spawn(move || {
+                let assembler = Assembler::new(profiles, Base::of_this_process(), fallback_name);
+                record(&jobs, assembler, Sink { recorder: Recorder::new(destination, warn), fetcher }, &tap, &stderr);
+            })?
+        };
+        Ok(Pipeline { tap, work, stderr, threads: vec![observer, recorder], warn })
+    }
+
+    /// Returns the tap.
+    pub(crate) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    /// Returns where the server's messages are kept for a while.
+    pub(crate) fn stderr(&self) -> &Arc<StderrTail> {
+        &self.stderr
+    }
+
+    /// Records what is known of jobs whose image has not passed: the client is going away.
+    pub(crate) fn give_up(&self) {
+        // The recorder is only gone if it panicked, and that has been reported.
+        let _ = self.work.send(Work::GiveUp);
+    }
+
+    /// Waits until everything that passed is recorded, for a bounded time.
+    pub(crate) fn finish(self) {
+        let Pipeline { tap, work, threads, warn, .. } = self;
+        let dropped = tap.counters().dropped.load(SeqCst);
+        if dropped > 0 {
+            warn(&format!("{dropped} messages were too large, or came too fast, to be looked into"));
+        }
+        tap.end();
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        let mut threads = VecDeque::from(threads);
+        // The observer ends with the pumps, and must hand on what it has before the recorder ends.
+        let in_time = threads.pop_front().is_none_or(|observer| join_until(&observer, deadline));
+        let _ = work.send(Work::End);
+        let in_time = threads.pop_front().is_none_or(|recorder| join_until(&recorder, deadline)) && in_time;
+        if !in_time {
+            warn("the workspace did not take the last generations in time; they are not recorded");
+        }
+    }
+}
+
+fn join_until(thread: &JoinHandle<()>, deadline: Instant) -> bool {
+    while !thread.is_finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, counters: &Counters, work: &Sender<Work>) {
+    let mut observer = Observer::default();
+    let mut is_prepared = false;
+    while let Ok(Some(mut passed)) = passed.recv() {
+        let mut messages = message::parse(&passed.line);
+        let is_batch = messages.len() > 1;
+        let mut reply = passed.reply.take().filter(|_| !is_batch);
+        let mut exchanges = Vec::new();
+        for message in messages.drain(..) {
+            if !is_prepared && is_generation(&message, observer.connection(), profiles) {
+                is_prepared = work.send(Work::Prepare).is_ok();
+            }
+            exchanges.extend(observer.message(passed.scope, passed.direction, message, passed.at));
+        }
+        passed.observed(observer.calls_in_flight());
+        let has_jobs = counters.has_jobs.load(SeqCst);
+        let permit = Arc::new(passed.permit);
+        for exchange in exchanges {
+            let connection = Arc::clone(observer.connection());
+            if !may_matter(&connection, profiles, &exchange, has_jobs) {
+                continue;
+            }
+            let (exchange, permit) = (Box::new(exchange), Arc::clone(&permit));
+            if work.send(Work::Exchange { connection, exchange, reply: reply.take(), permit }).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles) -> bool {
+    let Message::Request { method, params, .. } = message else { return false };
+    let Some(tool) = params.get("name").and_then(|name| name.as_str()).filter(|_| method == "tools/call") else {
+        return false;
+    };
+    let arguments = params.get("arguments").cloned().unwrap_or_default();
+    matches!(kind_of(connection, profiles, tool, &arguments), Kind::Generate | Kind::Edit)
+}
+
+/// Where findings go.
+struct Sink {
+    recorder: Recorder,
+    fetcher: Option<Fetcher>,
+}
+
+impl Sink {
+    /// Records a finding, with the images at its addresses if it has no others and their hosts are allowed.
+    fn record(&mut self, connection: &Connection, mut finding: Finding) -> Option<(Finding, String)> {
+        if let Some(fetcher) = self.fetcher.as_ref().filter(|_| finding.images.is_empty()) {
+            let fetched = finding.urls.iter().filter_map(|url| fetcher.image(url));
+            let images: Vec<FoundImage> = fetched.map(|bytes| FoundImage { bytes, path: None }).collect();
+            if !images.is_empty() {
+                finding.located(Located { images, ..Located::default() });
+            }
+        }
+        self.recorder.record(connection, finding)
+    }
+}
+
+fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: &Tap, stderr: &StderrTail) {
+    let mut last = Arc::new(Connection::default());
+    loop {
+        let idle = !assembler.has_jobs() && !sink.recorder.has_backlog();
+        let next = if idle { work.recv().map_err(|_| RecvTimeoutError::Disconnected) } else { work.recv_timeout(TICK) };
+        match next {
+            Ok(Work::Prepare) => sink.recorder.prepare(),
+            Ok(Work::Exchange { connection, exchange, mut reply, permit }) => {
+                for step in assembler.exchange(&connection, &exchange, &stderr.text()) {
+                    let Step::Record(finding) = step else { continue };
+                    let reference = keep(&mut assembler, &mut sink, &connection, *finding);
+                    if let (Some(reference), Some(reply)) = (reference, reply.take()) {
+                        reply(reference);
+                    }
+                }
+                tap.counters().has_jobs.store(assembler.has_jobs(), SeqCst);
+                // Dropping the reply lets a response that is not marked pass.
+                drop((reply, permit));
+                last = connection;
+            }
+            Ok(Work::GiveUp) => abandon(&mut assembler, &mut sink, &last, None),
+            Err(RecvTimeoutError::Timeout) => {
+                abandon(&mut assembler, &mut sink, &last, Some(tap.now()));
+                sink.recorder.retry();
+            }
+            Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => {
+                abandon(&mut assembler, &mut sink, &last, None);
+                return sink.recorder.finish();
+            }
+        }
+        tap.counters().is_slow.store(false, SeqCst);
+    }
+}
+
+fn abandon(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, now: Option<Moment>) {
+    for finding in assembler.give_up(now) {
+        keep(assembler, sink, connection, finding);
+    }
+}
+
+fn keep(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, finding: Finding) -> Option<String> {
+    let (finding, reference) = sink.record(connection, finding)?;
+    assembler.recorded(&finding, &reference);
+    Some(reference)
+}
+
+/// The last that the server wrote to its stderr: often the only place that says why something failed.
+#[derive(Debug, Default)]
+pub(crate) struct StderrTail(Mutex<VecDeque<u8>>);
+
+/// How much of the server's stderr is kept.
+const STDERR_TAIL_BYTES: usize = 4 * 1024;
+
+impl StderrTail {
+    /// Keeps the end of what was written.
+    pub(crate) fn push(&self, bytes: &[u8]) {
+        let mut tail = self.0.lock();
+        tail.extend(bytes);
+        let excess = tail.len().saturating_sub(STDERR_TAIL_BYTES);
+        tail.drain(..excess);
+    }
+
+    /// Returns what is kept.
+    fn text(&self) -> String {
+        let tail: Vec<u8> = self.0.lock().iter().copied().collect();
+        String::from_utf8_lossy(&tail).into_owned()
+    }
+}

@@ -1,0 +1,267 @@
+//! The pumps of a stdio connection: bytes go from one side to the other as they come, and a copy of each line to the tap.
+//!
+//! Only a response that may be marked is held back until its line is complete; a client cannot use half a line anyway.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use memchr::{memchr, memmem};
+
+use super::mark::{Announce, marked};
+use super::message::Direction;
+use super::observe::Scope;
+use super::tap::{MAX_OBSERVED_BYTES, Tap};
+
+/// How much is read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// All of stdio is one conversation.
+const SCOPE: Scope = Scope { group: 0, exchange: 0 };
+
+/// Forwards what the client writes to the server, until either goes away.
+pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut lines = Lines::default();
+    loop {
+        let count = read(&mut from, &mut chunk)?;
+        let bytes = chunk.get(..count).unwrap_or_default();
+        let complete = if bytes.is_empty() { lines.rest() } else { lines.split(bytes) };
+        // Handed on before it is forwarded: a fast answer would otherwise reach the observer before its request. Handing on
+        // never waits.
+        for line in complete {
+            let is_call = line.is_call();
+            if is_call {
+                tap.arm();
+            }
+            match line {
+                Line::Whole(line) => tap.offer(SCOPE, Direction::ToServer, line, is_call, None),
+                Line::TooLong => tap.skip(is_call),
+            }
+        }
+        let written = to.write_all(bytes).and_then(|()| to.flush());
+        written?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Forwards what the server writes to the client, until the server ends. A client that is gone does not stop it: what
+/// the server still answers is worth recording.
+pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, announce: Announce) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut lines = Lines::default();
+    let mut is_holding = false;
+    let mut is_client_gone = false;
+    let mut write = |bytes: &[u8]| {
+        if !is_client_gone {
+            is_client_gone = to.write_all(bytes).and_then(|()| to.flush()).is_err();
+        }
+    };
+    loop {
+        let count = read(&mut from, &mut chunk)?;
+        let mut rest = chunk.get(..count).unwrap_or_default();
+        if rest.is_empty() {
+            if is_holding {
+                write(lines.pending());
+            }
+            for line in lines.rest() {
+                offer(tap, line);
+            }
+            return Ok(());
+        }
+        let mut outgoing: Vec<u8> = Vec::with_capacity(rest.len());
+        let mut passed = Vec::new();
+        while !rest.is_empty() {
+            if lines.is_fresh() {
+                is_holding = announce != Announce::Off && tap.is_armed() && starts_like_json(rest);
+            }
+            let end = memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
+            let (piece, after) = rest.split_at(end);
+            rest = after;
+            let complete = lines.split(piece);
+            if !is_holding {
+                outgoing.extend_from_slice(piece);
+                passed.extend(complete);
+                continue;
+            }
+            match complete.into_iter().next() {
+                Some(Line::Whole(line)) => {
+                    // What came before goes out first, and is not made to wait.
+                    write(&outgoing);
+                    outgoing.clear();
+                    passed.drain(..).for_each(|line| offer(tap, line));
+                    let reference = tap.ask(SCOPE, &line);
+                    match reference.and_then(|reference| marked(&line, &reference, announce)) {
+                        Some(marked) => write(&marked),
+                        None => write(&line),
+                    }
+                }
+                Some(Line::TooLong) => (),
+                None if lines.is_too_long() => {
+                    outgoing.extend_from_slice(lines.pending());
+                    is_holding = false;
+                }
+                None => (),
+            }
+        }
+        write(&outgoing);
+        passed.into_iter().for_each(|line| offer(tap, line));
+    }
+}
+
+/// Forwards what the server writes to its stderr, and keeps the end of it.
+pub(crate) fn stderr(mut from: impl Read, mut to: impl Write, keep: impl Fn(&[u8])) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let count = read(&mut from, &mut chunk)?;
+        let bytes = chunk.get(..count).filter(|bytes| !bytes.is_empty());
+        let Some(bytes) = bytes else { return Ok(()) };
+        // The server must not block even if our stderr is closed.
+        let _ = to.write_all(bytes).and_then(|()| to.flush());
+        keep(bytes);
+    }
+}
+
+fn offer(tap: &Tap, line: Line) {
+    match line {
+        Line::Whole(line) => tap.offer(SCOPE, Direction::ToClient, line, false, None),
+        Line::TooLong => tap.skip(false),
+    }
+}
+
+fn read(from: &mut impl Read, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
+fn starts_like_json(bytes: &[u8]) -> bool {
+    matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'[' | 0xEF))
+}
+
+/// A complete line.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Whole(Arc<Vec<u8>>),
+    TooLong,
+}
+
+impl Line {
+    /// Returns whether the answer to the line may complete an iteration.
+    fn is_call(&self) -> bool {
+        match self {
+            Line::Whole(line) => may_complete(line),
+            Line::TooLong => false,
+        }
+    }
+}
+
+/// Returns whether a message may be a request whose answer completes an iteration: `tools/call`, `resources/read` or
+/// `tasks/result`. Encoders may write `tools\/call`, so only the end is looked for.
+pub(crate) fn may_complete(message: &[u8]) -> bool {
+    [&b"/call\""[..], b"/read\"", b"/result\""].iter().any(|method| memmem::find(message, method).is_some())
+}
+
+/// Cuts a stream into lines, and forgets those that are too long to be looked into.
+#[derive(Debug, Default)]
+struct Lines {
+    pending: Vec<u8>,
+    is_too_long: bool,
+}
+
+impl Lines {
+    /// Adds bytes, and returns the lines that they complete, each with its line end.
+    fn split(&mut self, mut bytes: &[u8]) -> Vec<Line> {
+        let mut complete = Vec::new();
+        while let Some(newline) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at(newline + 1);
+            bytes = rest;
+            self.add(line);
+            complete.extend(self.rest());
+        }
+        self.add(bytes);
+        complete
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        if self.is_too_long {
+            // Whoever held the line back has taken it by now.
+            self.pending.clear();
+        } else {
+            self.pending.extend_from_slice(bytes);
+            self.is_too_long = self.pending.len() > MAX_OBSERVED_BYTES;
+        }
+    }
+
+    /// Returns what is left as a line, if anything is.
+    fn rest(&mut self) -> Vec<Line> {
+        let line = std::mem::take(&mut self.pending);
+        if std::mem::take(&mut self.is_too_long) {
+            vec![Line::TooLong]
+        } else if line.is_empty() {
+            Vec::new()
+        } else {
+            vec![Line::Whole(Arc::new(line))]
+        }
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.pending.is_empty() && !self.is_too_long
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
+    fn pending(&self) -> &[u8] {
+        &self.pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A server that answers before `write` returns.
+    struct FastServer(Tap);
+
+    impl Write for FastServer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.offer(SCOPE, Direction::ToClient, Arc::new(b"answer".to_vec()), false, None);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_request_is_seen_before_its_answer() {
+        let (tap, passed) = Tap::new(Duration::ZERO);
+        to_server(&b"{\"method\":\"tools/call\"}\n"[..], FastServer(tap.clone()), &tap).unwrap();
+        let seen: Vec<Direction> = passed.try_iter().flatten().map(|passed| passed.direction).collect();
+        assert_eq!(seen.first(), Some(&Direction::ToServer), "{seen:?}");
+    }
+
+    #[test]
+    fn lines_are_cut_and_too_long_ones_are_left_out() {
+        let mut lines = Lines::default();
+        let mut cut = Vec::new();
+        for piece in b"a\r\nbb\n\nccc".chunks(2) {
+            cut.extend(lines.split(piece));
+        }
+        cut.extend(lines.rest());
+        let whole = |text: &str| Line::Whole(Arc::new(text.as_bytes().to_vec()));
+        assert_eq!(cut, [whole("a\r\n"), whole("bb\n"), whole("\n"), whole("ccc")]);
+        let long = vec![b'x'; MAX_OBSERVED_BYTES + 1];
+        assert_eq!(lines.split(&long), []);
+        assert!(lines.is_too_long());
+        assert_eq!(lines.split(b"more\nnext\n"), [Line::TooLong, whole("next\n")]);
+    }
+}

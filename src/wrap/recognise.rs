@@ -1,0 +1,418 @@
+//! The recogniser: is a call one that makes an image? Decided from the name of the tool, what the server says about it
+//! and its arguments; where that leaves doubt, the result decides.
+//!
+//! `annotations` of tools are ignored: servers mark tools that generate, and even tools that delete, as read-only.
+
+use super::arguments::Asked;
+use super::keys::{is_input_key, is_model_key, is_prompt_key};
+use super::observe::Tool;
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It makes an image from a prompt.
+    Generate,
+    /// It makes an image from another one.
+    Edit,
+    /// It asks how a job is doing, or fetches what a job made.
+    Poll,
+    /// It may make an image: one in the result that was not there before decides.
+    Unsure,
+    /// It has nothing to do with making images.
+    Ignore,
+}
+
+/// A decision and the rule that led to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Recognised {
+    /// What the call is for.
+    pub(crate) kind: Kind,
+    /// Whether a result without an image, an error or a job is still an iteration.
+    pub(crate) strong: bool,
+    /// The rule.
+    pub(crate) why: &'static str,
+}
+
+const IMAGE_WORDS: &[&str] = &[
+    "image",
+    "images",
+    "img",
+    "picture",
+    "pictures",
+    "photo",
+    "photos",
+    "icon",
+    "icons",
+    "art",
+    "artwork",
+    "logo",
+    "illustration",
+    "svg",
+    "sprite",
+    "wallpaper",
+    "portrait",
+    "thumbnail",
+    "poster",
+    "sticker",
+    "txt2img",
+    "img2img",
+    "text2image",
+    "image2image",
+    "drawing",
+    "painting",
+    "banner",
+    "headshot",
+];
+const OTHER_MEDIA: &[&str] = &[
+    "video",
+    "videos",
+    "audio",
+    "music",
+    "speech",
+    "voice",
+    "tts",
+    "song",
+    "lip",
+    "lipsync",
+    "avatar",
+    "3d",
+    "chat",
+    "sound",
+    "movie",
+    "animation",
+    "transcript",
+    "gif2video",
+    "podcast",
+];
+const DENY: &[&str] = &[
+    "list",
+    "get",
+    "search",
+    "describe",
+    "analyze",
+    "analyse",
+    "status",
+    "history",
+    "info",
+    "price",
+    "pricing",
+    "schema",
+    "upload",
+    "delete",
+    "clear",
+    "configure",
+    "set",
+    "translate",
+    "shorten",
+    "validate",
+    "cancel",
+    "balance",
+    "view",
+    "show",
+    "check",
+    "query",
+    "fetch",
+    "poll",
+    "read",
+    "download",
+    "browse",
+    "help",
+    "estimate",
+    "login",
+    "count",
+    "ping",
+    "health",
+    "find",
+    "compare",
+    "caption",
+    "interrogate",
+    "classify",
+    "detect",
+    "ocr",
+    "wait",
+    "retrieve",
+    "result",
+    "explain",
+    "test",
+    "suggest",
+    "recommend",
+    "verify",
+    "ingest",
+    "register",
+    "open",
+    "inspect",
+    "lookup",
+    "load",
+    "unload",
+    "stop",
+    "cleanup",
+];
+const POLL: &[&str] = &[
+    "get", "check", "query", "fetch", "show", "result", "status", "poll", "wait", "retrieve", "download", "read",
+    "view", "task", "job", "load",
+];
+const EDIT: &[&str] = &[
+    "edit",
+    "transform",
+    "img2img",
+    "image2image",
+    "inpaint",
+    "inpainting",
+    "outpaint",
+    "outpainting",
+    "upscale",
+    "upscaler",
+    "variation",
+    "variations",
+    "vary",
+    "restore",
+    "recolor",
+    "recolour",
+    "relight",
+    "blend",
+    "vectorize",
+    "remove",
+    "replace",
+    "restyle",
+    "continue",
+    "reframe",
+    "crop",
+    "resize",
+    "rotate",
+    "blur",
+    "fill",
+    "overlay",
+    "refine",
+    "improve",
+    "enhance",
+    "erase",
+    "expand",
+    "modify",
+    "swap",
+    "faceswap",
+    "customize",
+    "retouch",
+    "stylize",
+    "colorize",
+    "uncrop",
+    "extend",
+    "rmbg",
+    "sketch",
+    "control",
+    "optimize",
+    "compose",
+    "merge",
+    "combine",
+    "rerender",
+    "morph",
+    "unblur",
+    "sharpen",
+    "denoise",
+    "cutout",
+    "matting",
+    "segment",
+];
+const GENERATE: &[&str] = &[
+    "generate",
+    "create",
+    "draw",
+    "imagine",
+    "render",
+    "infer",
+    "predict",
+    "run",
+    "txt2img",
+    "text2image",
+    "regenerate",
+    "enqueue",
+    "make",
+    "paint",
+    "produce",
+    "synthesize",
+    "design",
+    "submit",
+    "start",
+    "invoke",
+    "execute",
+    "process",
+    "build",
+    "diffuse",
+    "dream",
+];
+/// Verbs that speak of an image by themselves.
+const PLAIN: &[&str] = &[
+    "imagine",
+    "txt2img",
+    "img2img",
+    "text2image",
+    "inpaint",
+    "outpaint",
+    "upscale",
+    "draw",
+    "faceswap",
+    "rmbg",
+    "paint",
+    "image2image",
+    "dream",
+];
+
+/// Decides what a call is for, from everything but its result.
+pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recognised {
+    let words = words(name);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let decided = |kind, strong, why| Recognised { kind, strong, why };
+
+    if let Some(other) =
+        words.iter().rev().find(|word| IMAGE_WORDS.contains(&word.as_str()) || OTHER_MEDIA.contains(&word.as_str()))
+        && OTHER_MEDIA.contains(&other.as_str())
+    {
+        return decided(Kind::Ignore, false, "the name speaks of another medium");
+    }
+    if words.last().is_some_and(|word| word == "text" || word == "prompt") && !has(IMAGE_WORDS) {
+        return decided(Kind::Ignore, false, "the name speaks of text");
+    }
+    let verb = words.iter().find(|word| is_verb(word));
+    let denied = verb.is_some_and(|verb| DENY.contains(&verb.as_str())) && !does_more(&words);
+    if denied {
+        return if has(POLL) {
+            decided(Kind::Poll, false, "the name asks for something that exists")
+        } else {
+            decided(Kind::Ignore, false, "the name does not make anything")
+        };
+    }
+    if words
+        .last()
+        .is_some_and(|last| matches!(last.as_str(), "status" | "history" | "info" | "list" | "prompt" | "schema"))
+    {
+        return decided(Kind::Poll, false, "the name asks for something that exists");
+    }
+
+    let argument = |test: fn(&str) -> bool| tool.is_some_and(|tool| tool.properties.keys().any(|key| test(key)));
+    let has_prompt = !asked.prompts.is_empty() || argument(is_prompt_key);
+    let has_input = !asked.inputs.is_empty() || argument(is_input_key);
+    let image_name = has(IMAGE_WORDS) || has(PLAIN);
+    let described =
+        tool.is_some_and(|tool| self::words(&tool.description).iter().any(|word| IMAGE_WORDS.contains(&word.as_str())));
+    if asked.has_graph {
+        return decided(Kind::Generate, true, "an argument is a ComfyUI graph");
+    }
+    if has(EDIT) && (has_input || has_prompt) {
+        return decided(Kind::Edit, image_name || described, "the name says that an image is changed");
+    }
+    if has_prompt && image_name && !asked.inputs.is_empty() {
+        return decided(Kind::Edit, true, "the name speaks of images, and one is given");
+    }
+    if has(GENERATE) && has_prompt && image_name {
+        return decided(Kind::Generate, true, "the name says that an image is made");
+    }
+    let has_model = asked.model.is_some() || argument(is_model_key);
+    if has(GENERATE) && has_prompt && (described || has_model) {
+        return decided(Kind::Generate, false, "it makes something from a prompt, and speaks of images or models");
+    }
+    if has_prompt && image_name {
+        return decided(Kind::Generate, true, "the name speaks of images, and it takes a prompt");
+    }
+    if has(GENERATE) && image_name {
+        return decided(Kind::Generate, false, "the name says that an image is made, and the result must show it");
+    }
+    if has_prompt || has_input || has(GENERATE) || words.iter().any(|word| word == "save") {
+        return decided(Kind::Unsure, false, "it may make an image: the result decides");
+    }
+    decided(Kind::Ignore, false, "neither its name nor its arguments speak of making an image")
+}
+
+/// Splits a name or a text into lower-case words, also at changes of case.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = None::<char>;
+    let mut fresh = true;
+    for c in text.chars() {
+        let boundary = before.is_some_and(|before| before.is_lowercase() && c.is_uppercase());
+        if !c.is_alphanumeric() {
+            fresh = true;
+        } else {
+            if fresh || boundary {
+                words.push(String::new());
+                fresh = false;
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(c.to_lowercase());
+            }
+        }
+        before = Some(c);
+    }
+    words
+}
+
+fn is_verb(word: &str) -> bool {
+    [DENY, EDIT, GENERATE].iter().any(|list| list.contains(&word))
+}
+
+/// Returns whether a name goes on after "and" with a verb that makes something: `search-and-replace`.
+fn does_more(words: &[String]) -> bool {
+    let after = words.iter().skip_while(|word| *word != "and").skip(1);
+    after.into_iter().any(|word| EDIT.contains(&word.as_str()) || GENERATE.contains(&word.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn kind(name: &str, description: &str, arguments: Value) -> Kind {
+        let asked = Asked::read(&arguments, None, None);
+        let tool = Tool { name: name.to_owned(), description: description.to_owned(), ..Tool::default() };
+        recognise(name, Some(&tool), &asked).kind
+    }
+
+    #[test]
+    fn names_are_split_at_case_and_separators() {
+        assert_eq!(words("generateImageUrl"), ["generate", "image", "url"]);
+        assert_eq!(words("stability-ai-search_and_replace"), ["stability", "ai", "search", "and", "replace"]);
+        assert_eq!(words("FLUX_1-schnell-infer"), ["flux", "1", "schnell", "infer"]);
+    }
+
+    #[test]
+    fn tools_are_told_apart() {
+        let prompt = || json!({"prompt": "a fox"});
+        for name in [
+            "generate_image",
+            "create-image",
+            "text_to_image",
+            "midjourney_imagine",
+            "nano_banana_image",
+            "openai_generate_image",
+        ] {
+            assert_eq!(kind(name, "", prompt()), Kind::Generate, "{name}");
+        }
+        for name in [
+            "edit_image",
+            "continue_editing",
+            "transform_image",
+            "stability-ai-search-and-replace",
+            "analyze_and_improve_image",
+        ] {
+            assert_eq!(kind(name, "", json!({"prompt": "a", "image": "x.png"})), Kind::Edit, "{name}");
+        }
+        for name in [
+            "image_to_video",
+            "text_to_audio",
+            "generate_text",
+            "list_models",
+            "upload_image",
+            "set_model",
+            "describe_image",
+        ] {
+            assert_eq!(kind(name, "", prompt()), Kind::Ignore, "{name}");
+        }
+        for name in ["check_generation_status", "get_prediction", "show_image", "query_task", "get_job_result"] {
+            assert_eq!(kind(name, "", json!({"id": "x"})), Kind::Poll, "{name}");
+        }
+        assert_eq!(kind("create_asset", "Creates an image with Gemini", prompt()), Kind::Generate);
+        assert_eq!(kind("remove_background", "", json!({"imageURI": "a.png"})), Kind::Edit);
+        assert_eq!(kind("run", "", json!({"workflow": {"3": {"class_type": "KSampler"}}})), Kind::Generate);
+        assert_eq!(kind("browser_take_screenshot", "", json!({})), Kind::Ignore);
+        assert_eq!(kind("dynamic_space", "", prompt()), Kind::Unsure);
+    }
+}

@@ -1,0 +1,213 @@
+//! `retake wrap -- COMMAND`: a stdio server as a child, with the client on our own stdin and stdout.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::child::{self, Signal};
+use super::mark::Announce;
+use super::pipeline::{Pipeline, Setup};
+use super::pump;
+
+/// Something the main thread has to act on.
+enum Event {
+    /// The client closed our stdin.
+    ClientGone,
+    /// A signal came.
+    Signal(Signal),
+    /// The server ended.
+    Exited(io::Result<ExitStatus>),
+    /// The server's stdout has been forwarded to its end.
+    Drained,
+}
+
+/// How long a server may take to end by itself after its stdin was closed. A client that is still there sends its own
+/// signals sooner.
+const EOF_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server that was asked to end may take before it is killed: less than the two seconds that clients give us,
+/// since after that this process is gone.
+const TERM_TIMEOUT: Duration = Duration::from_millis(1500);
+/// How long calls that are in flight are waited for when the client is gone.
+const CALLS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How long processes that outlive the server may hold its stdout open.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often the state of the calls is looked at while waiting for them.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Runs the server until it ends, and returns its exit code.
+pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io::Result<i32> {
+    let (events, incoming) = mpsc::channel();
+    listen_for_signals(events.clone())?;
+    // On a terminal the server keeps its colours; elsewhere a copy of what it says explains failures.
+    let keep_stderr = !io::stderr().is_terminal();
+    let mut server = child::spawn(command, keep_stderr)?;
+    let pid = server.id();
+    let pipeline = Pipeline::start(setup)?;
+
+    if let Some(stdin) = server.stdin.take() {
+        let (tap, events) = (pipeline.tap().clone(), events.clone());
+        spawn("retake-to-server", move || {
+            if let Err(error) = pump::to_server(io::stdin().lock(), stdin, &tap) {
+                tracing::debug!(%error, "the way to the server ended");
+            }
+            drop(events.send(Event::ClientGone));
+        })?;
+    }
+    if let Some(stdout) = server.stdout.take() {
+        let (tap, events) = (pipeline.tap().clone(), events.clone());
+        let client = unbuffered_stdout()?;
+        spawn("retake-to-client", move || {
+            if let Err(error) = pump::to_client(stdout, client, &tap, announce) {
+                tracing::debug!(%error, "the way to the client ended");
+            }
+            drop(tap);
+            drop(events.send(Event::Drained));
+        })?;
+    }
+    if let Some(stderr) = server.stderr.take() {
+        let tail = Arc::clone(pipeline.stderr());
+        spawn("retake-stderr", move || drop(pump::stderr(stderr, io::stderr(), |bytes| tail.push(bytes))))?;
+    }
+    spawn("retake-wait", move || drop(events.send(Event::Exited(server.wait()))))?;
+
+    let status = supervise(&incoming, pid, &pipeline);
+    clean_up(&incoming, pid);
+    pipeline.finish();
+    status.map(child::exit_code)
+}
+
+/// Passes signals on and asks the server to end when the client is gone, until the server has ended.
+fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::Result<ExitStatus> {
+    let mut deadline: Option<(Instant, Signal)> = None;
+    let mut gone_since: Option<Instant> = None;
+    loop {
+        match incoming.recv_timeout(TICK) {
+            Ok(Event::Exited(status)) => return status,
+            Ok(Event::Signal(signal)) => {
+                child::signal(pid, signal);
+                pipeline.give_up();
+                if signal == Signal::Terminate {
+                    deadline = Some((Instant::now() + TERM_TIMEOUT, Signal::Kill));
+                }
+            }
+            Ok(Event::ClientGone) => {
+                gone_since = Some(Instant::now());
+                pipeline.give_up();
+            }
+            Ok(Event::Drained) | Err(RecvTimeoutError::Timeout) => (),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that waits for the server is gone"));
+            }
+        }
+        let now = Instant::now();
+        if let (Some(gone), None) = (gone_since, deadline) {
+            let in_flight = pipeline.tap().counters().in_flight.load(SeqCst) > 0;
+            if !in_flight || now.duration_since(gone) > CALLS_TIMEOUT {
+                deadline = Some((now + EOF_TIMEOUT, Signal::Terminate));
+            }
+        }
+        if let Some((at, signal)) = deadline
+            && now >= at
+        {
+            child::signal(pid, signal);
+            deadline = Some((now + TERM_TIMEOUT, Signal::Kill));
+        }
+    }
+}
+
+/// Waits for the last output of a server that has ended, and ends the processes it left running.
+fn clean_up(incoming: &Receiver<Event>, pid: u32) {
+    let is_drained = |timeout: Duration| {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match incoming.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Event::Drained) => return true,
+                Ok(_) => (),
+                Err(RecvTimeoutError::Timeout) => return false,
+                Err(RecvTimeoutError::Disconnected) => return true,
+            }
+        }
+    };
+    let drained = is_drained(DRAIN_TIMEOUT);
+    if !child::is_group_alive(pid) {
+        return;
+    }
+    child::signal(pid, Signal::Terminate);
+    let deadline = Instant::now() + TERM_TIMEOUT;
+    while child::is_group_alive(pid) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(5));
+    }
+    child::signal(pid, Signal::Kill);
+    if !drained {
+        is_drained(DRAIN_TIMEOUT);
+    }
+}
+
+fn spawn(name: &str, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(job).map(drop)
+}
+
+/// Opens our stdout without the line buffer of the standard library.
+#[cfg(unix)]
+fn unbuffered_stdout() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+#[cfg(windows)]
+fn unbuffered_stdout() -> io::Result<File> {
+    use std::os::windows::io::AsHandle;
+    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+}
+
+/// Turns signals into events. The handlers are in place when this returns.
+#[cfg(unix)]
+fn listen_for_signals(events: Sender<Event>) -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let guard = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut quit = signal(SignalKind::quit())?;
+    let mut user1 = signal(SignalKind::user_defined1())?;
+    let mut user2 = signal(SignalKind::user_defined2())?;
+    drop(guard);
+    spawn("retake-signals", move || {
+        runtime.block_on(async move {
+            loop {
+                let signal = tokio::select! {
+                    _ = interrupt.recv() => Signal::Interrupt,
+                    _ = terminate.recv() => Signal::Terminate,
+                    _ = hangup.recv() => Signal::Hangup,
+                    _ = quit.recv() => Signal::Quit,
+                    _ = user1.recv() => Signal::User1,
+                    _ = user2.recv() => Signal::User2,
+                };
+                if events.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        });
+    })
+}
+
+#[cfg(not(unix))]
+fn listen_for_signals(events: Sender<Event>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    spawn("retake-signals", move || {
+        runtime.block_on(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if events.send(Event::Signal(Signal::Terminate)).is_err() {
+                    return;
+                }
+            }
+        });
+    })
+}

@@ -1,0 +1,186 @@
+//! The tap: takes copies of what passes to the observer, without ever making the traffic wait for it.
+//!
+//! The queue is bounded by bytes. What does not fit is dropped and counted, since a client that waits is worse than an
+//! iteration that is missing. Only a response that may be marked is waited for, and only for a moment; if that moment was
+//! not enough, nothing is waited for again until the recorder has caught up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use crate::model::Timestamp;
+
+use super::message::Direction;
+use super::observe::{Moment, Scope};
+
+/// The longest message that is looked into; a longer one passes unseen.
+pub(crate) const MAX_OBSERVED_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes that wait to be looked into.
+const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
+
+/// A message that passed.
+pub(crate) struct Passed {
+    /// The conversation.
+    pub(crate) scope: Scope,
+    /// Its way.
+    pub(crate) direction: Direction,
+    /// Its bytes.
+    pub(crate) line: Arc<Vec<u8>>,
+    /// When it passed.
+    pub(crate) at: Moment,
+    /// Where to say what was recorded, if a pump waits for it.
+    pub(crate) reply: Option<Reply>,
+    /// Whether it was announced with [`Tap::arm`].
+    armed: bool,
+    /// The part of the queue it takes up.
+    pub(crate) permit: Permit,
+}
+
+/// Says what was recorded. Dropping it says that nothing was.
+pub(crate) type Reply = Box<dyn FnOnce(String) + Send>;
+
+/// A part of the queue, given back when dropped.
+pub(crate) struct Permit {
+    counters: Arc<Counters>,
+    bytes: usize,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.counters.queued.fetch_sub(self.bytes, SeqCst);
+    }
+}
+
+/// Counters that the pumps and the threads after the tap share.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    queued: AtomicUsize,
+    /// Requests that passed and that the observer has not seen yet.
+    armed: AtomicUsize,
+    /// Tool calls that wait for their answer, as the observer knows.
+    pub(crate) in_flight: AtomicUsize,
+    /// Messages that were dropped.
+    pub(crate) dropped: AtomicU64,
+    /// Whether the recorder was too slow the last time it was waited for.
+    pub(crate) is_slow: AtomicBool,
+    /// Whether jobs wait for their image.
+    pub(crate) has_jobs: AtomicBool,
+}
+
+/// The pumps' end.
+#[derive(Clone)]
+pub(crate) struct Tap {
+    queue: Sender<Option<Passed>>,
+    counters: Arc<Counters>,
+    /// How long to wait for a recording, to mark the response with it; zero if responses are not marked.
+    patience: Duration,
+    epoch: Instant,
+}
+
+impl Tap {
+    /// Creates a tap, and the other end of its queue, in which `None` is the end.
+    pub(crate) fn new(patience: Duration) -> (Tap, Receiver<Option<Passed>>) {
+        let (queue, passed) = mpsc::channel();
+        (Tap { queue, counters: Arc::default(), patience, epoch: Instant::now() }, passed)
+    }
+
+    /// Returns the counters.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Returns the time now.
+    pub(crate) fn now(&self) -> Moment {
+        let millis = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Moment { millis, wall: Timestamp::from(chrono::Utc::now()) }
+    }
+
+    /// Announces a tool call that is about to be forwarded, so that its answer is not missed.
+    pub(crate) fn arm(&self) {
+        self.counters.armed.fetch_add(1, SeqCst);
+    }
+
+    /// Returns whether a response that is about to be forwarded may be marked.
+    pub(crate) fn is_armed(&self) -> bool {
+        !self.patience.is_zero() && (self.counters.armed.load(SeqCst) > 0 || self.counters.in_flight.load(SeqCst) > 0)
+    }
+
+    /// Hands on a message. Never waits.
+    pub(crate) fn offer(
+        &self,
+        scope: Scope,
+        direction: Direction,
+        line: Arc<Vec<u8>>,
+        armed: bool,
+        reply: Option<Reply>,
+    ) {
+        let bytes = line.len();
+        let queued = self.counters.queued.fetch_add(bytes, SeqCst);
+        let permit = Permit { counters: Arc::clone(&self.counters), bytes };
+        let passed = Passed { scope, direction, line, at: self.now(), reply, armed, permit };
+        if queued.saturating_add(bytes) > MAX_QUEUED_BYTES || self.queue.send(Some(passed)).is_err() {
+            self.skip(armed);
+        }
+    }
+
+    /// Says that nothing more is handed on; a pump may still wait for its peer and hold a tap.
+    pub(crate) fn end(&self) {
+        // An observer that is gone needs no end.
+        let _ = self.queue.send(None);
+    }
+
+    /// Counts a message that is not handed on.
+    pub(crate) fn skip(&self, armed: bool) {
+        self.counters.dropped.fetch_add(1, SeqCst);
+        if armed {
+            self.counters.armed.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Hands on a response, and waits a moment for what it is recorded as.
+    pub(crate) fn ask(&self, scope: Scope, line: &Arc<Vec<u8>>) -> Option<String> {
+        if self.counters.is_slow.load(SeqCst) {
+            self.offer(scope, Direction::ToClient, Arc::clone(line), false, None);
+            return None;
+        }
+        let (reply, answer) = mpsc::sync_channel(1);
+        let reply: Reply = Box::new(move |reference| drop(reply.try_send(reference)));
+        self.offer(scope, Direction::ToClient, Arc::clone(line), false, Some(reply));
+        let answer = answer.recv_timeout(self.patience);
+        if answer == Err(mpsc::RecvTimeoutError::Timeout) {
+            self.counters.is_slow.store(true, SeqCst);
+        }
+        answer.ok()
+    }
+}
+
+impl Tap {
+    /// Hands on a response like [`ask`](Tap::ask), without blocking the thread.
+    pub(crate) async fn ask_async(&self, scope: Scope, line: &Arc<Vec<u8>>) -> Option<String> {
+        if self.counters.is_slow.load(SeqCst) {
+            self.offer(scope, Direction::ToClient, Arc::clone(line), false, None);
+            return None;
+        }
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let reply: Reply = Box::new(move |reference| drop(reply.send(reference)));
+        self.offer(scope, Direction::ToClient, Arc::clone(line), false, Some(reply));
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                self.counters.is_slow.store(true, SeqCst);
+                None
+            }
+        }
+    }
+}
+
+impl Passed {
+    /// Takes note that the observer has seen the message, and how many calls wait for their answer now.
+    pub(crate) fn observed(&self, in_flight: usize) {
+        self.permit.counters.in_flight.store(in_flight, SeqCst);
+        if self.armed {
+            self.permit.counters.armed.fetch_sub(1, SeqCst);
+        }
+    }
+}
