@@ -686,8 +686,7 @@ impl<'a> Rebuild<'a> {
         quarantine::withdraw(context.disk, returned)
             .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
         if recovery.is_some() {
-            quarantine::settle(context.disk, layout)
-                .map_err(context.error("name the report of a recovery", place.clone()))?;
+            quarantine::settle(context.disk, layout).map_err(context.error("name the report of a recovery", place))?;
         } else if is_upgrade {
             let _ = fs::remove_dir_all(&place);
         } else {
