@@ -1,6 +1,6 @@
 //! One rule from events to everything derived: live appends, catching up and rebuilding come to the same, for batches of
 //! any shape.
-#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
 

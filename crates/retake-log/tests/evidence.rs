@@ -1,6 +1,6 @@
 //! Evidence: what recovery may conclude from what it finds. Errors are not absence, older and foreign copies never win
 //! over what is there, and nothing that any copy holds is dropped, given another id, or called lost.
-#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
 use std::io;
@@ -433,9 +433,9 @@ fn what_is_not_a_file_neither_blocks_nor_breaks() {
             copy(&own, &dir);
             let path = dir.join(place);
             if path.is_dir() {
-                fs::remove_dir_all(&path).unwrap()
+                fs::remove_dir_all(&path).unwrap();
             } else {
-                fs::remove_file(&path).unwrap()
+                fs::remove_file(&path).unwrap();
             }
             match thing {
                 "fifo" => assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success()),

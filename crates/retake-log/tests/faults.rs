@@ -1,6 +1,6 @@
 //! Every operation on the disk fails once, with each of the errors that pass: acknowledged writes stay, refused ones never
 //! appear, a healthy workspace is not called damaged, and afterwards everything is as before.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may stop anywhere")]
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
 use std::io;

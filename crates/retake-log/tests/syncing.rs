@@ -1,6 +1,5 @@
 //! Syncing: nothing is acknowledged before it lasts, what was refused never reappears, checkpoints come in time, and a
 //! workspace that is no longer where it was is not written to.
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
 use std::io;
@@ -57,7 +56,7 @@ fn a_retry_is_acknowledged_only_after_the_tail_is_synced() {
     let steps = steps.lock().unwrap();
     let (segment, journal) = (killed.join("journal/00000001.log"), killed.join("journal"));
     assert!(steps.contains(&("sync", segment.clone())), "the tail is synced: {steps:?}");
-    assert!(steps.contains(&("sync dir", journal.clone())), "and its name: {steps:?}");
+    assert!(steps.contains(&("sync dir", journal)), "and its name: {steps:?}");
     // The kernel may have called the pages clean after a sync that failed, so they are written once more.
     let written = steps.iter().position(|step| *step == ("write", segment.clone()));
     let synced = steps.iter().position(|step| *step == ("sync", segment.clone()));
@@ -149,9 +148,9 @@ fn a_moved_or_deleted_workspace_is_not_written_to() {
         let store = open(&dir);
         store.append(start("before", 0, "k1")).unwrap();
         if deleted {
-            fs::remove_dir_all(&dir).unwrap()
+            fs::remove_dir_all(&dir).unwrap();
         } else {
-            fs::rename(&dir, &moved).unwrap()
+            fs::rename(&dir, &moved).unwrap();
         }
         let error = store.append(start("after", 1, "k2")).unwrap_err();
         assert!(error.to_string().contains("moved") || format!("{error:?}").contains("moved"), "{error:?}");
