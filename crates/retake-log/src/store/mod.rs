@@ -9,6 +9,7 @@
 
 mod applier;
 mod audit;
+pub mod carrier;
 mod catalog;
 mod database;
 mod fold;
