@@ -48,4 +48,5 @@ pub mod mcp;
 pub mod tracker;
 pub mod web;
 
-pub use retake_log::{disk, model, search, sharing, store};
+pub use retake_log::{disk, model, sharing, store};
+pub use retake_search as search;

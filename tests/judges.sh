@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
 # Runs the MCP judges against a built binary, on stdio and over HTTP: the official conformance suite in three revisions,
-# the official Inspector, and the official Python client. The first time they are installed from npm and PyPI, into
-# target/judges (or RETAKE_JUDGES). `cargo test` runs this.
+# the official Inspector, and the official Python client. With RETAKE_TEST_INSTALL=1 they are installed from npm and PyPI
+# into target/judges (or RETAKE_JUDGES) first. `cargo test --test judges` runs this.
 #   tests/judges.sh [BINARY]          default: target/debug/retake
+#   tests/judges.sh --check           succeeds if all judges are installed
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+if [ "${1:-}" = --check ]; then
+  . "$here/judges/setup.sh"
+  all_installed
+  exit
+fi
 binary=${1:-$(dirname "$here")/target/debug/retake}
 [ -x "$binary" ] || { echo "FAILED: no binary to judge: $binary" >&2; exit 1; }
 binary=$(cd "$(dirname "$binary")" && pwd)/$(basename "$binary")

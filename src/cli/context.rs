@@ -45,7 +45,8 @@ impl Context {
 
     /// Opens the workspace; recovering it may take a while, which the bar shows.
     pub(super) fn open(&mut self, stay: Lifetime) -> Result<Tracker, Error> {
-        let options = Options { progress: Some(self.output.bar().mover()), stay, ..Options::default() };
+        let on_wait = Some(self.output.wait_reporter());
+        let options = Options { progress: Some(self.output.bar().mover()), stay, on_wait, ..Options::default() };
         let opened = Tracker::open(&self.workspace()?.dir, options);
         self.output.bar().clear();
         opened

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::tracker::{OwnerInfo, StatusView};
+use crate::tracker::{ErrorKind, OwnerInfo, StatusView, claimed_owner};
 
 use super::context::Context;
 use super::ending::{Exit, Failure};
@@ -24,14 +24,21 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         line("workspace", chosen.dir.display(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
     }
-    context.read(|tracker, output| {
+    let opened = context.read(|tracker, output| {
         let status = tracker.status()?;
         // While nobody else has it, it is this command that does, for as long as it runs.
         let owner = Some(tracker.owner()?).filter(|owner| owner.pid != std::process::id());
         let health = Health { version: VERSION, chosen_by: chosen.by, owner, status };
         output.answer(&health, |output, health| layout(health, output));
         Ok(Exit::Done)
-    })
+    });
+    // An owner that does not answer is itself the diagnosis.
+    if matches!(&opened, Err(Failure::Request(error)) if error.kind == ErrorKind::Busy)
+        && let Some(owner) = claimed_owner(&chosen.dir).filter(|_| !context.output.is_json())
+    {
+        line("owner", format_args!("process {}, which does not answer", owner.pid), &mut context.output);
+    }
+    opened
 }
 
 /// How the workspace is doing, and how it came to be this one.

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
@@ -13,7 +14,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use terminal_size::terminal_size_of;
 
-use crate::tracker::Error;
+use crate::tracker::{Error, OnWait, WaitNotice};
 
 use super::progress::Bar;
 use super::words;
@@ -162,6 +163,22 @@ impl Output {
         let mut stderr = io::stderr().lock();
         // When stderr fails there is nobody left to tell.
         let _ = if self.colour_err { writeln!(stderr, "{text}") } else { writeln!(stderr, "{}", strip_str(&text)) };
+    }
+
+    /// Returns a callback that reports on stderr, once, that the owner of the workspace does not answer.
+    pub(super) fn wait_reporter(&self) -> OnWait {
+        let (bar, reported) = (Arc::clone(&self.bar), AtomicBool::new(false));
+        Arc::new(move |notice: WaitNotice| {
+            if !reported.swap(true, Ordering::Relaxed) {
+                bar.clear();
+                let owner = notice.pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
+                // When stderr fails there is no other way to report it.
+                let _ = writeln!(
+                    io::stderr().lock(),
+                    "waiting for {owner}, which has the workspace open and does not answer"
+                );
+            }
+        })
     }
 
     /// What someone should know, though the request was carried out.

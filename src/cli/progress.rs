@@ -1,10 +1,11 @@
 //! How far long work has come: a bar on stderr that only shows when someone is there to see it and has begun to wait.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::tracker::Progress;
 
@@ -71,8 +72,7 @@ impl Bar {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A bar is no reason to end: whatever another thread left behind can be drawn over.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

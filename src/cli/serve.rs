@@ -109,7 +109,7 @@ impl At {
     /// Says where the gallery is, and opens it when that was asked for.
     pub(super) fn show(&self, url: &str, already: bool, output: &mut Output) {
         let url = match &self.token {
-            Some(token) => format!("{url}?token={}", escaped(token)),
+            Some(token) => format!("{url}?token={}", web::encode(token)),
             None => url.to_owned(),
         };
         output.answer(&Shown { url: &url, already_served: already }, |output, shown| {
@@ -135,14 +135,4 @@ struct Shown<'a> {
     url: &'a str,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     already_served: bool,
-}
-
-/// The text as an address holds it.
-fn escaped(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
 }

@@ -1,70 +1,83 @@
-//! What the terminal can draw, as it answers when it is asked.
+//! What the terminal can draw, according to the terminal.
 //!
-//! Every question ends with one that all terminals answer (what are you?), so that the answer to it also says that no other
-//! is to come. A terminal that says nothing is waited for half a second, and then taken for one that draws nothing: the crate
-//! that draws asks too, and waits for ever.
-//!
-//! The terminal's settings are changed through `stty`, which is wherever there are terminals of this kind; the calls
-//! themselves need `unsafe`, or another crate for two of them. Where there is no `stty`, nothing is asked.
+//! Every query ends with one that all terminals answer (primary device attributes), so that this answer also says that no
+//! other is to come. A terminal that does not answer within half a second is treated as one that draws nothing: the crate
+//! that draws images asks too, but waits forever.
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it can draw.
+#[cfg(unix)]
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
+/// The abilities of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// Kitty's pictures, sent along or named as a file.
+    /// Whether it draws images of the kitty protocol, both sent inline and named as a file.
     pub(super) kitty: bool,
-    /// Sixels.
+    /// Whether it draws sixels.
     pub(super) sixel: bool,
-    /// The width and height of a character in pixels.
+    /// The width and height of a character cell in pixels.
     pub(super) cell: Option<(u32, u32)>,
 }
 
-/// The terminal, while what it answers is neither shown nor kept back until the line ends. Dropping this ends that.
+/// A terminal whose answers are neither echoed nor held back until the end of a line. Dropping this restores it.
 pub(super) struct Listening {
     terminal: File,
-    /// Its settings, as `stty` takes them back.
-    before: String,
+    #[cfg(unix)]
+    before: Termios,
 }
 
-/// How long a terminal may take to answer, in tenths of a second: a few times what the slowest connection takes.
-const PATIENCE: u8 = 5;
-/// All of an answer, and more than that is none.
-const LONGEST_ANSWER: usize = 4096;
+/// The time a terminal may take to answer, in tenths of a second: several times what a slow connection needs.
+const ANSWER_TIMEOUT: u8 = 5;
+/// The longest answer that is read.
+const MAX_ANSWER: usize = 4096;
 
-/// Whether it draws a picture that is sent along, and one that is in a file; the file named here is none.
+/// Asks whether the terminal draws a kitty image that is sent inline, and one in a file (the file named here does not
+/// exist).
 const KITTY: &str = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b_Gi=32,s=1,v=1,a=q,t=t,f=24;L25vbmU=\x1b\\";
-/// How large is a character, and what are you?
+/// Asks for the size of a character cell and the primary device attributes.
 const OTHERS: &str = "\x1b[16t\x1b[c";
 
 impl Listening {
-    /// Begins to listen; nothing when there is no terminal that one could listen to.
+    /// Prepares the terminal of this process; `None` if there is none, or if this process runs in its background, where
+    /// changing settings would stop it.
+    #[cfg(unix)]
     pub(super) fn begin() -> Option<Listening> {
-        if !is_in_front() {
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        if tcgetpgrp(&terminal).ok()? != rustix::process::getpgrp() {
             return None;
         }
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        let before = stty(&terminal, &["-g"])?.trim().to_owned();
+        let before = tcgetattr(&terminal).ok()?;
+        let mut settings = before.clone();
+        settings.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        settings.special_codes[SpecialCodeIndex::VMIN] = 0;
+        settings.special_codes[SpecialCodeIndex::VTIME] = ANSWER_TIMEOUT;
         let listening = Listening { terminal, before };
-        stty(&listening.terminal, &["-icanon", "-echo", "min", "0", "time", &PATIENCE.to_string()])?;
+        tcsetattr(&listening.terminal, OptionalActions::Drain, &settings).ok()?;
         Some(listening)
     }
 
-    /// What it can draw. Kitty's question is only for those that may know it: some print what they do not understand.
+    /// Returns `None`: terminals of other systems are not asked.
+    #[cfg(not(unix))]
+    pub(super) fn begin() -> Option<Listening> {
+        None
+    }
+
+    /// Asks the terminal what it can draw. The kitty query is only sent to those that may know it, since some terminals
+    /// print what they do not understand.
     pub(super) fn ask(&mut self, may_know_kitty: bool) -> Abilities {
-        let question = if may_know_kitty { format!("{KITTY}{OTHERS}") } else { OTHERS.to_owned() };
-        let asked = self.terminal.write_all(question.as_bytes()).and_then(|()| self.terminal.flush());
-        if asked.is_err() {
+        let query = if may_know_kitty { format!("{KITTY}{OTHERS}") } else { OTHERS.to_owned() };
+        let sent = self.terminal.write_all(query.as_bytes()).and_then(|()| self.terminal.flush());
+        if sent.is_err() {
             return Abilities::default();
         }
-        let until = Instant::now() + Duration::from_millis(u64::from(PATIENCE) * 200);
+        let until = Instant::now() + Duration::from_millis(u64::from(ANSWER_TIMEOUT) * 200);
         let mut answer = Vec::new();
         let mut part = [0; 256];
-        while abilities(&answer).is_none() && answer.len() < LONGEST_ANSWER && Instant::now() < until {
-            // Nothing at all is what a read gives after the time that was set.
+        while abilities(&answer).is_none() && answer.len() < MAX_ANSWER && Instant::now() < until {
+            // A read returns nothing once the timeout of the settings has passed.
             match self.terminal.read(&mut part) {
                 Ok(read @ 1..) => answer.extend_from_slice(part.get(..read).unwrap_or_default()),
                 Ok(0) | Err(_) => break,
@@ -76,28 +89,13 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // Shells set their terminal again by themselves, should this fail.
-        let _ = stty(&self.terminal, &[&self.before]);
+        // Shells reset their terminal by themselves if this fails.
+        #[cfg(unix)]
+        let _ = tcsetattr(&self.terminal, OptionalActions::Drain, &self.before);
     }
 }
 
-/// Whether this process may change the terminal's settings: one in the background would be stopped for it. Where that
-/// cannot be told, it is taken to be in front, as nearly all are.
-fn is_in_front() -> bool {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name, which may hold anything: state, parent, group, session, terminal, the group in front.
-    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').collect::<Vec<_>>()).unwrap_or_default();
-    fields.get(2) == fields.get(5)
-}
-
-fn stty(terminal: &File, args: &[&str]) -> Option<String> {
-    let mut command = Command::new("stty");
-    command.args(args).stdin(terminal.try_clone().ok()?).stderr(Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    String::from_utf8(output.stdout).ok()
-}
-
-/// What an answer says; nothing while its end is still to come.
+/// Parses an answer; `None` while its end is still to come.
 fn abilities(answer: &[u8]) -> Option<Abilities> {
     let answer = String::from_utf8_lossy(answer);
     let between = |start: &str, end: char| {
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_understood_once_it_is_whole() {
+    fn an_answer_is_parsed_once_it_is_complete() {
         let none = Abilities::default();
         for (answer, meant) in [
             ("", None),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
@@ -119,8 +121,7 @@ impl Images {
     /// From now on an image that was not copied is found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
-            let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
-            linked.insert(image.hash, path.into());
+            self.linked.lock().insert(image.hash, path.into());
         }
     }
 
@@ -130,8 +131,7 @@ impl Images {
         if kept.is_file() {
             return kept;
         }
-        let linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
-        linked.get(&hash).cloned().unwrap_or(kept)
+        self.linked.lock().get(&hash).cloned().unwrap_or(kept)
     }
 
     /// Whether there is a file for that hash. Cheap: what is in it is not looked at.

@@ -2,8 +2,9 @@
 //! however many threads, calls and workspaces want one.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex};
 
 /// What files that are being decoded may take in memory, all together.
 pub(super) static FILES_IN_MEMORY: Gate = Gate::new(256 * 1024 * 1024);
@@ -30,7 +31,7 @@ pub fn on_all_cores<T: Sync, R: Send>(
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(number) else { return };
                     let answer = work(item);
-                    locked(&answers).push((number, answer));
+                    answers.lock().push((number, answer));
                     if !go_on(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1) {
                         stopped.store(true, Ordering::Relaxed);
                     }
@@ -38,14 +39,9 @@ pub fn on_all_cores<T: Sync, R: Send>(
             });
         }
     });
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answers.into_inner();
     answers.sort_unstable_by_key(|(number, _)| *number);
     answers.into_iter().map(|(_, answer)| answer).collect()
-}
-
-/// What a lock guards here is whole even when whoever held it panicked.
-fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What pictures may take in memory, all together. Who would pass it waits until others are done; what is larger than all
@@ -69,9 +65,9 @@ impl Gate {
 
     /// Waits until there is room for that many bytes.
     pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         while *taken > 0 && taken.saturating_add(bytes) > self.most {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut taken);
         }
         *taken = taken.saturating_add(bytes);
         Taken { gate: self, bytes }
@@ -80,7 +76,7 @@ impl Gate {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let mut taken = locked(&self.gate.taken);
+        let mut taken = self.gate.taken.lock();
         *taken = taken.saturating_sub(self.bytes);
         self.gate.freed.notify_all();
     }
@@ -113,7 +109,7 @@ mod tests {
             }
         });
         assert_eq!(most.into_inner(), 250);
-        assert_eq!(*locked(&gate.taken), 0);
+        assert_eq!(*gate.taken.lock(), 0);
     }
 
     #[test]

@@ -4,15 +4,15 @@
 //! is seen not to be a whole JPEG file. Where the cache cannot be written they are made each time.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use image::RgbImage;
 
 use super::decode::Picture;
 use super::jpeg;
 use super::scale::{fitting, scaled, scaled_rgb};
+use crate::disk::{create_cache_dir, private_file, temp_name};
 use crate::model::Hash;
 
 /// How large a thumbnail is. Smaller pictures keep their size.
@@ -116,12 +116,12 @@ impl Thumbs {
     }
 
     fn try_put(&self, hash: Hash, side: ThumbSide, file: &[u8]) -> io::Result<()> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
         let path = self.path(hash, side);
-        let temp =
-            path.with_extension(format!("{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
-        fs::create_dir_all(path.parent().unwrap_or(&self.root))?;
-        fs::write(&temp, file).and_then(|()| fs::rename(&temp, &path)).inspect_err(|_| {
+        create_cache_dir(path.parent().unwrap_or(&self.root))?;
+        // In the root, where the owner of the workspace removes what killed processes left.
+        let temp = self.root.join(temp_name()?);
+        let written = private_file().write(true).create_new(true).open(&temp)?.write_all(file);
+        written.and_then(|()| fs::rename(&temp, &path)).inspect_err(|_| {
             let _ = fs::remove_file(&temp);
         })
     }

@@ -1,14 +1,16 @@
 //! What changes in the workspace, whoever changes it: heard once from the tracker and passed on to all who wait for it.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 
+use parking_lot::Mutex;
 use rmcp::model::SubscriptionFilter;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
 use super::address::Address;
-use crate::tracker::{Change, EventSummary, Tracker};
+use crate::model::EventKind;
+use crate::tracker::{Change, Tracker};
 
 /// The one ear of a server. It listens from the first time someone wants to know until the workspace is closed, so that
 /// clients that come and go leave nothing behind.
@@ -51,12 +53,12 @@ impl Changes {
     /// [`take`](Changes::take) a change would otherwise be missed.
     pub(super) fn follow_early(&self, wanted: &SubscriptionFilter, tracker: &Tracker) {
         let receiver = self.follow(tracker);
-        *self.early.lock().unwrap_or_else(PoisonError::into_inner) = Some((wanted.clone(), receiver));
+        *self.early.lock() = Some((wanted.clone(), receiver));
     }
 
     /// What was begun for that subscription.
     pub(super) fn take(&self, wanted: &SubscriptionFilter, tracker: &Tracker) -> Receiver<Change> {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = self.early.lock();
         match early.take() {
             Some((filter, receiver)) if filter == *wanted => receiver,
             // Two subscriptions are being set up at once. This one may have missed what happened this instant.
@@ -88,35 +90,23 @@ pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>>
 /// Whether the list of resources is another one now.
 pub(super) fn changed_list(news: &[Change]) -> bool {
     news.iter().any(|news| match news {
-        Change::Event(notice) => notice.kind == "started",
+        Change::Event(notice) => notice.kind == EventKind::Started,
         Change::Lagged => true,
     })
 }
 
-/// Those of the addresses whose contents are others now, or may be. May block.
+/// Returns those of the addresses whose contents have changed, or may have.
 ///
 /// An iteration shows the row of its session, so whatever happens to the session changes it; and it names the iterations
 /// that came from it, which may be in any session.
-pub(super) fn changed(news: &[Change], addresses: &[Address], tracker: &Tracker) -> Vec<Address> {
-    let elsewhere = |notice: &EventSummary| {
-        let is_elsewhere =
-            |address: &Address| matches!(address, Address::Iteration(id) if id.session != notice.session);
-        addresses.iter().any(is_elsewhere)
-    };
+pub(super) fn changed(news: &[Change], addresses: &[Address]) -> Vec<Address> {
     let mut changed: Vec<Address> = Vec::new();
     for news in news {
         let Change::Event(notice) = news else { return addresses.to_vec() };
-        let parent = match notice.index {
-            Some(index) if notice.kind == "recorded" && elsewhere(notice) => {
-                let whole = tracker.whole(&notice.session.iteration(index).to_string());
-                whole.ok().and_then(|(_, state)| state.iteration.parent)
-            }
-            _ => None,
-        };
         let is_changed = |address: &&Address| match address {
             Address::Sessions(_) => true,
             Address::Session(id, _) => *id == notice.session,
-            Address::Iteration(id) => id.session == notice.session || parent == Some(*id),
+            Address::Iteration(id) => id.session == notice.session || notice.parent == Some(*id),
             Address::Image(..) => false,
         };
         let new: Vec<Address> =

@@ -13,7 +13,7 @@
 //! that is served, and not again by rmcp, whose lists would have to be kept the same.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -23,6 +23,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
+use parking_lot::Mutex;
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -169,7 +170,7 @@ impl Endpoint {
     }
 
     fn note_end(&self, id: String) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock();
         if ended.len() >= MOST_ENDED {
             ended.pop_front();
         }
@@ -177,7 +178,7 @@ impl Endpoint {
     }
 
     fn has_ended(&self, id: &str) -> bool {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|ended| ended == id)
+        self.ended.lock().iter().any(|ended| ended == id)
     }
 }
 

@@ -250,7 +250,7 @@ impl ServerHandler for Server {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let news = self.changes.take(context.requested(), &self.tracker);
-        subscriptions::listen(context, news, &self.tracker, self.closing.clone()).await;
+        subscriptions::listen(context, news, self.closing.clone()).await;
         Ok(())
     }
 

@@ -5,8 +5,9 @@
 //! over HTTP such a client is given one when it begins.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
@@ -33,7 +34,6 @@ pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
 pub(super) async fn listen(
     context: SubscriptionContext,
     mut news: Receiver<Change>,
-    tracker: &Arc<Tracker>,
     mut closing: watch::Receiver<bool>,
 ) {
     let list_too = context.accepted().resources_list_changed == Some(true);
@@ -49,7 +49,7 @@ pub(super) async fn listen(
         if list_too && changes::changed_list(&heard) && context.sink().notify_resource_list_changed().await.is_err() {
             return;
         }
-        for address in changed(heard, addresses.clone(), Arc::downgrade(tracker)).await {
+        for address in changes::changed(&heard, &addresses) {
             if context.sink().notify_resource_updated(address.to_string()).await.is_err() {
                 return;
             }
@@ -70,7 +70,7 @@ impl Subscriptions {
         self.telling.get_or_init(|| {
             let news = changes.follow(tracker);
             // Only a weak hold, lest a client that has gone keep the workspace from being closed.
-            let tell = tell(news, Arc::clone(&self.wanted), Arc::downgrade(tracker), peer);
+            let tell = tell(news, Arc::clone(&self.wanted), peer);
             tokio::spawn(tell).abort_handle()
         });
     }
@@ -99,8 +99,8 @@ impl Subscriptions {
         Ok(())
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, BTreeSet<Address>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wanted(&self) -> MutexGuard<'_, BTreeSet<Address>> {
+        self.wanted.lock()
     }
 }
 
@@ -115,32 +115,17 @@ impl Drop for Subscriptions {
 /// The most resources one connection waits for.
 const MOST_WANTED: usize = 1000;
 
-async fn tell(
-    mut news: Receiver<Change>,
-    wanted: Arc<Mutex<BTreeSet<Address>>>,
-    tracker: Weak<Tracker>,
-    peer: Peer<RoleServer>,
-) {
+async fn tell(mut news: Receiver<Change>, wanted: Arc<Mutex<BTreeSet<Address>>>, peer: Peer<RoleServer>) {
     while let Some(heard) = changes::next(&mut news).await {
         if changes::changed_list(&heard) && peer.notify_resource_list_changed().await.is_err() {
             return;
         }
-        let addresses: Vec<Address> = wanted.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
-        for address in changed(heard, addresses, Weak::clone(&tracker)).await {
+        let addresses: Vec<Address> = wanted.lock().iter().cloned().collect();
+        for address in changes::changed(&heard, &addresses) {
             let updated = ResourceUpdatedNotificationParam::new(address.to_string());
             if peer.notify_resource_updated(updated).await.is_err() {
                 return;
             }
         }
     }
-}
-
-async fn changed(heard: Vec<Change>, addresses: Vec<Address>, tracker: Weak<Tracker>) -> Vec<Address> {
-    if addresses.is_empty() {
-        return Vec::new();
-    }
-    let looked = tokio::task::spawn_blocking(move || {
-        tracker.upgrade().map(|tracker| changes::changed(&heard, &addresses, &tracker)).unwrap_or_default()
-    });
-    looked.await.unwrap_or_default()
 }

@@ -233,7 +233,7 @@ impl From<&Event> for AuditEvent {
         let actor = &event.actor;
         AuditEvent {
             seq: event.seq,
-            kind: event.body.kind().to_owned(),
+            kind: event.body.kind().as_str().to_owned(),
             at: event.at,
             actor: Actor { client: short(&actor.client, 256), user: short(&actor.user, 256) },
             reason: event.body.reason().map(|reason| short(reason, 1000)),

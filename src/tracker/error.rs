@@ -103,6 +103,16 @@ impl From<store::Error> for Error {
                 format!("another process has the workspace open: {}", path.display()),
                 "wait for it to end or stop it, then try again",
             ),
+            store::Error::Unresponsive { pid } => Error::new(
+                ErrorKind::Busy,
+                error.to_string(),
+                match pid {
+                    Some(pid) => format!(
+                        "resume or end process {pid}, then try again; a retry of a write with the same idempotency key is safe"
+                    ),
+                    None => "resume or end that process, then try again".to_owned(),
+                },
+            ),
             store::Error::Incompatible(owner) => Error::new(
                 ErrorKind::Busy,
                 owner,

@@ -2,7 +2,7 @@
 //! iterations or the sessions they are in. The index answers, so that it costs what a search costs and not a look at every
 //! session.
 
-use crate::sharing::Findings;
+use crate::search::Findings;
 
 use super::search::{Answered, Of, show_place};
 use super::{Error, ErrorKind, FacetsView, FoundIteration, SearchRequest, SessionRow, Tracker, cursor};

@@ -80,7 +80,7 @@ pub use watch::{Sighting, WatchedIteration};
 
 pub use crate::images::metadata::a1111_text;
 pub use crate::images::{MAX_THUMB_BYTES, Rendering, ThumbSide};
-pub use crate::sharing::{Change, EventSummary, Lifetime, OwnerInfo};
+pub use crate::sharing::{Change, EventSummary, Lifetime, OnWait, OwnerInfo, WaitNotice, claimed_owner};
 pub use crate::store::{Clock, Progress, Recovery};
 
 use std::path::{Path, PathBuf};
@@ -90,7 +90,8 @@ use std::sync::mpsc::Receiver;
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::Timestamp;
-use crate::sharing::SharedLog;
+use crate::search::extension as search_index;
+use crate::sharing::{Participation, SharedLog};
 use crate::store;
 
 /// How to open a workspace.
@@ -104,6 +105,8 @@ pub struct Options {
     pub disk: Disk,
     /// For how long this process takes part in the workspace.
     pub stay: Lifetime,
+    /// Called while the process that owns the workspace does not answer.
+    pub on_wait: Option<OnWait>,
 }
 
 impl Default for Options {
@@ -114,6 +117,7 @@ impl Default for Options {
             progress: None,
             disk: Disk::default(),
             stay: Lifetime::OneShot,
+            on_wait: None,
         }
     }
 }
@@ -131,10 +135,11 @@ impl Tracker {
     /// Opens the workspace in `dir`: makes it when there is none, and recovers what is damaged. When another process has
     /// it open, that one carries out what is asked of the log.
     pub fn open(dir: &Path, options: Options) -> Result<Tracker, Error> {
-        let Options { clock, progress, disk, stay } = options;
+        let Options { clock, progress, disk, stay, on_wait } = options;
         let images = Images::new(disk.clone(), dir);
         let usual = store::Options::new(clock.clone());
-        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, stay)?;
+        let participation = Participation { lifetime: stay, extensions: vec![search_index(dir)], on_wait };
+        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
         Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }
 

@@ -10,8 +10,7 @@ use crate::model::words::fold_name;
 use crate::model::{
     Annotation, Hash, IterationId, OutcomeStatus, ParseQueryError, PerceptualHash, Query, Reference, Seed, Timestamp,
 };
-use crate::search::{self, Question};
-use crate::sharing::{Finding, Findings};
+use crate::search::{self, Finding, Findings, Question, SearchLog};
 
 use super::excerpt::{Excerpt, excerpt};
 use super::fit::{self, Page};

@@ -1,7 +1,5 @@
 //! What every writing verb shares: who and when, the idempotency key, and what a repeated key means.
 
-use std::hash::{BuildHasher, RandomState};
-
 use crate::model::iteration::check_name;
 use crate::model::{Actor, Draft, Event, EventBody, SessionId};
 use crate::store::{Ack, Batch, Detail, Target};
@@ -25,7 +23,7 @@ impl Tracker {
                 check_name("idempotencyKey", key)?;
                 key.to_owned()
             }
-            None => fresh_key(),
+            None => fresh_key()?,
         };
         let actor = Actor { client: name(&actor.client), user: name(&actor.user) };
         Ok(Batch { target, expected_iterations: None, at: self.now(), actor, key, drafts })
@@ -68,7 +66,7 @@ fn described(event: &Event) -> String {
     match &event.body {
         EventBody::Recorded { index, .. } => format!("recording {} with other contents", id.iteration(*index)),
         EventBody::Annotated { index, .. } => format!("annotating {} with other contents", id.iteration(*index)),
-        body => format!("{:?} in {id}", body.kind()),
+        body => format!("{:?} in {id}", body.kind().as_str()),
     }
 }
 
@@ -79,10 +77,15 @@ fn name(text: &str) -> String {
     if name.trim().is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// 128 random bits: std seeds its hashers from the system's randomness, which spares us a crate.
-fn fresh_key() -> String {
-    let half = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}", half(), half())
+/// Returns 128 random bits of the system in hexadecimal digits.
+fn fresh_key() -> Result<String, Error> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        let hint = "pass an idempotency key of your own";
+        Error::new(ErrorKind::Internal, "the system has no random numbers for an idempotency key", hint)
+            .caused_by(error)
+    })?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bits)))
 }
 
 #[cfg(test)]
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn keys_do_not_repeat() {
-        let keys: std::collections::HashSet<String> = (0..10_000).map(|_| fresh_key()).collect();
+        let keys: std::collections::HashSet<String> = (0..10_000).map(|_| fresh_key().unwrap()).collect();
         assert_eq!(keys.len(), 10_000);
         assert!(keys.iter().all(|key| key.len() == 32));
     }

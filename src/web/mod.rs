@@ -30,8 +30,10 @@ mod pictures;
 mod reply;
 mod server;
 mod state;
+mod url;
 mod words;
 
 pub use demo::fill;
 pub use gallery_lock::{GalleryLock, Held};
 pub use server::{Bound, Serving, bind, is_loopback};
+pub(crate) use url::encode;

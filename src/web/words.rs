@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::url;
 use crate::model::Timestamp;
 pub(super) use crate::model::amounts::{duration, size};
 
@@ -33,18 +34,8 @@ pub(super) fn grouped(number: u64) -> String {
 /// An address with these parts of a query; those without a value are left out.
 pub(super) fn address<'a>(path: &str, parts: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
     let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
-    let query = parts.map(|(name, value)| format!("{name}={}", escaped(value))).collect::<Vec<_>>().join("&");
+    let query = parts.map(|(name, value)| format!("{name}={}", url::encode(value))).collect::<Vec<_>>().join("&");
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
-}
-
-/// The text as a part of an address holds it.
-pub(super) fn escaped(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/setup.sh"
 node=$(node_22)
 if [ "$2" = legacy ]; then
-  modules=$(npm_judge conformance-0.1.16 @modelcontextprotocol/conformance@0.1.16)
+  modules=$(npm_judge "$conformance_legacy" @modelcontextprotocol/conformance@0.1.16)
   chosen=(--suite active)
 else
-  modules=$(npm_judge conformance-0.2.0-alpha.12 @modelcontextprotocol/conformance@0.2.0-alpha.12)
+  modules=$(npm_judge "$conformance" @modelcontextprotocol/conformance@0.2.0-alpha.12)
   chosen=(--requirements "$2")
 fi
 status=0

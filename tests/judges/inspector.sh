@@ -6,8 +6,8 @@
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 node=$(node_22)
-modules=$(npm_judge inspector-2.12.0 @modelcontextprotocol/inspector@2.12.0)
-inspector=$modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js
+modules=$(npm_judge "$inspector" @modelcontextprotocol/inspector@2.12.0)
+launcher=$modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js
 # It keeps notes in the home directory.
 export HOME=$judges/inspector-home
 mkdir -p "$HOME"
@@ -20,7 +20,7 @@ for era in legacy modern; do
   for method in tools/list resources/list resources/templates/list prompts/list; do
     strict=()
     [ $method = tools/list ] && strict=(--strict)
-    said=$("$node" "$inspector" --cli "${target[@]}" --protocol-era $era --method $method --format json "${strict[@]}" 2>"$judges/inspector.stderr") ||
+    said=$("$node" "$launcher" --cli "${target[@]}" --protocol-era $era --method $method --format json "${strict[@]}" 2>"$judges/inspector.stderr") ||
       { echo "FAILED: $era $method"; cat "$judges/inspector.stderr"; failed=1; continue; }
     verdict=$("$node" -e '
       const { result, schemaFindings = [] } = JSON.parse(require("fs").readFileSync(0, "utf8"));

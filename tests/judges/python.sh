@@ -5,5 +5,5 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/setup.sh"
-python=$(python_judge python-mcp-2.3.0 mcp==2.3.0 jsonschema==4.26.0)
+python=$(python_judge "$python_mcp" mcp==2.3.0 jsonschema==4.26.0)
 exec "$python" "$here/client.py" "$here/calls.json" "$@"

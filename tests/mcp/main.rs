@@ -13,7 +13,6 @@ mod bad_input;
 mod client;
 mod failing;
 mod http;
-mod judges;
 mod listing;
 mod process;
 mod prompts;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use retake::disk::Disk;
-use retake::model::{Actor, Timestamp};
+use retake::model::Timestamp;
 use retake::tracker::{
     Error, ErrorKind, ImageInput, ListRequest, Options, RecordRequest, Recorded, SessionList, Tracker,
 };
+pub(crate) use retake_testutils::actor;
+pub(crate) use retake_testutils::images::plain as png;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -124,20 +126,8 @@ pub(crate) fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-pub(crate) fn actor() -> Actor {
-    Actor { client: "test 1.0".to_owned(), user: "ada".to_owned() }
-}
-
 pub(crate) fn prompt(prompt: &str) -> RecordRequest {
     RecordRequest { prompt: prompt.to_owned(), ..RecordRequest::default() }
-}
-
-/// A PNG of that size, all of that grey.
-pub(crate) fn png(width: u32, height: u32, grey: u8) -> Vec<u8> {
-    let mut bytes = std::io::Cursor::new(Vec::new());
-    let picture = image::GrayImage::from_pixel(width, height, image::Luma([grey]));
-    picture.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-    bytes.into_inner()
 }
 
 pub(crate) fn path(path: &str) -> ImageInput {

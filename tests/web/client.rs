@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A smallest PNG: one pixel.
-pub(crate) const PIXEL: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
+pub(crate) use retake_testutils::images::PIXEL_BASE64 as PIXEL;
 
 /// `retake serve`, running.
 pub(crate) struct Gallery {

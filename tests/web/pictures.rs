@@ -16,9 +16,7 @@ fn hash_of(gallery: &Gallery, reference: &str) -> String {
 }
 
 fn png(shade: u8) -> Vec<u8> {
-    let mut file = std::io::Cursor::new(Vec::new());
-    image::RgbImage::from_pixel(64, 48, image::Rgb([shade; 3])).write_to(&mut file, image::ImageFormat::Png).unwrap();
-    file.into_inner()
+    retake_testutils::images::plain(64, 48, shade)
 }
 
 /// A workspace with one picture that was left where it is.

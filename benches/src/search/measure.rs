@@ -249,7 +249,7 @@ fn append_cost(dir: &Path) -> Vec<(String, String)> {
                 });
                 thread::spawn(move || {
                     while index.wait() && !stop.load(Ordering::Acquire) {
-                        index.tend(&store_);
+                        index.tend(&*store_);
                     }
                 })
             });

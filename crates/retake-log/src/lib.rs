@@ -2,7 +2,9 @@
 //! one workspace between processes.
 
 pub mod disk;
+mod log;
 pub mod model;
-pub mod search;
 pub mod sharing;
 pub mod store;
+
+pub use log::{Follower, Log};

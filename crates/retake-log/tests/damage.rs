@@ -291,7 +291,7 @@ fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what
         let left = found.sessions.iter().find(|(left, _)| left.id == head.id).map(|(_, events)| events);
         for event in events {
             match left.and_then(|left| left.iter().find(|there| there.seq == event.seq)) {
-                Some(there) if there.body.kind() == "lost" => drop(missing.insert((head.id, event.seq))),
+                Some(there) if there.body.kind().as_str() == "lost" => drop(missing.insert((head.id, event.seq))),
                 Some(there) => assert_eq!(there, event, "an event was altered: {what}"),
                 None => drop(missing.insert((head.id, event.seq))),
             }
@@ -299,7 +299,7 @@ fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what
     }
     for (head, events) in &found.sessions {
         let there = expected.sessions.iter().find(|(there, _)| there.id == head.id);
-        let invented = events.iter().filter(|event| event.body.kind() != "lost").count();
+        let invented = events.iter().filter(|event| event.body.kind().as_str() != "lost").count();
         assert!(invented <= there.map_or(0, |(_, events)| events.len()), "events were invented: {what}");
     }
     let lost: u64 = reports.iter().map(|report| report.lost_events).sum();

@@ -3,20 +3,27 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use retake_log::model::{Draft, Query, Refusal};
-use retake_log::search::{Question, Sort};
-use retake_log::sharing::{Change, Lifetime, SharedLog};
+use retake_log::model::{Draft, EventKind, Refusal};
+use retake_log::sharing::{Change, Lifetime, OnWait, Participation, SharedLog};
 use retake_log::store::{Detail, Error, Order, Status};
 use retake_testutils::*;
 
 fn join(dir: &Path, stay: Lifetime) -> SharedLog {
     SharedLog::open(dir, options(), stay).unwrap()
+}
+
+/// Listens at a socket that only this user can use, as an owner does.
+fn listen(path: &Path) -> UnixListener {
+    let listener = UnixListener::bind(path).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    listener
 }
 
 #[test]
@@ -69,46 +76,6 @@ fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
 }
 
 #[test]
-fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
-    let dir = tempfile::tempdir().unwrap();
-    let owner = join(dir.path(), Lifetime::OneShot);
-    let client = join(dir.path(), Lifetime::OneShot);
-    let question = |query: &str| Question {
-        query: Query::parse(query, at(0)).unwrap(),
-        perceptual_hash: None,
-        except: None,
-        sort: Sort::Newest,
-        after: None,
-        skip: 0,
-        limit: 10,
-        facets: true,
-        per_session: false,
-    };
-    let found = |workspace: &SharedLog, query: &str| {
-        let found = workspace.search(&question(query), None).unwrap();
-        let ids = found.findings.iter().map(|one| one.hit.place.id.index).collect::<Vec<_>>();
-        (ids, found)
-    };
-    let id = client.append(start("a fox", 0, "k1")).unwrap().head.id;
-    for number in 1..400 {
-        client.append(record(id, &format!("a fox, take {number}"), number, &format!("r{number}"))).unwrap();
-        if number % 50 == 0 {
-            let newest = format!("take {number}");
-            assert_eq!(found(&owner, &newest).0, [u32::try_from(number).unwrap()]);
-        }
-    }
-    client.append(rate(id, 7, 5, 2, "k3")).unwrap();
-    assert_eq!(found(&client, "rating:5 fox").0, [7]);
-    let (_, all) = found(&owner, "fox");
-    assert_eq!(found(&client, "fox").1, all);
-    assert_eq!((all.found.total, all.findings.len(), all.found.more), (400, 10, true));
-    assert_eq!(all.findings[0].iteration.recipe.prompt, "a fox, take 399");
-    owner.close().unwrap();
-    assert_eq!(found(&client, "fox").1, all);
-    assert!(client.is_owner() && dir.path().join("cache/search/manifest").exists());
-}
-
-#[test]
 fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
     let dir = tempfile::tempdir().unwrap();
     let mut workspaces: Vec<SharedLog> = (0..4).map(|_| join(dir.path(), Lifetime::OneShot)).collect();
@@ -137,9 +104,9 @@ fn news_reach_every_long_stay_and_a_change_of_owner_is_told() {
     let patience = Duration::from_secs(20);
     let id = other.append(start("a", 0, "k0")).unwrap().head.id;
     for news in [&at_owner, &at_client] {
-        for expected in [(0, "started", None), (1, "recorded", Some(0))] {
+        for expected in [(0, EventKind::Started, None), (1, EventKind::Recorded, Some(0))] {
             let Change::Event(heard) = news.recv_timeout(patience).unwrap() else { panic!() };
-            assert_eq!((heard.seq, heard.kind.as_str(), heard.index), expected);
+            assert_eq!((heard.seq, heard.kind, heard.index), expected);
         }
     }
 
@@ -185,7 +152,7 @@ fn two_owners_can_never_be() {
 #[test]
 fn what_a_dead_owner_left_is_no_hindrance() {
     let dir = tempfile::tempdir().unwrap();
-    drop(std::os::unix::net::UnixListener::bind(dir.path().join("owner.sock")).unwrap());
+    drop(listen(&dir.path().join("owner.sock")));
     std::fs::write(dir.path().join("owner.json"), "{not json").unwrap();
     std::fs::write(dir.path().join("owner.lock"), "left over").unwrap();
     let workspace = join(dir.path(), Lifetime::OneShot);
@@ -221,11 +188,11 @@ fn rude_clients_hurt_only_themselves() {
     };
     // Half a greeting, and silence; a frame that claims four gigabytes; no frame at all; garbage after a greeting.
     let mut silent = rude();
-    silent.write_all(&hello(1)[..5]).unwrap();
+    silent.write_all(&hello(2)[..5]).unwrap();
     let mut greedy = rude();
     greedy.write_all(&[0xff; 8]).unwrap();
     let mut garbled = rude();
-    garbled.write_all(&hello(1)).unwrap();
+    garbled.write_all(&hello(2)).unwrap();
     garbled.write_all(&[7, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     garbled.write_all(b"garbage").unwrap();
     let mut unread = String::new();
@@ -236,7 +203,7 @@ fn rude_clients_hurt_only_themselves() {
     stranger.write_all(&hello(99)).unwrap();
     let mut answer = Vec::new();
     stranger.read_to_end(&mut answer).unwrap();
-    assert!(String::from_utf8_lossy(&answer).contains(r#""protocol":1"#), "{answer:?}");
+    assert!(String::from_utf8_lossy(&answer).contains(r#""protocol":2"#), "{answer:?}");
 
     let client = join(dir.path(), Lifetime::OneShot);
     let id = client.append(start("a", 0, "k")).unwrap().head.id;
@@ -248,7 +215,7 @@ fn rude_clients_hurt_only_themselves() {
 #[test]
 fn an_owner_of_another_protocol_is_named_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let stranger = std::os::unix::net::UnixListener::bind(dir.path().join("owner.sock")).unwrap();
+    let stranger = listen(&dir.path().join("owner.sock"));
     let greeting = thread::spawn(move || {
         let (mut client, _) = stranger.accept().unwrap();
         let json = br#"{"protocol":7,"version":"3.0.0","pid":4242}"#;
@@ -268,9 +235,63 @@ fn an_owner_of_another_protocol_is_named_and_left_alone() {
 
 #[test]
 fn the_socket_is_for_this_user_only() {
-    use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let _owner = join(dir.path(), Lifetime::OneShot);
     let mode = std::fs::metadata(dir.path().join("owner.sock")).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
+fn deeply_nested_parameters_reach_the_owner() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = join(dir.path(), Lifetime::OneShot);
+    let client = join(dir.path(), Lifetime::OneShot);
+    for depth in [100, 121, 127, 250] {
+        let mut nested = serde_json::Value::from("core");
+        for _ in 0..depth {
+            nested = serde_json::Value::Array(vec![nested]);
+        }
+        let mut batch = start("deep", 0, &format!("k{depth}"));
+        let Draft::Record(iteration) = &mut batch.drafts[1] else { panic!() };
+        iteration.recipe.parameters.insert("nested".to_owned(), nested);
+        let id = client.append(batch).unwrap().head.id;
+        assert_eq!(owner.head(id).unwrap().unwrap().next_seq, 2, "{depth} deep");
+    }
+}
+
+#[test]
+fn a_socket_that_owner_json_names_elsewhere_is_not_used() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let socket = elsewhere.path().join("stranger.sock");
+    let stranger = listen(&socket);
+    stranger.set_nonblocking(true).unwrap();
+    let claim = serde_json::json!({
+        "pid": 1, "version": "0.1.0", "protocol": 2, "since": "2025-12-11T10:00:00.000Z", "socket": socket,
+    });
+    std::fs::write(dir.path().join("owner.json"), claim.to_string()).unwrap();
+    let log = join(dir.path(), Lifetime::OneShot);
+    assert!(log.is_owner());
+    log.append(start("private", 0, "k")).unwrap();
+    assert_eq!(stranger.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "the stranger was contacted");
+}
+
+#[test]
+fn a_mute_owner_is_reported_and_the_call_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let _mute = listen(&dir.path().join("owner.sock"));
+    let claim = serde_json::json!({
+        "pid": 4242, "version": "0.1.0", "protocol": 2, "since": "2025-12-11T10:00:00.000Z",
+        "socket": dir.path().canonicalize().unwrap().join("owner.sock"),
+    });
+    std::fs::write(dir.path().join("owner.json"), claim.to_string()).unwrap();
+    let notices = Arc::new(Mutex::new(Vec::new()));
+    let noting = Arc::clone(&notices);
+    let on_wait: OnWait = Arc::new(move |notice| noting.lock().unwrap().push(notice.pid));
+    let how = Participation { on_wait: Some(on_wait), ..Lifetime::OneShot.into() };
+    match SharedLog::open(dir.path(), options(), how).map(drop) {
+        Err(Error::Unresponsive { pid: Some(4242) }) => {}
+        other => panic!("{other:?}"),
+    }
+    let notices = notices.lock().unwrap();
+    assert!(!notices.is_empty() && notices.iter().all(|pid| *pid == Some(4242)), "{notices:?}");
 }

@@ -24,7 +24,7 @@ fn a_session_is_born_with_its_first_iteration_and_survives_reopening() {
     let store = open(dir.path());
     assert_eq!(contents(&store), before);
     let events = store.events(id, Detail::Full).unwrap();
-    let kinds: Vec<_> = events.iter().map(|event| event.body.kind()).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event.body.kind().as_str()).collect();
     assert_eq!(kinds, ["started", "recorded", "recorded", "annotated"]);
     let EventBody::Recorded { index: 1, iteration } = &events[2].body else { panic!("{events:?}") };
     assert_eq!(iteration.parent, Some(id.iteration(0)));
@@ -207,7 +207,7 @@ fn followers_hear_of_every_event_in_order() {
     let news = store.follow();
     let id = store.append(start("a", 1, "1")).unwrap().head.id;
     store.append(rate(id, 0, 3, 2, "2")).unwrap();
-    let heard: Vec<_> = news.try_iter().map(|event| (event.session, event.seq, event.body.kind())).collect();
+    let heard: Vec<_> = news.try_iter().map(|event| (event.session, event.seq, event.body.kind().as_str())).collect();
     assert_eq!(heard, [(id, 0, "started"), (id, 1, "recorded"), (id, 2, "annotated")]);
 }
 

@@ -1,26 +1,23 @@
-//! A folder as people have one: tiny pictures in the layouts of three tools, made in sessions of a known shape, with times
-//! to match. Stands alone, since the benchmarks make a larger one of it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "not everyone who makes one uses all of it"
-)]
+//! A folder of images as people have one: tiny files in the layouts of three tools, made in sessions of a known shape,
+//! with times to match. The benchmarks make a larger one.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// A session as a person would draw it.
+pub use crate::images::{patterned as png, patterned_at as sized_png};
+use crate::random::Random;
+
+/// A session that the folder contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// The folder that its tool writes to, below the one that was made.
+    /// The output directory of its tool, below the folder.
     pub root: &'static str,
-    /// When it begins, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub from: u64,
-    /// How many times the button was pressed.
+    /// The number of runs: how often the button was pressed.
     pub runs: u64,
-    /// How many pictures that gave.
+    /// The number of images of all runs.
     pub images: u64,
 }
 
@@ -36,14 +33,14 @@ const SCENES: [&str; 6] = [
     "cyberpunk market at night, rain, neon signs, crowd",
 ];
 
-/// Makes at least so many pictures under `dir`, and says which sessions they are.
+/// Creates at least this many images below `dir`, and returns the sessions they belong to.
 pub fn folder(dir: &Path, images: u64) -> Vec<Drawn> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut maker = Maker { dir, made: 0, comfy: 0 };
     let mut drawn = Vec::new();
     for day in 0.. {
         for (tool, root) in (0..).zip(TOOLS) {
-            // In the morning and in the afternoon, of some days.
+            // Mornings and afternoons of some days.
             for (part, hour) in [(0, 9), (1, 14)] {
                 if (day + tool + part) % 3 == 2 {
                     continue;
@@ -73,7 +70,7 @@ impl Maker<'_> {
         let counter = self.made;
         for run in 0..8 + random.below(12) {
             let scene = usize::try_from((day + run / 5) % 6).unwrap();
-            let (seed, count) = (random.next() >> 20, 1 + random.below(4));
+            let (seed, count) = (random.next_u64() >> 20, 1 + random.below(4));
             let steps = 20 + run % 3 * 5;
             for number in 0..count {
                 let picture = Picture { scene: SCENES[scene], seed: seed + number, steps, count };
@@ -86,7 +83,7 @@ impl Maker<'_> {
                 drawn.images += 1;
                 now += 1;
             }
-            // InvokeAI has no batches: each press gives as many runs as pictures, unless seeds count up, which they do.
+            // InvokeAI has no batches: its images are one run only because their seeds count up.
             drawn.runs += 1;
             now += 20 + random.below(400);
         }
@@ -119,12 +116,12 @@ impl Maker<'_> {
         let text = format!(
             r#"{{"app_version":"4.2.0","generation_mode":"sdxl_txt2img","positive_prompt":"{scene}","negative_prompt":"blurry","width":16,"height":16,"seed":{seed},"cfg_scale":7.0,"steps":{steps},"scheduler":"euler","model":{{"name":"sdxl_base","hash":"blake3:00","key":"k"}}}}"#
         );
-        let mut id = Random(pattern.wrapping_mul(at));
+        let mut id = Random::new(pattern.wrapping_mul(at));
         let name = format!(
             "invoke/outputs/images/{:08x}-{:04x}-4000-8000-{:012x}.png",
-            id.next() as u32,
-            id.next() as u16,
-            id.next() >> 16
+            id.next_u64() as u32,
+            id.next_u64() as u16,
+            id.next_u64() >> 16
         );
         write(&self.dir.join(name), &png(pattern, &[("invokeai_metadata", &text)]), at);
     }
@@ -137,79 +134,20 @@ struct Picture<'a> {
     count: u64,
 }
 
-/// Writes a file with that time, and the folders above it.
+/// Writes a file with this modification time, creating its parent directories.
 pub fn write(path: &Path, bytes: &[u8], seconds: u64) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, bytes).unwrap();
     touch(path, seconds);
 }
 
-/// Gives a file that time.
+/// Sets the modification time of a file.
 pub fn touch(path: &Path, seconds: u64) {
     let file = File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
 }
 
-/// A picture of 16 × 16 pixels whose pattern is its own, with these texts.
-pub fn png(pattern: u64, texts: &[(&str, &str)]) -> Vec<u8> {
-    sized_png(pattern, 16, texts)
-}
-
-/// The same picture at another size, a multiple of 8.
-pub fn sized_png(pattern: u64, side: u32, texts: &[(&str, &str)]) -> Vec<u8> {
-    let mut random = Random(pattern);
-    let cells: Vec<u8> = (0..64).map(|_| random.next() as u8).collect();
-    let mut rows = Vec::new();
-    for y in 0..side {
-        rows.push(0);
-        rows.extend((0..side).map(|x| cells[(y * 8 / side * 8 + x * 8 / side) as usize]));
-    }
-    // One byte of the pattern more than the looks can tell, so that no two have the same bytes.
-    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
-    let size = side.to_be_bytes();
-    chunk(&mut bytes, b"IHDR", &[&size[..], &size[..], &[8, 0, 0, 0, 0]].concat());
-    for (key, text) in texts {
-        chunk(&mut bytes, b"tEXt", &[key.as_bytes(), b"\0", text.as_bytes()].concat());
-    }
-    chunk(&mut bytes, b"IDAT", &stored(&rows));
-    chunk(&mut bytes, b"IEND", b"");
-    bytes
-}
-
-fn chunk(bytes: &mut Vec<u8>, kind: &[u8; 4], content: &[u8]) {
-    bytes.extend_from_slice(&u32::try_from(content.len()).unwrap().to_be_bytes());
-    let body = [&kind[..], content].concat();
-    bytes.extend_from_slice(&body);
-    bytes.extend_from_slice(&crc(&body).to_be_bytes());
-}
-
-/// A zlib stream that compresses nothing.
-fn stored(content: &[u8]) -> Vec<u8> {
-    let mut stream = vec![0x78, 0x01];
-    let blocks: Vec<&[u8]> = content.chunks(65_535).collect();
-    for (number, block) in blocks.iter().enumerate() {
-        let length = u16::try_from(block.len()).unwrap();
-        stream.push(u8::from(number + 1 == blocks.len()));
-        stream.extend_from_slice(&length.to_le_bytes());
-        stream.extend_from_slice(&(!length).to_le_bytes());
-        stream.extend_from_slice(block);
-    }
-    let (mut a, mut b) = (1_u32, 0_u32);
-    for byte in content {
-        a = (a + u32::from(*byte)) % 65_521;
-        b = (b + a) % 65_521;
-    }
-    stream.extend_from_slice(&(b << 16 | a).to_be_bytes());
-    stream
-}
-
-fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-    })
-}
-
-/// `2024-05-01`, within the months that the folder covers.
+/// Returns a day as `2024-05-01`; only months after [`FIRST_DAY`] are supported.
 fn day_of(seconds: u64) -> String {
     let (mut day, mut month, mut year) = ((seconds - FIRST_DAY) / 86_400, 5, 2024);
     loop {
@@ -226,21 +164,5 @@ fn day_of(seconds: u64) -> String {
         if month > 12 {
             (month, year) = (1, year + 1);
         }
-    }
-}
-
-/// Numbers that are the same every time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.next() % most
     }
 }

@@ -1,122 +1,121 @@
-//! The container of a bundle: a POSIX tar of regular files, which every system can open. Only what a bundle needs of it:
-//! short names, no links, no directories, sizes below 8 GiB.
+//! The container of a bundle: a POSIX tar of regular files, which every system can open. The `tar` crate reads and writes
+//! it; this file adds what a bundle promises: only regular files, exactly as many bytes as announced, and no byte outside
+//! of headers and files that is not zero.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// What a header and every padded file are a multiple of.
-const BLOCK: usize = 512;
+use ::tar::{Archive, Builder, EntryType, Header};
 
-/// Writes files one after the other.
+/// The unit of a tar: headers are one block, and files are padded to whole blocks.
+const BLOCK: u64 = 512;
+/// The two blocks of zeros that end a tar.
+const END: u64 = 2 * BLOCK;
+/// The most zeros that may follow the last file: `tar` pads archives to its own record size.
+const MAX_TAIL: u64 = 20 * BLOCK;
+
+/// A writer of tar files.
 pub(super) struct Writer<'a> {
-    out: &'a mut dyn Write,
+    tar: Builder<&'a mut dyn Write>,
     seconds: u64,
 }
 
-/// A file in a tar.
+/// The place of a file in a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its name.
+    /// The name of the file.
     pub(super) name: String,
-    /// Where its bytes begin.
+    /// The offset of its first byte.
     pub(super) offset: u64,
-    /// How many there are.
+    /// Its size in bytes.
     pub(super) size: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// A tar whose files all carry this time, in seconds since 1970.
+    /// Creates a tar whose files all carry this time, in seconds since 1970.
     pub(super) fn new(out: &'a mut dyn Write, seconds: u64) -> Writer<'a> {
-        Writer { out, seconds }
+        Writer { tar: Builder::new(out), seconds }
     }
 
-    /// A file of exactly `size` bytes.
+    /// Appends a file of exactly `size` bytes.
     pub(super) fn file(&mut self, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
-        self.out.write_all(&header(name, size, self.seconds)?)?;
-        let copied = io::copy(&mut content.take(size), self.out)?;
-        if copied < size {
+        let mut header = Header::new_ustar();
+        header.set_path(name)?;
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(self.seconds);
+        header.set_size(size);
+        header.set_cksum();
+        let mut content = content.take(size);
+        self.tar.append(&header, &mut content)?;
+        // The crate pads what it was given, so a file that shrank meanwhile would shift everything after it.
+        if content.limit() > 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
         }
-        let over = usize::try_from(size % BLOCK as u64).unwrap_or_default();
-        let padding = [0; BLOCK];
-        self.out.write_all(padding.get(..(BLOCK - over) % BLOCK).unwrap_or_default())
+        Ok(())
     }
 
-    /// The end.
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.out.write_all(&[0; 2 * BLOCK])
+    /// Writes the end of the tar.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.tar.finish()
     }
 }
 
-fn header(name: &str, size: u64, seconds: u64) -> io::Result<[u8; BLOCK]> {
-    if name.len() > 99 || size >= 1 << 33 {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a bundle takes no file of this name or size"));
-    }
-    let mut header = [0; BLOCK];
-    let mut put = |offset: usize, text: &[u8]| {
-        if let Some(place) = header.get_mut(offset..offset + text.len()) {
-            place.copy_from_slice(text);
-        }
-    };
-    put(0, name.as_bytes());
-    put(100, b"0000644\0");
-    put(108, b"0000000\0");
-    put(116, b"0000000\0");
-    put(124, format!("{size:011o}\0").as_bytes());
-    put(136, format!("{:011o}\0", seconds & 0o77_777_777_777).as_bytes());
-    put(148, b"        ");
-    put(156, b"0");
-    put(257, b"ustar\x0000");
-    let sum = checksum(&header);
-    if let Some(place) = header.get_mut(148..156) {
-        place.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    }
-    Ok(header)
-}
-
-/// The sum of the header's bytes, with its own field taken for spaces.
-fn checksum(header: &[u8]) -> u64 {
-    (0..).zip(header).map(|(at, byte)| if (148..156).contains(&at) { u64::from(b' ') } else { u64::from(*byte) }).sum()
-}
-
-/// The files of a tar, and whether it is whole: ends where a tar ends, with nothing in between that is no file.
+/// Lists the files of a tar, and whether it is intact: nothing but regular files, zeros in between, and a proper end.
+///
+/// A damaged tar gives the files before the damage; an error means that reading failed.
 pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bool)> {
     let length = input.seek(SeekFrom::End(0))?;
-    let (mut entries, mut at) = (Vec::new(), 0);
-    loop {
-        let mut header = [0; BLOCK];
-        input.seek(SeekFrom::Start(at))?;
-        match input.read_exact(&mut header) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok((entries, false)),
+    input.seek(SeekFrom::Start(0))?;
+    let (mut entries, mut intact) = (Vec::new(), true);
+    // Raw headers: the crate would otherwise read long names and other extensions into memory, whatever their size.
+    for found in Archive::new(&mut *input).entries_with_seek()?.raw(true) {
+        let entry = match found {
+            Ok(entry) => entry,
+            // The crate's own findings carry no system error.
+            Err(error) if error.raw_os_error().is_none() => {
+                intact = false;
+                break;
+            }
             Err(error) => return Err(error),
+        };
+        let header = entry.header();
+        let name = String::from_utf8(entry.path_bytes().into_owned());
+        let (Ok(name), Ok(size), EntryType::Regular) = (name, header.entry_size(), header.entry_type()) else {
+            intact = false;
+            break;
+        };
+        let offset = entry.raw_file_position();
+        let available = length.saturating_sub(offset);
+        entries.push(Entry { name, offset, size: size.min(available) });
+        if size > available {
+            intact = false;
+            break;
         }
-        if header.iter().all(|byte| *byte == 0) {
-            return Ok((entries, true));
-        }
-        let Some((name, size)) = read_header(&header) else { return Ok((entries, false)) };
-        let offset = at + BLOCK as u64;
-        let whole = offset + size <= length;
-        entries.push(Entry { name, offset, size: size.min(length.saturating_sub(offset)) });
-        if !whole {
-            return Ok((entries, false));
-        }
-        at = offset + size.next_multiple_of(BLOCK as u64);
     }
+    Ok((entries.clone(), intact && is_padded(input, &entries, length)?))
 }
 
-/// The name and size in a header; none when it is no header of a regular file.
-fn read_header(header: &[u8; BLOCK]) -> Option<(String, u64)> {
-    let text = |from: usize, to: usize| {
-        let field = header.get(from..to)?;
-        let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-        std::str::from_utf8(field.get(..end)?).ok()
-    };
-    let octal = |from, to| u64::from_str_radix(text(from, to)?.trim(), 8).ok();
-    let regular = matches!(header.get(156)?, b'0' | 0);
-    if !regular || octal(148, 156)? != checksum(header) {
-        return None;
+/// Returns whether zeros follow every file up to the next block, and the last one up to the end of the tar.
+fn is_padded(input: &mut (impl Read + Seek), entries: &[Entry], length: u64) -> io::Result<bool> {
+    let mut end = 0;
+    for entry in entries {
+        let content = entry.offset + entry.size;
+        end = content.next_multiple_of(BLOCK);
+        if !is_zero(input, content, end.min(length))? {
+            return Ok(false);
+        }
     }
-    Some((text(0, 100)?.to_owned(), octal(124, 136)?))
+    let tail = length.saturating_sub(end);
+    Ok((END..=MAX_TAIL).contains(&tail) && is_zero(input, end, length)?)
+}
+
+fn is_zero(input: &mut (impl Read + Seek), from: u64, to: u64) -> io::Result<bool> {
+    input.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    input.take(to.saturating_sub(from)).read_to_end(&mut bytes)?;
+    Ok(bytes.iter().all(|byte| *byte == 0))
 }
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    fn made(files: &[(&str, &[u8])]) -> Vec<u8> {
+    fn tar_of(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out, 1_765_447_200);
         for (name, content) in files {
@@ -135,13 +134,17 @@ mod tests {
         out
     }
 
+    fn listed(tar: &[u8]) -> (Vec<Entry>, bool) {
+        list(&mut Cursor::new(tar)).unwrap()
+    }
+
     #[test]
-    fn what_was_written_is_listed() {
+    fn lists_what_was_written() {
         let files: [(&str, &[u8]); 4] = [("a", b""), ("images/b.png", &[7; 512]), ("c", b"hello"), ("d", &[1; 1000])];
-        let tar = made(&files);
+        let tar = tar_of(&files);
         assert_eq!(tar.len() % 512, 0);
-        let (entries, whole) = list(&mut Cursor::new(&tar)).unwrap();
-        assert!(whole);
+        let (entries, intact) = listed(&tar);
+        assert!(intact);
         let read: Vec<(&str, &[u8])> = entries
             .iter()
             .map(|entry| {
@@ -153,22 +156,76 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_crooked_tar_gives_what_comes_before() {
-        let tar = made(&[("a", b"one"), ("b", b"two")]);
-        for end in 0..tar.len() - 1024 {
-            let (entries, whole) = list(&mut Cursor::new(&tar[..end])).unwrap();
-            assert!(!whole, "cut at {end}");
+    fn a_truncated_tar_lists_the_files_before_the_cut() {
+        let tar = tar_of(&[("a", b"one"), ("b", b"two")]);
+        for end in 0..tar.len() {
+            let (entries, intact) = listed(&tar[..end]);
+            assert!(!intact, "cut at {end}");
             assert!(entries.len() <= 2);
         }
-        let mut crooked = tar;
-        crooked[1024 + 3] ^= 1;
-        let (entries, whole) = list(&mut Cursor::new(&crooked)).unwrap();
-        assert_eq!((entries.len(), whole), (1, false));
     }
 
     #[test]
-    fn a_file_that_shrinks_is_noticed() {
+    fn a_changed_byte_outside_of_files_is_noticed() {
+        let tar = tar_of(&[("a", b"one"), ("b", b"two")]);
+        let contents = [512..515, 1536..1539];
+        for at in (0..tar.len()).filter(|at| !contents.iter().any(|content| content.contains(at))) {
+            let mut changed = tar.clone();
+            changed[at] ^= 1;
+            let (entries, intact) = listed(&changed);
+            assert!(!intact, "byte {at} changed, and {entries:?} passes for intact");
+        }
+    }
+
+    #[test]
+    fn links_directories_and_long_names_are_refused() {
+        for kind in [EntryType::Symlink, EntryType::Directory, EntryType::GNULongName, EntryType::XHeader] {
+            let mut header = Header::new_ustar();
+            header.set_path("a").unwrap();
+            header.set_entry_type(kind);
+            header.set_size(3);
+            header.set_cksum();
+            let mut tar = Builder::new(Vec::new());
+            tar.append(&header, &b"one"[..]).unwrap();
+            assert_eq!(listed(&tar.into_inner().unwrap()), (Vec::new(), false), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_lie_are_bounded_by_the_file() {
+        for size in [4, 1 << 33, u64::MAX] {
+            let mut header = Header::new_ustar();
+            header.set_path("a").unwrap();
+            header.set_entry_type(EntryType::Regular);
+            header.set_size(size);
+            header.set_cksum();
+            let mut tar = header.as_bytes().to_vec();
+            tar.extend_from_slice(b"one");
+            let (entries, intact) = listed(&tar);
+            assert!(!intact && entries.iter().all(|entry| entry.size <= 3), "{size}: {entries:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_an_error() {
         let mut out = Vec::new();
         assert!(Writer::new(&mut out, 0).file("a", 10, &mut &b"short"[..]).is_err());
+    }
+
+    #[test]
+    fn a_failing_disk_is_not_a_damaged_tar() {
+        struct Failing(Cursor<Vec<u8>>);
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::from_raw_os_error(5))
+            }
+        }
+        impl Seek for Failing {
+            fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+                self.0.seek(to)
+            }
+        }
+        let tar = tar_of(&[("a", b"one")]);
+        assert!(list(&mut Failing(Cursor::new(tar))).is_err());
     }
 }

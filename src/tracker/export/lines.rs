@@ -76,7 +76,7 @@ impl<'a> EventLine<'a> {
         EventLine {
             session: event.session,
             seq: event.seq,
-            kind: event.body.kind(),
+            kind: event.body.kind().as_str(),
             at: event.at,
             actor: &event.actor,
             key: &event.key,

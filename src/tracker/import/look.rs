@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::images::metadata::{self, Created, Evidence, Generator, Reading};
 use crate::images::{self, Header, MAX_IMAGE_BYTES, UNKNOWN_TYPE};
@@ -117,11 +118,11 @@ pub(super) fn ask_all<T: Sync, R: Send>(
     let answers: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     let work = |(number, item): &(usize, &T)| {
         let answer = ask(item);
-        answers.lock().unwrap_or_else(PoisonError::into_inner).push((*number, answer));
+        answers.lock().push((*number, answer));
     };
     // Items are begun in order and ended once begun, so that what is done is a beginning.
     images::on_all_cores(&numbered, work, go_on);
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answers.into_inner();
     answers.sort_by_key(|(number, _)| *number);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

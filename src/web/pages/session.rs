@@ -16,6 +16,7 @@ use crate::model::{Hash, IterationId, OutcomeStatus};
 use crate::tracker::{Error, ErrorKind, GetRequest, IterationView, Step, StripView, Tracker, a1111_text};
 use crate::web::reply;
 use crate::web::state::Gallery;
+use crate::web::url;
 use crate::web::words;
 
 /// Steps that come with the page.
@@ -70,7 +71,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>) -> Result<Respo
                 span.muted {
                     span #count { (words::count(row.iteration_count().into(), "iteration")) }
                     " · " (words::time(row.last_modified_at()))
-                    @if let Some(project) = row.project() { " · " a href={ "/?project=" (words::escaped(project)) } { (project) } }
+                    @if let Some(project) = row.project() { " · " a href={ "/?project=" (url::encode(project)) } { (project) } }
                 }
                 span.spring {}
                 button type="button" data-do="copy" data-what="Session id" data-text=(row.id()) { "Copy id" }
@@ -103,7 +104,7 @@ pub(super) async fn part(
         Err(error) => return Err(error.into()),
     };
     // Headers hold no letters beyond ASCII.
-    let title = words::escaped(&format!("{} · Retake", title(&name, index)));
+    let title = url::encode(&format!("{} · Retake", title(&name, index)));
     Ok(([(HeaderName::from_static("x-title"), title)], reply::html(body)).into_response())
 }
 
@@ -291,7 +292,7 @@ fn facts(chosen: &Chosen) -> Markup {
             }
             div.row {
                 button type="button" data-tray=(view.reference) data-image=[image.as_deref()] aria-pressed="false" { "Add to compare" }
-                @if image.is_some() { a.button href={ "/search?like=" (words::escaped(&view.reference.to_string())) } { "Similar" } }
+                @if image.is_some() { a.button href={ "/search?like=" (url::encode(&view.reference.to_string())) } { "Similar" } }
                 @if let Some(parent) = &chosen.parent {
                     button type="button" data-do="compare-parent" data-parent=(parent.id) { "Compare with #" (parent.id.index) }
                 }
@@ -326,7 +327,7 @@ fn facts(chosen: &Chosen) -> Markup {
                 h2 { "Notes" span.spring {} button.quiet type="button" data-do="tag" { "Tags" } button.quiet type="button" data-do="note" { "Note" } }
                 @if view.annotations.tags.is_empty() && view.annotations.note.is_none() { p.muted { "None yet." } }
                 @if !view.annotations.tags.is_empty() {
-                    div.tags { @for tag in &view.annotations.tags { a.chip data-tag=(tag) href={ "/search?q=" (words::escaped(&format!("tag:\"{tag}\""))) } { (tag) } } }
+                    div.tags { @for tag in &view.annotations.tags { a.chip data-tag=(tag) href={ "/search?q=" (url::encode(&format!("tag:\"{tag}\""))) } { (tag) } } }
                 }
                 @if let Some(note) = &view.annotations.note { p.prompt.small data-note="" { (note) } }
             }

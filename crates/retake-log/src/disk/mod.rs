@@ -1,50 +1,57 @@
-//! What Retake asks of the file system: files that are whole or absent, and on the platter when we say so.
+//! The file system as Retake needs it: files that are complete or absent, and durable once a call has returned.
 //!
-//! Every write, sync and rename that a promise rests on goes through [`Disk`], so that a test can record them, replay
+//! Every write, sync and rename that durability depends on goes through [`Disk`], so that a test can record them, replay
 //! any prefix as if the power had failed there, or make any one of them fail as a full disk would.
 //!
-//! Never known here: what the bytes mean.
+//! Whatever is created is readable by its owner only, whatever the umask: prompts and images are private.
+//!
+//! This module knows nothing of what the bytes mean.
 
 mod content;
+pub(crate) mod io_error;
+mod temporary;
 
 pub use content::{ContentDir, Stored};
+pub(crate) use temporary::temporary_dirs;
+pub use temporary::{sweep_temporaries, temp_name};
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An operation about to happen.
+use self::temporary::TempFile;
+
+/// An operation that is about to happen.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// An empty file is made; its name lasts only when the directory is synced.
+    /// An empty file is created; its name is durable only when the directory is synced.
     Create(&'a Path),
     /// Bytes are written.
     Write(&'a Path, u64, &'a [u8]),
-    /// A file is cut or extended with zeros.
+    /// A file is truncated or extended with zeros.
     SetLen(&'a Path, u64),
-    /// A file's bytes and length are made to last.
+    /// A file's bytes and length are synced.
     SyncFile(&'a Path),
-    /// A directory's entries are made to last.
+    /// A directory's entries are synced.
     SyncDir(&'a Path),
-    /// A file or directory gets another name.
+    /// A file or directory is renamed.
     Rename(&'a Path, &'a Path),
-    /// A file gets a second name.
+    /// A file gets a second name (a hard link).
     Link(&'a Path, &'a Path),
-    /// A directory is made.
+    /// A directory is created.
     CreateDir(&'a Path),
     /// A file is removed: a temporary one, or one that has been set aside.
     Remove(&'a Path),
 }
 
-/// Sees every operation before it happens, and may refuse it.
+/// A witness of every operation, which may make it fail.
 pub trait Observer: Send + Sync {
-    /// Called before `op`; an error is returned to the caller in place of doing it.
+    /// Called before `op`; an error is returned to the caller instead of carrying it out.
     fn before(&self, op: Op<'_>) -> io::Result<()>;
 }
 
-/// The file system, perhaps with someone watching.
+/// The file system, optionally with an observer.
 #[derive(Clone, Default)]
 pub struct Disk {
     observer: Option<Arc<dyn Observer>>,
@@ -58,12 +65,12 @@ pub struct DiskFile {
 }
 
 impl Disk {
-    /// A disk that tells `observer` of everything first.
+    /// Returns a disk that reports every operation to `observer` first.
     pub fn observed(observer: Arc<dyn Observer>) -> Disk {
         Disk { observer: Some(observer) }
     }
 
-    /// Makes a directory and those above it, so that they last.
+    /// Creates a directory and its parents durably.
     pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         if path.is_dir() {
             return Ok(());
@@ -72,8 +79,8 @@ impl Disk {
         if let Some(parent) = parent {
             self.create_dir_all(parent)?;
         }
-        self.tell(Op::CreateDir(path))?;
-        match fs::create_dir(path) {
+        self.observe(Op::CreateDir(path))?;
+        match private_dir().create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
             _ => {}
         }
@@ -86,37 +93,33 @@ impl Disk {
         Ok(DiskFile { disk: self.clone(), path: path.to_owned(), file })
     }
 
-    /// Makes a new file; it is an error when there is one.
+    /// Creates a new file; fails if there is one.
     pub fn create(&self, path: &Path) -> io::Result<DiskFile> {
-        self.tell(Op::Create(path))?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        self.observe(Op::Create(path))?;
+        let file = private_file().read(true).write(true).create_new(true).open(path)?;
         Ok(DiskFile { disk: self.clone(), path: path.to_owned(), file })
     }
 
-    /// Writes a whole file under its name: afterwards, also after a power cut, it is the old one or the new one.
+    /// Replaces a whole file: afterwards, also after a power cut, it is the old one or the new one.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temp = temp_beside(path);
-        let file = self.create(&temp)?;
-        let written = file.write_at(0, bytes).and_then(|()| file.sync()).and_then(|()| self.rename(&temp, path));
-        if written.is_err() {
-            drop(file);
-            let _ = fs::remove_file(&temp);
-        }
-        written
+        let temp = TempFile::create_in(self, parent_of(path))?;
+        temp.file().write_at(0, bytes)?;
+        temp.file().sync()?;
+        temp.persist(path)
     }
 
-    /// Renames, replacing what is there, so that it lasts.
+    /// Renames durably, replacing what is there.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.tell(Op::Rename(from, to))?;
+        self.observe(Op::Rename(from, to))?;
         fs::rename(from, to)?;
         let (from, to) = (parent_of(from), parent_of(to));
         self.sync_dir(to)?;
         if from == to { Ok(()) } else { self.sync_dir(from) }
     }
 
-    /// Gives a file a second name, so that it lasts; copies it where the file system has no links.
+    /// Gives a file a second name durably; copies it where the file system has no hard links.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.tell(Op::Link(from, to))?;
+        self.observe(Op::Link(from, to))?;
         if fs::hard_link(from, to).is_err() {
             fs::copy(from, to)?;
             self.open(to)?.sync()?;
@@ -126,55 +129,75 @@ impl Disk {
 
     /// Removes a file that nothing depends on.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
-        self.tell(Op::Remove(path))?;
+        self.observe(Op::Remove(path))?;
         fs::remove_file(path)
     }
 
-    /// Makes the entries of a directory last.
+    /// Syncs the entries of a directory.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.tell(Op::SyncDir(path))?;
+        self.observe(Op::SyncDir(path))?;
         // Windows has no way to sync a directory, and its renames need none.
         if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    fn tell(&self, op: Op<'_>) -> io::Result<()> {
+    fn observe(&self, op: Op<'_>) -> io::Result<()> {
         self.observer.as_ref().map_or(Ok(()), |observer| observer.before(op))
     }
 }
 
 impl DiskFile {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Writes all of `bytes` at `offset`.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.disk.tell(Op::Write(&self.path, offset, bytes))?;
+        self.disk.observe(Op::Write(&self.path, offset, bytes))?;
         write_all_at(&self.file, offset, bytes)
     }
 
-    /// Makes the bytes and the length last: one fdatasync.
+    /// Syncs the bytes and the length: one fdatasync.
     pub fn sync(&self) -> io::Result<()> {
-        self.disk.tell(Op::SyncFile(&self.path))?;
+        self.disk.observe(Op::SyncFile(&self.path))?;
         self.file.sync_data()
     }
 
-    /// Cuts it, or extends it with zeros.
+    /// Truncates it, or extends it with zeros.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.tell(Op::SetLen(&self.path, len))?;
+        self.disk.observe(Op::SetLen(&self.path, len))?;
         self.file.set_len(len)
     }
 
-    /// Its length.
+    /// Returns its length.
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Whether it has no bytes.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// Returns options that create files which only their owner may read and write.
+pub fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a directory and its parents without syncing them, for what may be lost: caches. Only their owner may use them.
+pub fn create_cache_dir(path: &Path) -> io::Result<()> {
+    private_dir().recursive(true).create(path)
+}
+
+fn private_dir() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 /// Reads up to `len` bytes at `offset`: fewer where the file ends.
@@ -220,11 +243,4 @@ fn read_some_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize>
 
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// A name beside `path` that nothing else uses: this process's number and a counter.
-fn temp_beside(path: &Path) -> PathBuf {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let name = format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-    parent_of(path).join(name)
 }

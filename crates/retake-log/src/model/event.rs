@@ -1,5 +1,7 @@
 //! Events: the only thing ever written. Everything else is computed from them.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +93,50 @@ pub enum EventBody {
     },
 }
 
+/// The kinds of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventKind {
+    /// A session was started.
+    Started,
+    /// An iteration was recorded.
+    Recorded,
+    /// An iteration was annotated.
+    Annotated,
+    /// A session got another title or project.
+    Titled,
+    /// A session was archived.
+    Archived,
+    /// A session was restored from the archive.
+    Restored,
+    /// Events were found to be lost.
+    Lost,
+    /// An event of a newer version.
+    Unknown,
+}
+
+impl EventKind {
+    /// Returns its name, the same in every face.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventKind::Started => "started",
+            EventKind::Recorded => "recorded",
+            EventKind::Annotated => "annotated",
+            EventKind::Titled => "titled",
+            EventKind::Archived => "archived",
+            EventKind::Restored => "restored",
+            EventKind::Lost => "lost",
+            EventKind::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What recovery could not find anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -164,17 +210,17 @@ pub enum Draft {
 }
 
 impl EventBody {
-    /// The word for this kind of event.
-    pub fn kind(&self) -> &'static str {
+    /// Returns the kind of event.
+    pub fn kind(&self) -> EventKind {
         match self {
-            EventBody::Started { .. } => "started",
-            EventBody::Recorded { .. } => "recorded",
-            EventBody::Annotated { .. } => "annotated",
-            EventBody::Titled { .. } => "titled",
-            EventBody::Archived { .. } => "archived",
-            EventBody::Restored { .. } => "restored",
-            EventBody::Lost(_) => "lost",
-            EventBody::Unknown { .. } => "unknown",
+            EventBody::Started { .. } => EventKind::Started,
+            EventBody::Recorded { .. } => EventKind::Recorded,
+            EventBody::Annotated { .. } => EventKind::Annotated,
+            EventBody::Titled { .. } => EventKind::Titled,
+            EventBody::Archived { .. } => EventKind::Archived,
+            EventBody::Restored { .. } => EventKind::Restored,
+            EventBody::Lost(_) => EventKind::Lost,
+            EventBody::Unknown { .. } => EventKind::Unknown,
         }
     }
 

@@ -15,7 +15,7 @@ mod schema;
 pub mod session;
 pub mod words;
 
-pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, Loss};
+pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, EventKind, Loss};
 pub use id::{IterationId, SessionId};
 pub use iteration::{Cost, ImageRef, Invalid, Iteration, LikelyParent, Lora, Outcome, OutcomeStatus, Recipe, Seed};
 pub use perceptual_hash::PerceptualHash;

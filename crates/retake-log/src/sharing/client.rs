@@ -2,98 +2,191 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::store::{Error, Progress};
 
+use super::connection::{Connection, address, is_trusted};
 use super::owner::Claim;
-use super::protocol::{Answer, Ask, Hello, PROTOCOL};
-use super::socket::{Frame, Wire, address};
+use super::patience::{OWNER_TIMEOUT, Waiting};
+use super::protocol::{Hello, PROTOCOL, Request, Response};
 
-/// How long an owner that is opening the workspace is waited for: it may be recovering a large one.
-const GREETING: Duration = Duration::from_secs(600);
-/// How long an answer, or word of progress, is waited for.
-const ANSWER: Duration = Duration::from_secs(60);
-/// How many connections are kept for later.
-const KEPT: usize = 16;
+/// How many idle connections are kept.
+const MAX_IDLE: usize = 16;
 
-/// A connection to an owner.
+/// Access to the owner of a workspace.
 pub(super) struct Client {
-    path: PathBuf,
-    idle: Mutex<Vec<Wire>>,
+    socket: PathBuf,
+    /// The owner's process id, as it introduced itself.
+    pid: u32,
+    idle: Mutex<Vec<Connection>>,
+    next_id: AtomicU64,
 }
 
-/// Why a call came to nothing.
-pub(super) enum Lost {
-    /// The owner is gone, or does not answer: ask the next one.
+/// The reason why a call has no answer.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// The owner is gone: ask the next one.
     Gone,
-    /// No owner would take it.
-    TooLarge,
+    /// The owner exists and does not answer; the process id is given where it is known.
+    Unresponsive(Option<u32>),
+    /// The request is too large, or cannot be encoded.
+    Unsendable(io::Error),
+    /// The call was carried out, and failed.
+    Failed(Error),
 }
 
 impl Client {
-    /// Connects to the owner of the workspace in `dir`; none when there is none.
-    pub(super) fn connect(dir: &Path) -> Result<Option<Client>, Error> {
-        // Where the path is too long, only the owner knows where it listens: its idea of a runtime directory counts.
-        let path = Claim::read(dir).and_then(|claim| claim.socket).unwrap_or_else(|| address(dir));
-        let Some(wire) = greet(&path)? else { return Ok(None) };
-        Ok(Some(Client { path, idle: Mutex::new(vec![wire]) }))
+    /// Connects to the owner of the workspace in `dir`, or returns `None` if there is none.
+    pub(super) fn connect(dir: &Path, waiting: &Waiting) -> Result<Option<Client>, Error> {
+        // Where the path is too long for a socket, the owner's runtime directory counts, and only its claim names it.
+        let claim = Claim::read(dir);
+        let socket = claim.as_ref().and_then(|claim| claim.socket.clone()).unwrap_or_else(|| address(dir));
+        let Some(socket) = [socket, address(dir)].into_iter().find(|socket| is_trusted(socket, dir)) else {
+            return Ok(None);
+        };
+        let pid = claim.map(|claim| claim.pid);
+        Ok(greet(&socket, pid, waiting)?.map(|(connection, pid)| Client {
+            socket,
+            pid,
+            idle: Mutex::new(vec![connection]),
+            next_id: AtomicU64::new(1),
+        }))
     }
 
-    /// Asks, and gives the answer with the bytes that came with it.
-    pub(super) fn call(&self, ask: &Ask, progress: Option<&Progress>) -> Result<(Answer, Vec<u8>), Lost> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let wire = match kept {
-            Some(wire) => wire,
-            None => greet(&self.path).ok().flatten().ok_or(Lost::Gone)?,
+    /// Makes a call, and returns the encoded answer.
+    pub(super) fn call(
+        &self,
+        name: &str,
+        body: &[u8],
+        progress: Option<&Progress>,
+        waiting: &Waiting,
+    ) -> Result<Vec<u8>, CallError> {
+        let kept = self.idle.lock().pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => self.greet(waiting)?,
         };
-        let bytes: &[u8] = if let Ask::Import(records) = ask { records } else { &[] };
-        wire.send(ask, bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidInput => Lost::TooLarge,
-            _ => Lost::Gone,
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = Request::Call { id, name: name.to_owned(), body: body.to_vec() };
+        connection.send(&request).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => CallError::Unsendable(error),
+            // The owner has not read what came before for a while.
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => CallError::Unresponsive(Some(self.pid)),
+            _ => CallError::Gone,
         })?;
+        let answer = self.answer(&connection, id, progress, waiting);
+        if matches!(answer, Ok(_) | Err(CallError::Failed(_))) {
+            let mut idle = self.idle.lock();
+            if idle.len() < MAX_IDLE {
+                idle.push(connection);
+            }
+        }
+        answer
+    }
+
+    /// Waits for the answer to request `id`.
+    fn answer(
+        &self,
+        connection: &Connection,
+        id: u64,
+        progress: Option<&Progress>,
+        waiting: &Waiting,
+    ) -> Result<Vec<u8>, CallError> {
         loop {
-            let frame = wire.receive(Some(ANSWER)).map_err(|_| Lost::Gone)?;
-            match frame.read().map_err(|_| Lost::Gone)? {
-                Answer::Progress(what, done, of) => {
+            match receive(connection, Some(self.pid), waiting)? {
+                Response::Answer { id: of, body } if of == id => return Ok(body),
+                Response::Failed { id: of, error } if of == id => return Err(CallError::Failed(error)),
+                Response::Progress { id: of, what, done, total } if of == id => {
                     if let Some(progress) = progress {
-                        progress(&what, done, of);
+                        progress(&what, done, total);
                     }
                 }
-                answer => {
-                    let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-                    if idle.len() < KEPT {
-                        idle.push(wire);
-                    }
-                    return Ok((answer, frame.bytes));
-                }
+                // A sign of life may cross the answer to the request before.
+                Response::Working { .. } => {}
+                // An answer to another request: this connection cannot be trusted any more.
+                _ => return Err(CallError::Gone),
             }
         }
     }
 
-    /// A connection on which news come; the owner has said that they do.
-    pub(super) fn follow(&self) -> Option<Wire> {
-        let wire = greet(&self.path).ok().flatten()?;
-        wire.send(&Ask::Follow, &[]).ok()?;
-        wire.receive(Some(ANSWER)).ok()?;
-        Some(wire)
+    /// Returns a connection on which events arrive; the owner has confirmed that they do.
+    pub(super) fn follow(&self, waiting: &Waiting) -> Option<Connection> {
+        let connection = self.greet(waiting).ok()?;
+        connection.send(&Request::Follow).ok()?;
+        matches!(receive(&connection, Some(self.pid), waiting), Ok(Response::Following)).then_some(connection)
+    }
+
+    fn greet(&self, waiting: &Waiting) -> Result<Connection, CallError> {
+        match greet(&self.socket, Some(self.pid), waiting) {
+            Ok(Some((connection, _))) => Ok(connection),
+            Err(Error::Unresponsive { pid }) => Err(CallError::Unresponsive(pid)),
+            Ok(None) | Err(_) => Err(CallError::Gone),
+        }
     }
 }
 
-/// Connects and exchanges greetings; none when nobody is there, or goes away meanwhile.
-fn greet(path: &Path) -> Result<Option<Wire>, Error> {
-    let connected = Wire::connect(path).map_err(|source| Error::Io {
-        action: "connect to the process that owns the workspace, which is another user's".into(),
-        path: path.to_owned(),
-        source,
-    })?;
-    let Some(wire) = connected else { return Ok(None) };
-    // One that hangs up on our greeting may have sent its own: that it is another version must not look like absence.
-    let _ = wire.send(&Hello::ours(), &[]);
-    let greeted = wire.receive(Some(GREETING));
-    match greeted.and_then(|frame: Frame| frame.read::<Hello>()) {
-        Ok(hello) if hello.protocol == PROTOCOL => Ok(Some(wire)),
+/// Receives the next response. An owner that runs says something every second.
+fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Result<Response, CallError> {
+    let since = Instant::now();
+    loop {
+        match connection.receive(Some(waiting.next(since))) {
+            Ok(response) => return Ok(response),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                if since.elapsed() >= OWNER_TIMEOUT {
+                    return Err(CallError::Unresponsive(pid));
+                }
+                waiting.report(pid, since);
+            }
+            Err(_) => return Err(CallError::Gone),
+        }
+    }
+}
+
+/// Connects and exchanges greetings. Returns the connection and the owner's process id, or `None` if there is no owner or
+/// it goes away meanwhile.
+fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(Connection, u32)>, Error> {
+    let since = Instant::now();
+    let connection = loop {
+        match Connection::connect(socket, waiting.next(since)) {
+            Ok(Some(connection)) => break connection,
+            Ok(None) => return Ok(None),
+            // Its queue is full: it has not accepted anything for a while.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                if since.elapsed() >= OWNER_TIMEOUT {
+                    return Err(Error::Unresponsive { pid });
+                }
+                waiting.report(pid, since);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(source) => {
+                return Err(Error::Io {
+                    action: "connect to the process of another user that owns the workspace".into(),
+                    path: socket.to_owned(),
+                    source,
+                });
+            }
+        }
+    };
+    // An owner that hangs up on our greeting may have sent its own: another version must not look like an absent one.
+    let _ = serde_json::to_vec(&Hello::ours()).map_err(io::Error::from).and_then(|hello| connection.send_bytes(&hello));
+    let frame = loop {
+        match connection.receive_bytes(Some(waiting.next(since))) {
+            Ok(frame) => break frame,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                if since.elapsed() >= OWNER_TIMEOUT {
+                    return Err(Error::Unresponsive { pid });
+                }
+                waiting.report(pid, since);
+            }
+            Err(_) => return Ok(None),
+        }
+    };
+    match serde_json::from_slice::<Hello>(&frame) {
+        Ok(hello) if hello.protocol == PROTOCOL => Ok(Some((connection, hello.pid))),
         Ok(hello) => Err(Error::Incompatible(format!(
             "the workspace is in use by Retake {} (process {}), which speaks protocol {}; this is Retake {} with protocol {PROTOCOL}",
             hello.version,

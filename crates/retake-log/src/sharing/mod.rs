@@ -1,59 +1,103 @@
 //! One workspace, many processes: the first to need it owns it and opens the store; the others are its clients and make
 //! the same calls through a local socket. When the owner goes, a client takes over. `docs/sharing.md` draws the states.
 //!
-//! A [`SharedLog`] has the interface of the log, whichever side it is on, so the use cases above never ask.
+//! A [`SharedLog`] has the interface of the log on either side, so the use cases above need not know which one it is on.
 //!
-//! Never known here: recipes, pictures, people's words, async.
+//! This module knows nothing of recipes, images, search or async.
 
+mod call;
+mod calls;
 mod client;
-mod finding;
+mod connection;
 mod owner;
+mod packed;
+mod patience;
 mod protocol;
-mod socket;
 mod watch;
 
-pub use finding::{Finding, Findings};
+#[cfg(all(test, unix))]
+mod tests;
+
+pub use call::{Call, CallContext, Extension, LogHandle, Registry};
+pub use packed::Records;
+pub use patience::{OnWait, WaitNotice};
 pub use protocol::{Change, EventSummary, OwnerInfo};
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
 use crate::disk::ContentDir;
+use crate::log::{self, Log};
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, RecencyKey, Recovery, Status, Store, Totals,
-    Trail, Verification,
+    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, RecencyKey, Recovery, Status, Totals, Trail,
+    Verification,
 };
 
-use self::client::{Client, Lost};
-use self::owner::Owner;
-use self::protocol::{Answer, Ask, Row};
+use self::calls::{
+    Append, GetChildren, GetFaults, GetHead, GetIds, GetOwner, GetPage, GetRecord, GetRecords, GetTotals, Import,
+    Repair, RestoreText, Verify,
+};
+use self::client::{CallError, Client};
+use self::connection::{decode, encode};
+use self::owner::{Claim, Owner};
+use self::patience::{OWNER_TIMEOUT, Waiting};
 
-/// How long someone who wants news waits for them to be coming in.
-const LISTENING: Duration = Duration::from_secs(10);
-/// How long a call looks for someone who can carry it out.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a new follower waits for events to come in.
+const LISTENING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call is made again to one owner after the other. Owners that die count; a silent one has its own timeout.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A workspace that this process owns, or uses through the process that does.
 pub struct SharedLog {
     shared: Arc<Shared>,
 }
 
-/// What the workspace and its watching thread share.
+/// How to take part in a workspace.
+#[derive(Clone)]
+pub struct Participation {
+    /// How long this process takes part.
+    pub lifetime: Lifetime,
+    /// What an owner does besides serving the log.
+    pub extensions: Vec<Arc<dyn Extension>>,
+    /// Called while the owner does not answer; without it, a warning is logged.
+    pub on_wait: Option<OnWait>,
+}
+
+impl From<Lifetime> for Participation {
+    fn from(lifetime: Lifetime) -> Participation {
+        Participation { lifetime, extensions: Vec::new(), on_wait: None }
+    }
+}
+
+/// How long a process takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// For one request: it looks for an owner only when it makes a call.
+    OneShot,
+    /// For as long as it is used: it notices at once when the owner goes, and takes over.
+    LongRunning,
+}
+
+/// The state that a workspace shares with its watching thread.
 struct Shared {
     dir: PathBuf,
     options: Options,
+    extensions: Vec<Arc<dyn Extension>>,
+    waiting: Waiting,
     texts: ContentDir,
     role: Mutex<Role>,
     followers: Mutex<Vec<Sender<Change>>>,
-    /// Whether news are coming in, and who waits for that.
+    /// Whether events are coming in, and a signal for when they do.
     listening: (Mutex<bool>, Condvar),
 }
 
-/// Which side this process is on.
+/// The side on which this process is.
 #[derive(Clone)]
 enum Role {
     Owner(Arc<Owner>),
@@ -61,104 +105,76 @@ enum Role {
     Closed,
 }
 
-/// How long a process takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifetime {
-    /// For one request: it looks for an owner only when it has something to ask.
-    OneShot,
-    /// For as long as someone uses it: it notices at once when the owner goes, and takes over.
-    LongRunning,
-}
-
 impl SharedLog {
-    /// Takes part in the workspace in `dir`: as a client if someone owns it, as its owner if not.
-    pub fn open(dir: &Path, options: Options, stay: Lifetime) -> Result<SharedLog, Error> {
-        options.disk.create_dir_all(dir).map_err(|source| Error::Io {
-            action: "make the workspace".into(),
-            path: dir.to_owned(),
-            source,
-        })?;
+    /// Takes part in the workspace in `dir`: as a client if it has an owner, and otherwise as its owner.
+    pub fn open(dir: &Path, options: Options, how: impl Into<Participation>) -> Result<SharedLog, Error> {
+        let failed =
+            |action: &'static str| move |source| Error::Io { action: action.into(), path: dir.to_owned(), source };
+        options.disk.create_dir_all(dir).map_err(failed("create the workspace"))?;
         // One workspace has one name, however the processes spell it.
-        let dir = dir.canonicalize().map_err(|source| Error::Io {
-            action: "find the workspace".into(),
-            path: dir.to_owned(),
-            source,
-        })?;
-        let role = seek(&dir, &options, Instant::now() + PATIENCE)?;
-        let texts = store::texts_dir(&dir, options.disk.clone());
-        let (role, followers) = (Mutex::new(role), Mutex::new(Vec::new()));
-        let listening = (Mutex::new(stay == Lifetime::OneShot), Condvar::new());
-        let shared = Shared { dir, options, texts, role, followers, listening };
-        let workspace = SharedLog { shared: Arc::new(shared) };
-        if stay == Lifetime::LongRunning {
-            watch::start(&workspace.shared);
+        let path = dir.canonicalize().map_err(failed("find the workspace"))?;
+        let Participation { lifetime, extensions, on_wait } = how.into();
+        let waiting = Waiting { on_wait };
+        let role = connect_or_become_owner(&path, &options, &extensions, &waiting)?;
+        let shared = Arc::new(Shared {
+            texts: store::texts_dir(&path, options.disk.clone()),
+            dir: path,
+            options,
+            extensions,
+            waiting,
+            role: Mutex::new(role),
+            followers: Mutex::new(Vec::new()),
+            listening: (Mutex::new(lifetime == Lifetime::OneShot), Condvar::new()),
+        });
+        if lifetime == Lifetime::LongRunning {
+            watch::start(&shared);
         }
-        Ok(workspace)
+        Ok(SharedLog { shared })
     }
 
-    /// The directory it is in.
+    /// Returns its directory.
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }
 
-    /// Whether this process owns it now.
+    /// Returns whether this process owns it now.
     pub fn is_owner(&self) -> bool {
         matches!(*self.shared.role(), Role::Owner(_))
     }
 
-    /// Who owns it now.
+    /// Returns the process that owns it now.
     pub fn owner(&self) -> Result<OwnerInfo, Error> {
-        loop {
-            if let Role::Owner(owner) = self.shared.role().clone() {
-                return Ok(owner.info());
-            }
-            let take = |answer, _| if let Answer::Owner(info) = answer { Some(info) } else { None };
-            if let Some(info) = self.shared.ask(&Ask::Owner, None, take)? {
-                return Ok(info);
-            }
-        }
+        self.call(GetOwner, None)
     }
 
-    /// Appends a batch. When this returns, what was acknowledged is on the disk.
+    /// Appends a batch. It is durable when this returns.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
-        self.run(
-            |store| store.append(batch.clone()),
-            || Ask::Append(Box::new(batch.clone())),
-            |answer, _| if let Answer::Ack(ack) = answer { Some(ack) } else { None },
-        )
+        self.call(Append(batch), None)
     }
 
-    /// Where a session stands; none when it was never started.
+    /// Returns the state of a session, or `None` if it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
-        self.run(
-            |store| store.head(id),
-            || Ask::Head(id),
-            |answer, _| if let Answer::Head(head) = answer { Some(head) } else { None },
-        )
+        self.call(GetHead(id), None)
     }
 
-    /// All events of a session, in order; empty when it was never started.
+    /// Returns all events of a session, in order; empty if it was never started.
     pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
-        if let Some(events) = self.here(|store| store.events(id, detail)) {
+        if let Some(events) = self.here(|log| log.events(id, detail)) {
             return events;
         }
         self.records(id)?.iter().map(|record| self.decode(record, detail)).collect()
     }
 
-    /// One event of a session; none when it is not there.
+    /// Returns one event of a session, or `None` if it does not exist.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
-        self.run(
-            |store| store.event(id, seq, detail),
-            || Ask::Record(id, seq),
-            |answer, bytes| match answer {
-                Answer::Records if bytes.is_empty() => Some(None),
-                Answer::Records => self.decode(&bytes, detail).ok().map(Some),
-                _ => None,
-            },
-        )
+        if let Some(event) = self.here(|log| log.event(id, seq, detail)) {
+            return event;
+        }
+        let record = self.call(GetRecord { session: id, seq }, None)?;
+        record.0.first().map(|record| self.decode(record, detail)).transpose()
     }
 
-    /// The next `limit` sessions after that place in that order, at most 100,000 at once.
+    /// Returns the next `limit` sessions after a place in that order, at most 100,000 at once.
     pub fn page(
         &self,
         status: Status,
@@ -166,93 +182,57 @@ impl SharedLog {
         after: Option<RecencyKey>,
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Error> {
-        self.run(
-            |store| store.page(status, order, after, limit),
-            || Ask::Page { status, order, after, limit },
-            |answer, bytes| if let Answer::Page = answer { Row::unpack(&bytes) } else { None },
-        )
+        Ok(self.call(GetPage { status, order, after, limit }, None)?.0)
     }
 
-    /// How many sessions and events there are.
+    /// Returns how many sessions and events there are.
     pub fn totals(&self) -> Result<Totals, Error> {
-        self.run(
-            Store::totals,
-            || Ask::Totals,
-            |answer, _| if let Answer::Totals(totals) = answer { Some(totals) } else { None },
-        )
+        self.call(GetTotals, None)
     }
 
-    /// The iterations that came from this one, in any session.
+    /// Returns the iterations derived from this one, in any session.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
-        self.run(
-            |store| store.children(id),
-            || Ask::Children(id),
-            |answer, _| if let Answer::Children(children) = answer { Some(children) } else { None },
-        )
+        self.call(GetChildren(id), None)
     }
 
-    /// The next `limit` session ids after that one, ordered by day and number.
+    /// Returns the next `limit` session ids after `after`, ordered by day and number.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
-        self.run(
-            |store| store.ids(after, limit),
-            || Ask::Ids { after, limit },
-            |answer, _| if let Answer::Ids(ids) = answer { Some(ids) } else { None },
-        )
+        self.call(GetIds { after, limit }, None)
     }
 
-    /// A session's events checked in both copies.
+    /// Returns a session's events with what is wrong in either copy.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
-        if let Some(trail) = self.here(|store| store.trail(id)) {
+        if let Some(trail) = self.here(|log| log.trail(id)) {
             return trail;
         }
-        let faults = self.run(
-            |store| Ok(store.trail(id)?.faults),
-            || Ask::Trail(id),
-            |answer, _| if let Answer::Trail(faults) = answer { Some(faults) } else { None },
-        )?;
+        let faults = self.call(GetFaults(id), None)?;
         Ok(Trail { events: self.events(id, Detail::Full)?, faults })
     }
 
-    /// The exact bytes of every record of a session, in order, for an export.
+    /// Returns the exact bytes of every record of a session, in order, for an export.
     pub fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
         let mut records: Vec<Vec<u8>> = Vec::new();
         loop {
-            if let Some(all) = self.here(|store| store.records(id)) {
+            if let Some(all) = self.here(|log| log.records(id)) {
                 return all;
             }
             let from = records.last().and_then(|record| store::place(record)).map_or(0, |seq| seq.saturating_add(1));
-            let more: Vec<Vec<u8>> = self.run(
-                |store| store.records(id),
-                || Ask::Records(id, from),
-                |answer, bytes| match answer {
-                    Answer::Records => Some(store::split(&bytes).into_iter().map(<[u8]>::to_vec).collect()),
-                    _ => None,
-                },
-            )?;
+            let more = self.call(GetRecords { session: id, from }, None)?.0;
             if more.is_empty() {
                 return Ok(records);
             }
-            // When the role changed meanwhile, all of them have come.
-            records.retain(|record| store::place(record) < more.first().and_then(|first| store::place(first)));
             records.extend(more);
         }
     }
 
-    /// A long text; none when it is missing or damaged in both copies.
+    /// Returns a long text, or `None` if it is missing or damaged in both copies.
     pub fn text(&self, hash: Hash) -> Option<String> {
-        // The file is there for everyone; only the owner can put back one that is not.
+        // Any process can read the file; only the owner can restore one that is missing.
         let file = || self.shared.texts.get(hash.0).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        file().or_else(|| {
-            let found = self.run(
-                |store| Ok(store.text(hash).is_some()),
-                || Ask::Text(hash),
-                |answer, _| if let Answer::Text(found) = answer { Some(found) } else { None },
-            );
-            if found.unwrap_or(false) { file() } else { None }
-        })
+        file().or_else(|| if self.call(RestoreText(hash), None).unwrap_or(false) { file() } else { None })
     }
 
-    /// Puts a long text back, for an import. Durable when it returns.
+    /// Puts a long text back, for an import. It is durable when this returns.
     pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
         let stored = self.shared.texts.put(text.as_bytes()).map_err(|source| Error::Io {
             action: "keep a long text".into(),
@@ -262,42 +242,31 @@ impl SharedLog {
         Ok(Hash(stored.hash))
     }
 
-    /// Appends records of one session as they were exported; gives how many were new. See [`Store::import`].
+    /// Appends exported records of one session, and returns how many were new. See [`Store::import`](store::Store::import).
     pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
-        self.run(
-            |store| store.import(records),
-            || Ask::Import(records.concat()),
-            |answer, _| if let Answer::Imported(new) = answer { Some(new) } else { None },
-        )
+        match self.here(|log| log.import(records)) {
+            Some(imported) => imported,
+            None => self.call(Import(Records(records.to_vec())), None),
+        }
     }
 
     /// Checks every byte of both copies.
     pub fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error> {
-        self.run_long(
-            |store| store.verify(progress.clone()),
-            || Ask::Verify,
-            progress.as_ref(),
-            |answer, _| if let Answer::Verified(found) = answer { Some(found) } else { None },
-        )
+        self.call(Verify, progress.as_ref())
     }
 
-    /// Rebuilds what [`verify`](SharedLog::verify) finds wrong. None when nothing was wrong.
+    /// Rebuilds what [`verify`](SharedLog::verify) finds wrong, or returns `None` if nothing is.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
-        self.run_long(
-            |store| store.repair(progress.clone()),
-            || Ask::Repair,
-            progress.as_ref(),
-            |answer, _| if let Answer::Repaired(recovery) = answer { Some(recovery) } else { None },
-        )
+        self.call(Repair, progress.as_ref())
     }
 
-    /// Recoveries whose report nobody has read yet, oldest first.
+    /// Returns the recoveries whose reports are unread, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
         let unread = store::recoveries(&self.shared.dir).into_iter().filter(|(_, read)| !read);
         Ok(unread.map(|(recovery, _)| recovery).collect())
     }
 
-    /// Every recovery this workspace has been through, oldest first.
+    /// Returns every recovery this workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(store::recoveries(&self.shared.dir).into_iter().map(|(recovery, _)| recovery).collect())
     }
@@ -307,60 +276,74 @@ impl SharedLog {
         store::mark_recoveries_read(&self.shared.dir, &self.shared.options.disk)
     }
 
-    /// What happens from now on, whoever does it. Only a workspace opened for [`Lifetime::LongRunning`] hears anything.
+    /// Returns all changes from now on, whichever process makes them. Only a workspace opened for
+    /// [`Lifetime::LongRunning`] receives any.
     pub fn follow(&self) -> Receiver<Change> {
         let (sender, receiver) = mpsc::channel();
-        let (listening, heard) = &self.shared.listening;
-        let deaf = listening.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(heard.wait_timeout_while(deaf, LISTENING, |listening| !*listening));
-        self.shared.followers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        let (listening, changed) = &self.shared.listening;
+        changed.wait_while_for(&mut listening.lock(), |listening| !*listening, LISTENING_TIMEOUT);
+        self.shared.followers.lock().push(sender);
         receiver
     }
 
-    /// Ends cleanly: an owner finishes what it accepted, and another process can take over.
+    /// Closes it: an owner finishes the calls it has accepted, and another process can take over.
     pub fn close(self) -> Result<(), Error> {
         self.shared.close()
     }
 
-    fn run<T>(
-        &self,
-        here: impl Fn(&Store) -> Result<T, Error>,
-        ask: impl Fn() -> Ask,
-        take: impl Fn(Answer, Vec<u8>) -> Option<T>,
-    ) -> Result<T, Error> {
-        self.run_long(here, ask, None, take)
-    }
-
-    /// Carries a call out here, or has the owner do it; looks for the next owner when this one goes.
-    fn run_long<T>(
-        &self,
-        here: impl Fn(&Store) -> Result<T, Error>,
-        ask: impl Fn() -> Ask,
-        progress: Option<&Progress>,
-        take: impl Fn(Answer, Vec<u8>) -> Option<T>,
-    ) -> Result<T, Error> {
+    /// Makes a call: carries it out if this process owns the workspace, and otherwise has the owner do it. If that owner
+    /// goes, the call is made again, to the next one.
+    pub fn call<C: Call>(&self, call: C, progress: Option<&Progress>) -> Result<C::Answer, Error> {
+        let mut call = Some(call);
+        let until = Instant::now() + CALL_TIMEOUT;
         loop {
-            if let Some(done) = self.here(&here) {
-                return done;
-            }
-            if let Some(answer) = self.shared.ask(&ask(), progress, &take)? {
-                return Ok(answer);
+            let role = self.shared.role().clone();
+            let client = match role {
+                Role::Closed => return Err(Error::Misuse("the workspace was closed".into())),
+                Role::Owner(owner) => {
+                    let answer = owner.run(progress, |context| call.take().map(|call| call.run(context)));
+                    match answer.flatten() {
+                        Some(answer) => return answer,
+                        // It was closed meanwhile.
+                        None => continue,
+                    }
+                }
+                Role::Client(client) => client,
+            };
+            let Some(call) = &call else { return Err(Error::Misuse("the workspace was closed".into())) };
+            let body = encode(call).map_err(|error| misuse(C::NAME, "encode", &error))?;
+            match client.call(C::NAME, &body, progress, &self.shared.waiting) {
+                Ok(answer) => return decode(&answer).map_err(|error| misuse(C::NAME, "decode the answer to", &error)),
+                Err(CallError::Failed(error)) => return Err(error),
+                Err(CallError::Unresponsive(pid)) => return Err(Error::Unresponsive { pid }),
+                Err(CallError::Unsendable(error)) => return Err(misuse(C::NAME, "send", &error)),
+                Err(CallError::Gone) if Instant::now() < until => self.shared.reconnect(&client)?,
+                Err(CallError::Gone) => return Err(Error::InUse(self.shared.dir.clone())),
             }
         }
     }
 
-    /// Uses the store if it is open here.
-    fn here<T>(&self, work: impl FnOnce(&Store) -> T) -> Option<T> {
+    /// Uses the log if it is open in this process.
+    fn here<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
         match self.shared.role().clone() {
-            Role::Owner(owner) => owner.with_store(work),
+            Role::Owner(owner) => owner.with_log(work),
             _ => None,
         }
     }
 
-    fn decode(&self, record: &[u8], detail: Detail) -> Result<Event, Error> {
-        let texts = |hash: Hash| self.text(hash);
-        store::decode(record, detail, &texts).ok_or(Error::Misuse("the owner sent a record that is none".into()))
+    /// Decodes a record, with long texts from this workspace.
+    pub fn decode(&self, record: &[u8], detail: Detail) -> Result<Event, Error> {
+        log::decode(record, detail, &|hash| self.text(hash))
     }
+}
+
+/// Returns who last claimed to own the workspace in `dir`, without asking anyone. It may be gone, or not answer.
+pub fn claimed_owner(dir: &Path) -> Option<OwnerInfo> {
+    Claim::read(dir).map(OwnerInfo::from)
+}
+
+fn misuse(call: &str, action: &str, error: &std::io::Error) -> Error {
+    Error::Misuse(format!("cannot {action} the call {call:?}: {error}").into())
 }
 
 impl Drop for SharedLog {
@@ -373,7 +356,7 @@ impl Drop for SharedLog {
 
 impl Shared {
     fn role(&self) -> MutexGuard<'_, Role> {
-        self.role.lock().unwrap_or_else(PoisonError::into_inner)
+        self.role.lock()
     }
 
     fn close(&self) -> Result<(), Error> {
@@ -384,75 +367,61 @@ impl Shared {
         }
     }
 
-    /// Asks the owner, and the next one when it goes; none when this process has become the owner itself.
-    fn ask<T>(
-        &self,
-        ask: &Ask,
-        progress: Option<&Progress>,
-        take: impl Fn(Answer, Vec<u8>) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let client = match self.role().clone() {
-                Role::Client(client) => client,
-                Role::Owner(_) => return Ok(None),
-                Role::Closed => return Err(Error::Misuse("the workspace was closed".into())),
-            };
-            match client.call(ask, progress) {
-                Ok((Answer::Failed(error), _)) => return Err(error.into()),
-                Ok((answer, bytes)) => {
-                    let taken = take(answer, bytes).ok_or(Error::Misuse("the owner answered something else".into()));
-                    return taken.map(Some);
-                }
-                Err(Lost::TooLarge) => return Err(Error::Misuse("a request of more than 32 MiB".into())),
-                Err(Lost::Gone) => self.seek_again(&client, until)?,
-            }
-        }
-    }
-
-    /// Finds the next owner after `lost`, or becomes it. One thread looks; the others wait for it.
-    fn seek_again(&self, lost: &Arc<Client>, until: Instant) -> Result<(), Error> {
+    /// Finds the owner after `lost`, or becomes it. One thread looks; the others wait for it.
+    fn reconnect(&self, lost: &Arc<Client>) -> Result<(), Error> {
         let mut role = self.role();
         match &*role {
             Role::Client(current) if Arc::ptr_eq(current, lost) => {
-                *role = seek(&self.dir, &self.options, until)?;
+                *role = connect_or_become_owner(&self.dir, &self.options, &self.extensions, &self.waiting)?;
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// News are coming in. When they have before, something may have been missed between; that is said only now, so that
-    /// whoever looks for what it was misses nothing after.
-    fn hears(&self, again: bool) {
+    /// Notes that events are coming in. If they have before, some may have been missed between; followers are told only
+    /// now, so that they miss nothing after they have looked for them.
+    fn mark_listening(&self, again: bool) {
         if again {
-            self.tell(&Change::Lagged);
+            self.notify(&Change::Lagged);
         }
-        *self.listening.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.listening.0.lock() = true;
         self.listening.1.notify_all();
     }
 
-    fn tell(&self, news: &Change) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        followers.retain(|follower| follower.send(news.clone()).is_ok());
+    fn notify(&self, change: &Change) {
+        let mut followers = self.followers.lock();
+        followers.retain(|follower| follower.send(change.clone()).is_ok());
     }
 }
 
 /// Connects to the owner, or becomes it.
-fn seek(dir: &Path, options: &Options, until: Instant) -> Result<Role, Error> {
+fn connect_or_become_owner(
+    dir: &Path,
+    options: &Options,
+    extensions: &[Arc<dyn Extension>],
+    waiting: &Waiting,
+) -> Result<Role, Error> {
     let mut pause = Duration::from_micros(500);
+    let since = Instant::now();
+    let mut reported = since;
     loop {
-        if let Some(client) = Client::connect(dir)? {
+        if let Some(client) = Client::connect(dir, waiting)? {
             return Ok(Role::Client(Arc::new(client)));
         }
         if let Some(lock) = Lock::take(dir, &options.disk)? {
-            return Ok(Role::Owner(Owner::start(dir, options, lock)?));
+            return Ok(Role::Owner(Owner::start(dir, options, lock, extensions)?));
         }
-        if Instant::now() >= until {
-            return Err(Error::InUse(dir.to_owned()));
+        let pid = || claimed_owner(dir).map(|owner| owner.pid);
+        if since.elapsed() >= OWNER_TIMEOUT {
+            return Err(Error::Unresponsive { pid: pid() });
         }
-        // Someone has the lock and does not listen yet, or has stopped listening and not let go yet: a matter of
-        // milliseconds, and nobody to be woken by.
+        if reported.elapsed() >= Duration::from_secs(1) {
+            reported = Instant::now();
+            waiting.report(pid(), since);
+        }
+        // A process holds the lock and does not listen yet, or has stopped listening and not let go yet. That takes
+        // milliseconds, and there is no event to wait for.
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }

@@ -1,48 +1,75 @@
-//! The owner's side: it has the store open, and carries out what its clients ask, a thread each.
+//! The owner's side: it has the store open, and carries out the calls of its clients, on a thread each.
+//!
+//! It listens before the store is open, so that a client sees at once that there is an owner and that it is at work, for
+//! instance on the recovery of a large workspace. While a call is under way it shows a sign of life every second.
 
+use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, sweep_temporaries, temporary_dirs};
+use crate::log::Log;
 use crate::model::Timestamp;
-use crate::search::{Index, Sizes};
-use crate::store::{self, Error, Lock, Options, Progress, Store};
+use crate::store::{Error, Lock, Options, Progress, Store};
 
-use super::protocol::{Answer, Ask, EventSummary, Failure, Hello, OwnerInfo, PROTOCOL, Row};
-use super::socket::{Door, Frame, Wire, address, remove};
+use super::call::{CallContext, Extension, LogHandle, Registry};
+use super::calls;
+use super::connection::{Connection, Listener, address, decode, remove};
+use super::protocol::{EventSummary, Hello, OwnerInfo, PROTOCOL, Request, Response};
 
 /// How long a client may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
-/// How many bytes of records one answer has.
-const MOST_RECORDS: usize = 8 << 20;
-/// How many rows one answer has.
-const MOST_ROWS: usize = 100_000;
-/// How many connections there may be.
-const MOST_CLIENTS: u32 = 256;
+const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a client whose call is under way gets a sign of life.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest time between two reports of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+/// The most connections.
+const MAX_CLIENTS: u32 = 256;
 
-/// An owner that serves.
+/// The process that has the store open, as its own threads see it.
 pub(super) struct Owner {
     dir: PathBuf,
-    /// None when it is closed. Held for reading by every call under way.
+    /// `None` before the store is open and after it is closed. Held for reading by every call under way.
     store: RwLock<Option<Store>>,
-    pub(super) index: Arc<Index>,
+    phase: Mutex<Phase>,
+    phase_changed: Condvar,
+    calls: Registry,
+    extensions: Vec<Arc<dyn Extension>>,
     since: Timestamp,
     socket: Option<PathBuf>,
     clients: AtomicU32,
-    closing: AtomicBool,
+    /// The calls under way, by a number of their own.
+    under_way: Mutex<HashMap<u64, UnderWay>>,
+    next_call: AtomicU64,
 }
 
-/// What `owner.json` says: who owns the workspace, for those who cannot ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Open,
+    Closed,
+}
+
+/// A call of a client that has not been answered yet.
+struct UnderWay {
+    connection: Arc<Connection>,
+    id: u64,
+    since: Instant,
+}
+
+/// The content of `owner.json`: who owns the workspace, for those who cannot ask.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Claim {
-    pid: u32,
+    pub(super) pid: u32,
     version: String,
     protocol: u32,
     since: Timestamp,
@@ -54,7 +81,7 @@ impl Claim {
         dir.join("owner.json")
     }
 
-    /// The claim of the owner, or of one that died.
+    /// Returns the claim of the owner, or of one that died.
     pub(super) fn read(dir: &Path) -> Option<Claim> {
         serde_json::from_slice(&fs::read(Claim::path(dir)).ok()?).ok()
     }
@@ -63,59 +90,104 @@ impl Claim {
         let written =
             serde_json::to_vec(self).map_err(Into::into).and_then(|text| disk.replace(&Claim::path(dir), &text));
         if let Err(error) = written {
-            tracing::warn!(%error, "cannot say who owns the workspace");
+            tracing::warn!(%error, "cannot write owner.json");
         }
     }
 }
 
+impl From<Claim> for OwnerInfo {
+    fn from(claim: Claim) -> OwnerInfo {
+        let Claim { pid, version, protocol, since, socket } = claim;
+        OwnerInfo { pid, version, protocol, since, clients: 0, socket }
+    }
+}
+
 impl Owner {
-    /// Listens, opens the store, and serves. Clients that come while it opens wait in the queue for its greeting.
-    pub(super) fn start(dir: &Path, options: &Options, lock: Lock) -> Result<Arc<Owner>, Error> {
+    /// Listens, opens the store, and serves.
+    pub(super) fn start(
+        dir: &Path,
+        options: &Options,
+        lock: Lock,
+        extensions: &[Arc<dyn Extension>],
+    ) -> Result<Arc<Owner>, Error> {
         let path = address(dir);
-        let door = Door::open(&path);
-        let socket = door.is_ok().then_some(path.clone());
+        let listener = Listener::bind(&path);
+        let socket = listener.is_ok().then_some(path.clone());
         let since = (options.clock)();
         let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         Claim { pid, version, protocol: PROTOCOL, since, socket: socket.clone() }.write(dir, &options.disk);
-        let store = match Store::open_locked(lock, options.clone()) {
-            Ok(store) => store,
-            Err(error) => {
-                withdraw(dir, socket.as_deref());
-                return Err(error);
-            }
-        };
-        let index = Arc::new(Index::new(dir, Sizes::default()));
-        let noting = Arc::clone(&index);
-        store.tell(move |_| {
-            noting.note();
-            true
-        });
+        let mut calls = calls::registry();
+        for extension in extensions {
+            extension.register(&mut calls);
+        }
         let owner = Arc::new(Owner {
             dir: dir.to_owned(),
-            store: RwLock::new(Some(store)),
-            index,
+            store: RwLock::new(None),
+            phase: Mutex::new(Phase::Opening),
+            phase_changed: Condvar::new(),
+            calls,
+            extensions: extensions.to_vec(),
             since,
             socket,
             clients: AtomicU32::new(0),
-            closing: AtomicBool::new(false),
+            under_way: Mutex::new(HashMap::new()),
+            next_call: AtomicU64::new(0),
         });
-        owner.keep_index();
-        match door {
-            Ok(door) => {
+        match listener {
+            Ok(listener) => {
                 let serving = Arc::clone(&owner);
-                let spawned = thread::Builder::new().name("retake-door".to_owned()).spawn(move || serving.serve(&door));
-                if let Err(error) = spawned {
-                    tracing::warn!(%error, "no thread to serve other processes");
-                }
+                spawn("retake-listener", move || serving.serve(&listener));
+                let beating = Arc::clone(&owner);
+                spawn("retake-heartbeat", move || beating.send_heartbeats());
             }
             Err(error) => tracing::warn!(%error, path = %path.display(), "other processes cannot take part"),
+        }
+        match Store::open_locked(lock, options.clone()) {
+            Ok(store) => owner.open(store),
+            Err(error) => {
+                owner.enter(Phase::Closed);
+                owner.withdraw();
+                return Err(error);
+            }
         }
         Ok(owner)
     }
 
-    /// Uses the store; none when it is closed.
-    pub(super) fn with_store<T>(&self, work: impl FnOnce(&Store) -> T) -> Option<T> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(work)
+    fn open(self: &Arc<Owner>, store: Store) {
+        for dir in temporary_dirs(&self.dir) {
+            let removed = sweep_temporaries(&dir, SystemTime::now());
+            if removed > 0 {
+                tracing::info!(removed, dir = %dir.display(), "removed temporary files that killed processes left");
+            }
+        }
+        let extensions = self.extensions.clone();
+        Log::follow(
+            &store,
+            Box::new(move |_| {
+                extensions.iter().for_each(|extension| extension.acknowledged());
+                true
+            }),
+        );
+        *self.store.write() = Some(store);
+        self.enter(Phase::Open);
+        for extension in &self.extensions {
+            let (extension, log) = (Arc::clone(extension), LogHandle { owner: Arc::downgrade(self) });
+            spawn("retake-background", move || extension.run(&log));
+        }
+    }
+
+    /// Uses the log, or returns `None` if it is closed.
+    pub(super) fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
+        self.store.read().as_ref().map(|store| work(store))
+    }
+
+    /// Uses the log for a call of this process, or returns `None` if it is closed.
+    pub(super) fn run<T>(&self, progress: Option<&Progress>, work: impl FnOnce(&CallContext<'_>) -> T) -> Option<T> {
+        self.with_log(|log| work(&CallContext { log, owner: self, progress }))
+    }
+
+    pub(super) fn extensions(&self) -> &[Arc<dyn Extension>] {
+        &self.extensions
     }
 
     pub(super) fn info(&self) -> OwnerInfo {
@@ -131,183 +203,202 @@ impl Owner {
 
     /// Takes no new call, finishes those under way, and lets go of the workspace.
     pub(super) fn close(&self) -> Result<(), Error> {
-        if self.closing.swap(true, Ordering::AcqRel) {
+        if self.enter(Phase::Closed) == Phase::Closed {
             return Ok(());
         }
-        // What is under way in the background ends, and with it what it needs the store for.
-        self.index.stop();
-        let store = self.store.write().unwrap_or_else(PoisonError::into_inner).take();
+        // Background work ends first, since it uses the store.
+        self.extensions.iter().for_each(|extension| extension.stop());
+        let store = self.store.write().take();
         if let Some(store) = &store {
-            self.index.close(store);
+            self.extensions.iter().for_each(|extension| extension.close(store));
         }
-        // Before the lock goes: afterwards the socket may be the next owner's.
-        if let Some(socket) = &self.socket {
-            // Wakes the thread that waits for connections.
-            let _ = Wire::connect(socket);
-        }
-        withdraw(&self.dir, self.socket.as_deref());
+        // Before the lock is released: afterwards the socket may be the next owner's.
+        self.withdraw();
         store.map_or(Ok(()), Store::close)
     }
 
-    /// Keeps the search index up in the background, for as long as there is an owner.
-    fn keep_index(self: &Arc<Owner>) {
-        let (owner, index) = (Arc::downgrade(self), Arc::clone(&self.index));
-        let spawned = thread::Builder::new().name("retake-search".to_owned()).spawn(move || {
-            while index.wait() {
-                let Some(owner) = owner.upgrade() else { return };
-                if owner.with_store(|store| index.tend(store)).is_none() {
-                    return;
-                }
-            }
-        });
-        if let Err(error) = spawned {
-            tracing::warn!(%error, "no thread to keep the search index up");
+    /// Removes what says that this process can be asked, and wakes the threads that wait for clients.
+    fn withdraw(&self) {
+        if let Some(socket) = &self.socket {
+            let _ = Connection::connect(socket, Duration::from_millis(100));
+            remove(socket);
         }
+        let _ = fs::remove_file(Claim::path(&self.dir));
     }
 
-    fn serve(self: &Arc<Owner>, door: &Door) {
-        while !self.closing.load(Ordering::Acquire) {
-            let wire = match door.accept() {
-                Ok(wire) => wire,
+    fn serve(self: &Arc<Owner>, listener: &Listener) {
+        while self.phase() != Phase::Closed {
+            let connection = match listener.accept() {
+                Ok(connection) => Arc::new(connection),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    // Out of file descriptors, most likely: not a reason to spin.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    // Most likely out of file descriptors, which is no reason to spin.
                     thread::sleep(Duration::from_millis(50));
                     continue;
                 }
             };
-            let place = ClientSlot::take(self);
-            if self.closing.load(Ordering::Acquire) || place.is_none() {
-                continue;
+            let slot = ClientSlot::take(self);
+            if self.phase() == Phase::Closed {
+                return;
             }
-            let spawned = thread::Builder::new().name("retake-client".to_owned()).spawn(move || {
-                if let Some(place) = place {
-                    place.owner.attend(&Arc::new(wire));
-                }
-            });
-            if let Err(error) = spawned {
-                tracing::warn!(%error, "no thread for a client");
+            if let Some(slot) = slot {
+                spawn("retake-client", move || slot.owner.attend(&connection));
             }
         }
     }
 
-    /// Carries out what one client asks until it goes.
-    fn attend(&self, wire: &Arc<Wire>) {
-        let hello = wire.receive(Some(GREETING)).and_then(|frame| frame.read::<Hello>());
-        if wire.send(&Hello::ours(), &[]).is_err() || !hello.is_ok_and(|hello| hello.protocol == PROTOCOL) {
+    /// Carries out the calls of one client until it goes.
+    fn attend(&self, connection: &Arc<Connection>) {
+        let hello = connection.receive_bytes(Some(GREETING_TIMEOUT)).ok();
+        let hello = hello.and_then(|frame| serde_json::from_slice::<Hello>(&frame).ok());
+        let ours = serde_json::to_vec(&Hello::ours()).unwrap_or_default();
+        if connection.send_bytes(&ours).is_err() || hello.is_none_or(|hello| hello.protocol != PROTOCOL) {
             return;
         }
-        while let Ok(frame) = wire.receive(None) {
-            let Ok(ask) = frame.read::<Ask>() else { return };
-            if matches!(ask, Ask::Follow) {
-                return self.tell_news(wire);
-            }
-            // The answer is sent with the store still held, so that closing waits for it to be on its way.
-            let answered = self.with_store(|store| {
-                let (answer, bytes) = self.answer(store, ask, &frame, wire);
-                wire.send(&answer, &bytes)
-            });
-            match answered {
-                Some(Ok(())) => {}
-                // An answer that is too large must not look like an owner that is gone.
-                Some(Err(error)) if error.kind() == std::io::ErrorKind::InvalidInput => {
-                    let failure = Failure::Misuse("an answer of more than 32 MiB".to_owned());
-                    if wire.send(&Answer::Failed(failure), &[]).is_err() {
-                        return;
-                    }
-                }
-                _ => return,
-            }
-        }
-    }
-
-    fn answer(&self, store: &Store, ask: Ask, frame: &Frame, wire: &Arc<Wire>) -> (Answer, Vec<u8>) {
-        let mut bytes = Vec::new();
-        let answer = match ask {
-            Ask::Append(batch) => store.append(*batch).map(Answer::Ack),
-            Ask::Head(id) => store.head(id).map(Answer::Head),
-            Ask::Records(id, from) => store.records(id).map(|records| {
-                let wanted = records.iter().filter(|record| store::place(record).is_some_and(|seq| seq >= from));
-                for record in wanted {
-                    if !bytes.is_empty() && bytes.len() + record.len() > MOST_RECORDS {
-                        break;
-                    }
-                    bytes.extend_from_slice(record);
-                }
-                Answer::Records
-            }),
-            Ask::Record(id, seq) => store.record(id, seq).map(|record| {
-                bytes = record.unwrap_or_default();
-                Answer::Records
-            }),
-            Ask::Page { status, order, after, limit } => {
-                store.page(status, order, after, limit.min(MOST_ROWS)).map(|rows| {
-                    bytes = Row::pack(rows.iter().map(Arc::as_ref));
-                    Answer::Page
-                })
-            }
-            Ask::Totals => store.totals().map(Answer::Totals),
-            Ask::Children(id) => store.children(id).map(Answer::Children),
-            Ask::Ids { after, limit } => store.ids(after, limit.min(100_000)).map(Answer::Ids),
-            Ask::Trail(id) => store.trail(id).map(|trail| Answer::Trail(trail.faults)),
-            Ask::Text(hash) => Ok(Answer::Text(store.text(hash).is_some())),
-            Ask::Import(_) => {
-                let records: Vec<Vec<u8>> = store::split(&frame.bytes).into_iter().map(<[u8]>::to_vec).collect();
-                store.import(&records).map(Answer::Imported)
-            }
-            Ask::Search(question) => {
-                self.search(store, &question, Some(&progress_to(wire))).map(|(found, heads, sent)| {
-                    bytes = sent;
-                    Answer::Found(found, heads)
-                })
-            }
-            Ask::Verify => store.verify(Some(progress_to(wire))).map(Answer::Verified),
-            Ask::Repair => store.repair(Some(progress_to(wire))).map(Answer::Repaired),
-            Ask::Owner => Ok(Answer::Owner(self.info())),
-            Ask::Follow => Err(Error::Misuse("news are not an answer".into())),
-        };
-        (answer.unwrap_or_else(|error| Answer::Failed(error.into())), bytes)
-    }
-
-    /// Sends news until the client goes or the store is closed.
-    fn tell_news(&self, wire: &Arc<Wire>) {
-        let (sender, news) = mpsc::channel();
-        let ender = Ender(sender.clone());
-        let told = self.with_store(|store| {
-            store.tell(move |event| ender.0.send(Some(EventSummary::from(&**event))).is_ok());
-        });
-        if told.is_none() || wire.send(&Answer::Owner(self.info()), &[]).is_err() {
-            return;
-        }
-        // The client says nothing more: when reading ends, it is gone.
-        let listening = Arc::clone(wire);
-        let listener = thread::Builder::new().name("retake-news".to_owned()).spawn(move || {
-            let _ = listening.receive(None);
-            let _ = sender.send(None);
-        });
-        if listener.is_err() {
-            return;
-        }
-        while let Ok(Some(notice)) = news.recv() {
-            if wire.send(&Answer::Change(notice), &[]).is_err() {
+        while let Ok(frame) = connection.receive_bytes(None) {
+            let (id, name, body) = match decode(&frame) {
+                Ok(Request::Call { id, name, body }) => (id, name, body),
+                Ok(Request::Follow) => return self.send_events(connection),
+                // Without a number there is no request that an answer could belong to. Only another program sends this.
+                Err(_) => return,
+            };
+            if !self.answer(connection, id, &name, &body) {
                 return;
             }
         }
-        // The connection stays open for as long as the client does not close it: it must be told.
-        let _ = wire.send(&Answer::Goodbye, &[]);
+    }
+
+    /// Carries out a call and sends the answer; returns whether the connection can still be used.
+    fn answer(&self, connection: &Arc<Connection>, id: u64, name: &str, body: &[u8]) -> bool {
+        let under_way = self.begin(connection, id);
+        if self.wait_until_open() == Phase::Closed {
+            return false;
+        }
+        let progress = progress_to(connection, id);
+        // The answer is sent with the store held, so that closing waits for it.
+        let sent = self.run(Some(&progress), |context| {
+            let answer = self.calls.run(name, body, context);
+            drop(under_way);
+            let response = match answer {
+                Ok(body) => Response::Answer { id, body },
+                Err(error) => Response::Failed { id, error },
+            };
+            match connection.send(&response) {
+                // An answer that is too large must not look like an owner that is gone.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    let error = Error::Misuse(format!("the answer to {name:?} cannot be sent: {error}").into());
+                    connection.send(&Response::Failed { id, error })
+                }
+                sent => sent,
+            }
+        });
+        matches!(sent, Some(Ok(())))
+    }
+
+    /// Sends events until the client goes or the store is closed.
+    fn send_events(&self, connection: &Arc<Connection>) {
+        if self.wait_until_open() == Phase::Closed {
+            return;
+        }
+        let (sender, events) = mpsc::channel();
+        let end = EndOfEvents(sender.clone());
+        let following = self.with_log(|log| {
+            log.follow(Box::new(move |event| end.0.send(Some(EventSummary::from(&**event))).is_ok()));
+        });
+        if following.is_none() || connection.send(&Response::Following).is_err() {
+            return;
+        }
+        // The client sends nothing more: when reading ends, it is gone.
+        let reading = Arc::clone(connection);
+        let reader = spawn("retake-events", move || {
+            let _ = reading.receive_bytes(None);
+            let _ = sender.send(None);
+        });
+        if !reader {
+            return;
+        }
+        while let Ok(Some(event)) = events.recv() {
+            if connection.send(&Response::Event(event)).is_err() {
+                return;
+            }
+        }
+        // The connection stays open until the client closes it, so it must be told.
+        let _ = connection.send(&Response::Goodbye);
+    }
+
+    /// Shows every client whose call takes long that this process is running.
+    fn send_heartbeats(&self) {
+        let mut phase = self.lock_phase();
+        while *phase != Phase::Closed {
+            self.phase_changed.wait_for(&mut phase, HEARTBEAT_INTERVAL);
+            if *phase == Phase::Closed {
+                return;
+            }
+            drop(phase);
+            let slow: Vec<(Arc<Connection>, u64)> = {
+                let under_way = self.under_way.lock();
+                let slow = under_way.values().filter(|call| call.since.elapsed() >= HEARTBEAT_INTERVAL / 2);
+                slow.map(|call| (Arc::clone(&call.connection), call.id)).collect()
+            };
+            for (connection, id) in slow {
+                let _ = connection.send(&Response::Working { id });
+            }
+            phase = self.lock_phase();
+        }
+    }
+
+    /// Registers a call for heartbeats until the guard is dropped.
+    fn begin(&self, connection: &Arc<Connection>, id: u64) -> UnderWayGuard<'_> {
+        let number = self.next_call.fetch_add(1, Ordering::Relaxed);
+        let call = UnderWay { connection: Arc::clone(connection), id, since: Instant::now() };
+        self.under_way.lock().insert(number, call);
+        UnderWayGuard { owner: self, number }
+    }
+
+    fn wait_until_open(&self) -> Phase {
+        let mut phase = self.lock_phase();
+        self.phase_changed.wait_while(&mut phase, |phase| *phase == Phase::Opening);
+        *phase
+    }
+
+    /// Changes the phase, and returns the one before.
+    fn enter(&self, phase: Phase) -> Phase {
+        let before = std::mem::replace(&mut *self.lock_phase(), phase);
+        self.phase_changed.notify_all();
+        before
+    }
+
+    fn phase(&self) -> Phase {
+        *self.lock_phase()
+    }
+
+    fn lock_phase(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock()
     }
 }
 
-/// Says that there are no more news when the store lets go of its follower.
-struct Ender(Sender<Option<EventSummary>>);
+/// Sends the end of events when the store drops its follower.
+struct EndOfEvents(Sender<Option<EventSummary>>);
 
-impl Drop for Ender {
+impl Drop for EndOfEvents {
     fn drop(&mut self) {
         let _ = self.0.send(None);
     }
 }
 
-/// A client's place among those that may be connected.
+/// Keeps a call registered for heartbeats.
+struct UnderWayGuard<'a> {
+    owner: &'a Owner,
+    number: u64,
+}
+
+impl Drop for UnderWayGuard<'_> {
+    fn drop(&mut self) {
+        self.owner.under_way.lock().remove(&self.number);
+    }
+}
+
+/// One of the connections that there may be at once.
 struct ClientSlot {
     owner: Arc<Owner>,
 }
@@ -315,8 +406,8 @@ struct ClientSlot {
 impl ClientSlot {
     fn take(owner: &Arc<Owner>) -> Option<ClientSlot> {
         let before = owner.clients.fetch_add(1, Ordering::Relaxed);
-        let place = ClientSlot { owner: Arc::clone(owner) };
-        (before < MOST_CLIENTS).then_some(place)
+        let slot = ClientSlot { owner: Arc::clone(owner) };
+        (before < MAX_CLIENTS).then_some(slot)
     }
 }
 
@@ -326,23 +417,24 @@ impl Drop for ClientSlot {
     }
 }
 
-/// Sends word of progress to a client, at most twenty times a second.
-fn progress_to(wire: &Arc<Wire>) -> Progress {
-    let wire = Arc::clone(wire);
-    let last = std::sync::Mutex::new(None::<std::time::Instant>);
-    Arc::new(move |what, done, of| {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_none_or(|last| last.elapsed() > Duration::from_millis(50)) {
-            *last = Some(std::time::Instant::now());
-            let _ = wire.send(&Answer::Progress(what.to_owned(), done, of), &[]);
+/// Returns a callback that reports progress to a client, at most twenty times a second.
+fn progress_to(connection: &Arc<Connection>, id: u64) -> Progress {
+    let connection = Arc::clone(connection);
+    let last = Mutex::new(None::<Instant>);
+    Arc::new(move |what, done, total| {
+        let mut last = last.lock();
+        if last.is_none_or(|last| last.elapsed() > PROGRESS_INTERVAL) {
+            *last = Some(Instant::now());
+            let _ = connection.send(&Response::Progress { id, what: what.to_owned(), done, total });
         }
     })
 }
 
-/// Removes what says that this process can be asked.
-fn withdraw(dir: &Path, socket: Option<&Path>) {
-    if let Some(socket) = socket {
-        remove(socket);
+/// Starts a thread; returns whether there is one. Without it the process goes on with what it can still do.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    if let Err(error) = &spawned {
+        tracing::warn!(%error, name, "cannot start a thread");
     }
-    let _ = fs::remove_file(Claim::path(dir));
+    spawned.is_ok()
 }

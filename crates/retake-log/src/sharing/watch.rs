@@ -1,20 +1,23 @@
-//! Watching: a thread that passes news on to whoever follows in this process, and that notices when the owner goes, so
-//! that someone takes over at once and not only when someone asks.
+//! Watching: a thread that passes events on to the followers in this process, and that notices when the owner goes, so
+//! that a client takes over at once and not only at its next call.
 
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::client::Client;
-use super::protocol::{Answer, Change, EventSummary};
-use super::{PATIENCE, Role, Shared};
+use super::protocol::{Change, EventSummary, Response};
+use super::{Role, Shared};
+
+/// How long to wait after a failure to find an owner.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts watching, for as long as the workspace is open.
 pub(super) fn start(shared: &Arc<Shared>) {
     let weak = Arc::downgrade(shared);
     let spawned = thread::Builder::new().name("retake-watch".to_owned()).spawn(move || watch(&weak));
     if let Err(error) = spawned {
-        tracing::warn!(%error, "no thread to watch the owner");
+        tracing::warn!(%error, "cannot start a thread to watch the owner");
     }
 }
 
@@ -27,18 +30,18 @@ fn watch(shared: &Weak<Shared>) {
         match role {
             Role::Closed => return,
             Role::Owner(owner) => {
-                let (sender, news) = mpsc::channel();
-                let told = owner.with_store(|store| {
-                    store.tell(move |event| sender.send(EventSummary::from(&**event)).is_ok());
+                let (sender, events) = mpsc::channel();
+                let following = owner.with_log(|log| {
+                    log.follow(Box::new(move |event| sender.send(EventSummary::from(&**event)).is_ok()));
                 });
-                strong.hears(again);
+                strong.mark_listening(again);
                 drop((owner, strong));
                 // Ends when the store is closed, which for an owner is the end.
-                while told.is_some()
-                    && let Ok(notice) = news.recv()
+                while following.is_some()
+                    && let Ok(event) = events.recv()
                 {
                     let Some(shared) = shared.upgrade() else { return };
-                    shared.tell(&Change::Event(notice));
+                    shared.notify(&Change::Event(event));
                 }
                 return;
             }
@@ -46,29 +49,25 @@ fn watch(shared: &Weak<Shared>) {
                 drop(strong);
                 listen(shared, &client, again);
                 let Some(strong) = shared.upgrade() else { return };
-                if let Err(error) = strong.seek_again(&client, Instant::now() + PATIENCE) {
-                    tracing::warn!(%error, "nobody owns the workspace; the next request looks again");
+                if let Err(error) = strong.reconnect(&client) {
+                    tracing::warn!(%error, "cannot find an owner of the workspace; the next call tries again");
                     drop(strong);
-                    thread::sleep(Duration::from_secs(1));
+                    thread::sleep(RETRY_INTERVAL);
                 }
             }
         }
     }
 }
 
-/// Passes news on until the owner goes.
+/// Passes events on until the owner goes.
 fn listen(shared: &Weak<Shared>, client: &Arc<Client>, again: bool) {
-    let Some(wire) = client.follow() else { return };
+    let waiting = shared.upgrade().map(|shared| shared.waiting.clone()).unwrap_or_default();
+    let Some(connection) = client.follow(&waiting) else { return };
     if let Some(shared) = shared.upgrade() {
-        shared.hears(again);
+        shared.mark_listening(again);
     }
-    while let Ok(frame) = wire.receive(None) {
-        match frame.read() {
-            Ok(Answer::Change(notice)) => {
-                let Some(shared) = shared.upgrade() else { return };
-                shared.tell(&Change::Event(notice));
-            }
-            _ => return,
-        }
+    while let Ok(Response::Event(event)) = connection.receive(None) {
+        let Some(shared) = shared.upgrade() else { return };
+        shared.notify(&Change::Event(event));
     }
 }

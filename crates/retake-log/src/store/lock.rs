@@ -1,12 +1,12 @@
 //! The lock: one process at a time has a workspace open.
 
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, private_file};
 
 use super::{Error, Lock};
 
@@ -19,7 +19,7 @@ impl Lock {
         let error = |action: &'static str, source| Error::Io { action: action.into(), path: dir.to_owned(), source };
         disk.create_dir_all(dir).map_err(|source| error("make the workspace", source))?;
         let path = dir.join("owner.lock");
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = private_file().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|source| error("lock the workspace", source))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock { dir: dir.to_owned(), _file: file })),

@@ -133,15 +133,21 @@ pub struct Totals {
     pub events: u64,
 }
 
-/// What can go wrong in the store.
-#[derive(Debug, thiserror::Error)]
+/// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
     /// The session does not take it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another process has the workspace open.
     #[error("the workspace is in use by another process: {0}")]
-    InUse(PathBuf),
+    InUse(#[serde(with = "crate::disk::io_error::path")] PathBuf),
+    /// The process that owns the workspace does not answer: it is suspended, or stuck.
+    #[error("{} has the workspace open and does not answer", pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
+    Unresponsive {
+        /// Its process id, where it is known.
+        pid: Option<u32>,
+    },
     /// The process that owns the workspace cannot be understood.
     #[error("{0}")]
     Incompatible(String),
@@ -153,6 +159,7 @@ pub enum Error {
         /// What we know.
         known: u32,
         /// The file that says so.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
     },
     /// The disk said no.
@@ -161,8 +168,10 @@ pub enum Error {
         /// What was tried.
         action: Cow<'static, str>,
         /// On what.
+        #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
         /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
     /// sled said no, and rebuilding it did not help.

@@ -517,7 +517,14 @@ fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
     let outline = outline(&dir.join("journal")).ok();
     let from_journal =
         outline.and_then(|outline| outline.headers.iter().find_map(|(_, header)| Some((*header)?.workspace)));
-    let id = from_journal.unwrap_or_else(random_id);
+    let id = match from_journal {
+        Some(id) => id,
+        None => random_id().map_err(|source| Error::Io {
+            action: "draw a random id for the workspace".into(),
+            path: dir.to_owned(),
+            source,
+        })?,
+    };
     let identity = Identity { format: FORMAT, id: format!("{:032x}", u128::from_be_bytes(id)) };
     let text = toml::to_string(&identity).unwrap_or_default();
     disk.replace(&path, text.as_bytes()).map_err(|source| Error::Io {
@@ -528,11 +535,8 @@ fn identity(disk: &Disk, dir: &Path) -> Result<[u8; 16], Error> {
     Ok(id)
 }
 
-fn random_id() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
+fn random_id() -> io::Result<[u8; 16]> {
     let mut id = [0; 16];
-    for half in id.chunks_mut(8) {
-        half.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_be_bytes());
-    }
-    id
+    getrandom::fill(&mut id)?;
+    Ok(id)
 }

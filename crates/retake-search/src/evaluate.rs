@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
-use crate::model::words::fold_name;
+use retake_log::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
+use retake_log::model::words::fold_name;
 
 use super::bytes::{Damage, Piece};
 use super::columns::Section;

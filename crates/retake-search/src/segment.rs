@@ -1,8 +1,9 @@
 //! Reading a segment: a part of the index that never changes. Only what a question needs is read, and what was read once
 //! is kept.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::bytes::{Damage, Fixed, Piece, Source, unpack};
@@ -157,7 +158,7 @@ impl Segment {
 
     /// The terms of a block. The one before is kept: a word is looked for in titles, then in everything else.
     fn recent(&self, block: &Block) -> Result<Arc<Vec<Term>>, Damage> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some((_, terms)) = kept.as_ref().filter(|(offset, _)| *offset == block.offset) {
             return Ok(Arc::clone(terms));
         }

@@ -7,12 +7,14 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use crate::store::{Error, Point, Progress, Store};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use retake_log::Log;
+use retake_log::store::{Error, Point, Progress};
 
 use super::build::build;
 use super::bytes::{Damage, Source};
@@ -110,7 +112,7 @@ impl Index {
 
     /// Answers a question with everything that was acknowledged before it was asked. When the index must be made first,
     /// `progress` is told.
-    pub fn search(&self, store: &Store, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
+    pub fn search(&self, store: &dyn Log, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
         for _ in 0..TRIES {
             let view = {
                 let mut state = self.lock(progress);
@@ -142,23 +144,23 @@ impl Index {
     /// Waits until there is something to [tend](Index::tend); false when it is to end.
     pub fn wait(&self) -> bool {
         let (waiting, changed) = &self.waiting;
-        let waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = waiting.lock();
         let idle = |waiting: &mut Waiting| {
             !waiting.merge
                 && self.noted.load(Ordering::Relaxed) < self.sizes.full as u64
                 && !self.stopping.load(Ordering::Acquire)
         };
-        let mut waiting = if waiting.settled {
-            changed.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner)
+        if waiting.settled {
+            changed.wait_while(&mut waiting, idle);
         } else {
-            changed.wait_timeout_while(waiting, SETTLED, idle).unwrap_or_else(PoisonError::into_inner).0
-        };
+            changed.wait_while_for(&mut waiting, idle, SETTLED);
+        }
         waiting.settled = true;
         !self.stopping.load(Ordering::Acquire)
     }
 
     /// Does what nobody should wait for: takes in what is new, writes it, merges.
-    pub fn tend(&self, store: &Store) {
+    pub fn tend(&self, store: &dyn Log) {
         let mut state = self.lock(None);
         match self.current(&mut state, store, None) {
             Ok(_) => {}
@@ -175,18 +177,18 @@ impl Index {
         while merging && !self.stopping.load(Ordering::Acquire) {
             merging = self.merge_some();
         }
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = false;
+        self.waiting.0.lock().merge = false;
     }
 
     /// Ends what is under way in the background.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        let _guard = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.waiting.0.lock();
         self.waiting.1.notify_all();
     }
 
     /// The last words of a process: leaves little for the next one to read again. Never begins anything long.
-    pub fn close(&self, store: &Store) {
+    pub fn close(&self, store: &dyn Log) {
         self.stop();
         let mut state = self.lock(None);
         if state.is_none() {
@@ -213,10 +215,8 @@ impl Index {
     pub(super) fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
         let mut pause = Duration::from_micros(100);
         loop {
-            match self.state.try_lock() {
-                Ok(state) => return state,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {}
+            if let Some(state) = self.state.try_lock() {
+                return state;
             }
             let (done, of) = (self.made.0.load(Ordering::Relaxed), self.made.1.load(Ordering::Relaxed));
             if let Some(progress) = progress.filter(|_| of > 0) {
@@ -231,7 +231,7 @@ impl Index {
     fn current(
         &self,
         state: &mut Option<Loaded>,
-        store: &Store,
+        store: &dyn Log,
         progress: Option<&Progress>,
     ) -> Result<Arc<Vec<Live>>, Error> {
         for _ in 0..TRIES {
@@ -273,7 +273,7 @@ impl Index {
     }
 
     /// The index as it was written; none when there is none that fits the log.
-    fn load(&self, store: &Store) -> Option<Loaded> {
+    fn load(&self, store: &dyn Log) -> Option<Loaded> {
         let manifest = Manifest::read(&self.dir)?;
         if manifest.recoveries != recoveries(store) {
             return None;
@@ -300,7 +300,7 @@ impl Index {
     }
 
     /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
-    fn catch_up(&self, loaded: &mut Loaded, store: &Store) -> Result<bool, Stuck> {
+    fn catch_up(&self, loaded: &mut Loaded, store: &dyn Log) -> Result<bool, Stuck> {
         if loaded.fits == Some(store.opening()) && store.ends_at(&loaded.point) {
             return Ok(true);
         }
@@ -334,7 +334,7 @@ impl Index {
         }
         self.write_manifest(loaded);
         if loaded.parts.len() >= MOST_PARTS {
-            self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+            self.waiting.0.lock().merge = true;
         }
         self.waiting.1.notify_one();
     }
@@ -433,7 +433,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Which recoveries the log has been through.
-pub(super) fn recoveries(store: &Store) -> String {
+pub(super) fn recoveries(store: &dyn Log) -> String {
     let names = store.recoveries().unwrap_or_default();
     format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))
 }

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use chrono::{Datelike, NaiveDate};
 
-use crate::model::query::Field;
-use crate::model::{AnnotationChange, Head, Iteration, IterationId, OutcomeStatus, SessionId};
+use retake_log::model::query::Field;
+use retake_log::model::{AnnotationChange, Head, Iteration, IterationId, OutcomeStatus, SessionId};
 
 /// A session as a number that sorts as its id does.
 pub(super) type SessionKey = u64;

@@ -4,7 +4,7 @@
 //! before. A posting list is a bit a document when that is shorter, and the distances between documents when not. The
 //! places of the word in each document follow, for phrases. Titles belong to sessions, everything else to iterations.
 
-use crate::model::query::Field;
+use retake_log::model::query::Field;
 
 use super::bytes::{Damage, Piece, Reader, put};
 use super::set::{Bits, Set};

@@ -1,11 +1,11 @@
 //! Making the index from the whole log: the first one, and whenever one cannot be used.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::model::{AnnotationChange, Event, EventBody, Session, SessionId};
-use crate::store::{Detail, Error, Progress, Store};
+use retake_log::Log;
+use retake_log::model::{AnnotationChange, Event, EventBody, Session, SessionId};
+use retake_log::store::{Detail, Error, Progress};
 
 use super::doc::{Doc, SessionDoc, key_of};
 use super::index::{Index, Loaded, MAKING, recoveries};
@@ -16,7 +16,7 @@ const CHUNK: usize = 256;
 
 impl Index {
     /// Makes the index from what the log says now. What is acknowledged meanwhile is caught up with afterwards.
-    pub(super) fn make(&self, store: &Store, progress: Option<&Progress>) -> Result<Loaded, Error> {
+    pub(super) fn make(&self, store: &dyn Log, progress: Option<&Progress>) -> Result<Loaded, Error> {
         self.forget(&mut None);
         let recoveries = recoveries(store);
         let point = store.point()?;
@@ -28,14 +28,14 @@ impl Index {
         self.made.1.store(0, Ordering::Relaxed);
         made?;
         self.noted.store(0, Ordering::Relaxed);
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).merge = true;
+        self.waiting.0.lock().merge = true;
         self.waiting.1.notify_one();
         Ok(loaded)
     }
 
     fn make_parts(
         &self,
-        store: &Store,
+        store: &dyn Log,
         loaded: &mut Loaded,
         total: u64,
         progress: Option<&Progress>,

@@ -8,7 +8,7 @@ use super::columns::{Columns, Section};
 use super::evaluate::Live;
 use super::segment::Segment;
 use super::terms::{self, Posting, Term};
-use crate::model::query::Field;
+use retake_log::model::query::Field;
 
 /// Where a document of a merged segment is now; nowhere when it was dead.
 pub(super) struct Moves {

@@ -14,8 +14,8 @@ use retake_log::model::words::fold_name;
 use retake_log::model::{
     AnnotationChange, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
 };
-use retake_log::search::{Facets, Found, Hit, Index, Question, SIMILAR, SearchKey, Sizes, Sort};
 use retake_log::store::{Detail, Store, Target};
+use retake_search::{Facets, Found, Hit, Index, Question, SIMILAR, SearchKey, Sizes, Sort};
 use retake_testutils::{at, batch, iteration, open};
 
 #[derive(Clone, Debug)]

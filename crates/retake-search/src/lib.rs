@@ -9,10 +9,11 @@
 //! Whatever is wrong with it (deleted, damaged, of another version, behind a recovery) ends in making it again, never in
 //! an error and never in a wrong answer: every piece carries a checksum that is looked at before the piece is used.
 //!
-//! Never known here: sockets, pictures, how results are shown. [`Query::matches`] says what must be found.
+//! This crate knows nothing of sockets, images or how results are shown. [`Query::matches`] defines what must be found.
 
 mod build;
 mod bytes;
+mod call;
 mod columns;
 mod compact;
 mod counts;
@@ -28,13 +29,14 @@ mod set;
 mod tail;
 mod terms;
 
+pub use call::{Finding, Findings, SearchLog, extension};
 pub use index::{Index, Sizes};
 
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{IterationId, PerceptualHash, Query};
+use retake_log::model::{IterationId, PerceptualHash, Query};
 
 /// What is asked of the index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::disk::read_at;
+use retake_log::disk::read_at;
 
 /// Something in the index is not as it was written: it is thrown away and made again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::Point;
+use retake_log::store::Point;
 
 /// Raised when anything about the index changes: words, columns, or what is indexed. Another one is made again.
 const VERSION: u32 = 1;

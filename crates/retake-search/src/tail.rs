@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::model::{Event, EventBody, IterationId};
-use crate::store::{Detail, Error, Store};
+use retake_log::Log;
+use retake_log::model::{Event, EventBody, IterationId};
+use retake_log::store::{Detail, Error};
 
 use super::bytes::Damage;
 use super::doc::{Doc, SessionDoc, SessionKey, TAG, key_of};
@@ -55,7 +56,7 @@ impl Tail {
 
     /// Takes in an event. Taking in one again that was taken in before does no harm, as long as all behind it follow: what
     /// an iteration says is only ever replaced by something newer. Gives what is in the tail now and was not before.
-    pub(super) fn take(&mut self, event: &Event, store: &Store, parts: &[Live]) -> Result<Option<Fresh>, Stuck> {
+    pub(super) fn take(&mut self, event: &Event, store: &dyn Log, parts: &[Live]) -> Result<Option<Fresh>, Stuck> {
         let session = key_of(event.session);
         match &event.body {
             EventBody::Recorded { index, iteration } => {
@@ -94,7 +95,7 @@ impl Tail {
 }
 
 /// The document of an iteration that is in a segment, with its texts read from the log.
-fn again(id: IterationId, store: &Store, parts: &[Live]) -> Result<Option<Doc>, Stuck> {
+fn again(id: IterationId, store: &dyn Log, parts: &[Live]) -> Result<Option<Doc>, Stuck> {
     let session = key_of(id.session);
     for part in parts.iter().rev() {
         let Some(number) = part.segment.find(session, id.index)? else { continue };

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use crate::model::query::Field;
-use crate::model::words::each_word;
+use retake_log::model::query::Field;
+use retake_log::model::words::each_word;
 
 use super::bytes::Piece;
 use super::columns::{Columns, Section};

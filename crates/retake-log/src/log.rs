@@ -1,0 +1,191 @@
+//! The log as its callers see it: what a carrier of the log must offer.
+//!
+//! [`Store`] carries it in a journal and sled. Another carrier (a database server) implements the same trait and is used
+//! through the same calls; nothing above this trait knows which one it is.
+
+use std::sync::Arc;
+
+use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
+use crate::store::{
+    self, Ack, Batch, Detail, Error, Order, Point, Progress, RecencyKey, Recovery, Since, Status, Store, Totals, Trail,
+    Verification,
+};
+
+/// A callback for acknowledged events; it is dropped once it returns `false`.
+pub type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
+
+/// An append-only log of sessions.
+pub trait Log: Send + Sync {
+    /// Appends a batch: all of it or nothing, checked against the caller's expectation, once per idempotency key. It is
+    /// durable when this returns.
+    fn append(&self, batch: Batch) -> Result<Ack, Error>;
+
+    /// Returns the state of a session, or `None` if it was never started.
+    fn head(&self, id: SessionId) -> Result<Option<Head>, Error>;
+
+    /// Returns the exact bytes of one record, or `None` if it does not exist.
+    fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Returns the exact bytes of every record of a session, in order.
+    fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error>;
+
+    /// Returns the next `limit` sessions after a place in the order of recency.
+    fn page(
+        &self,
+        status: Status,
+        order: Order,
+        after: Option<RecencyKey>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Summary>>, Error>;
+
+    /// Returns how many sessions and events there are.
+    fn totals(&self) -> Result<Totals, Error>;
+
+    /// Returns the iterations derived from this one, in any session.
+    fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error>;
+
+    /// Returns the next `limit` session ids after `after`, ordered by day and number.
+    fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// Returns a long text, or `None` if it is missing or damaged in every copy.
+    fn text(&self, hash: Hash) -> Option<String>;
+
+    /// Calls `follower` with new events, in the order in which they are acknowledged. It may be called with internal
+    /// state locked, so it must only pass the event on.
+    fn follow(&self, follower: Follower);
+
+    /// Returns the point after everything acknowledged so far.
+    fn point(&self) -> Result<Point, Error>;
+
+    /// Returns what was acknowledged after a point, some of it at a time, or `None` if the point does not belong to this
+    /// log.
+    fn since(&self, point: &Point) -> Result<Option<Since>, Error>;
+
+    /// Returns whether nothing was acknowledged after a point. Reads nothing.
+    fn ends_at(&self, point: &Point) -> bool;
+
+    /// Returns a number that identifies this opening of the log within this process.
+    fn opening(&self) -> u64;
+
+    /// Appends exported records of one session unchanged, and returns how many were new.
+    fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error>;
+
+    /// Returns a session's events with what is wrong in any copy.
+    fn trail(&self, id: SessionId) -> Result<Trail, Error>;
+
+    /// Checks every byte of every copy.
+    fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error>;
+
+    /// Repairs what [`verify`](Log::verify) finds, or returns `None` if nothing is wrong.
+    fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error>;
+
+    /// Returns every recovery this log has been through, oldest first.
+    fn recoveries(&self) -> Result<Vec<Recovery>, Error>;
+
+    /// Returns one event of a session, or `None` if it does not exist.
+    fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
+        self.record(id, seq)?.map(|record| decode(&record, detail, &|hash| self.text(hash))).transpose()
+    }
+
+    /// Returns all events of a session, in order; empty if it was never started.
+    fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
+        self.records(id)?.iter().map(|record| decode(record, detail, &|hash| self.text(hash))).collect()
+    }
+}
+
+/// Decodes a record that a carrier of the log returned.
+pub(crate) fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Result<Event, Error> {
+    store::decode(record, detail, texts).ok_or(Error::Misuse("a record of the log cannot be decoded".into()))
+}
+
+impl Log for Store {
+    fn append(&self, batch: Batch) -> Result<Ack, Error> {
+        Store::append(self, batch)
+    }
+
+    fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
+        Store::head(self, id)
+    }
+
+    fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error> {
+        Store::record(self, id, seq)
+    }
+
+    fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
+        Store::records(self, id)
+    }
+
+    fn page(
+        &self,
+        status: Status,
+        order: Order,
+        after: Option<RecencyKey>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Summary>>, Error> {
+        Store::page(self, status, order, after, limit)
+    }
+
+    fn totals(&self) -> Result<Totals, Error> {
+        Store::totals(self)
+    }
+
+    fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
+        Store::children(self, id)
+    }
+
+    fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
+        Store::ids(self, after, limit)
+    }
+
+    fn text(&self, hash: Hash) -> Option<String> {
+        Store::text(self, hash)
+    }
+
+    fn follow(&self, follower: Follower) {
+        Store::tell(self, follower);
+    }
+
+    fn point(&self) -> Result<Point, Error> {
+        Store::point(self)
+    }
+
+    fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+        Store::since(self, point)
+    }
+
+    fn ends_at(&self, point: &Point) -> bool {
+        Store::ends_at(self, point)
+    }
+
+    fn opening(&self) -> u64 {
+        Store::opening(self)
+    }
+
+    fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
+        Store::import(self, records)
+    }
+
+    fn trail(&self, id: SessionId) -> Result<Trail, Error> {
+        Store::trail(self, id)
+    }
+
+    fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error> {
+        Store::verify(self, progress)
+    }
+
+    fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
+        Store::repair(self, progress)
+    }
+
+    fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
+        Store::recoveries(self)
+    }
+
+    fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
+        Store::event(self, id, seq, detail)
+    }
+
+    fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
+        Store::events(self, id, detail)
+    }
+}

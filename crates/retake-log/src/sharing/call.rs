@@ -1,0 +1,125 @@
+//! One call, one struct: what it asks, what it answers and how it is carried out, in one place.
+//!
+//! The owner of a workspace runs a call directly; a client sends the same struct, and the owner finds its handler by
+//! name. Crates above this one add calls and background work through an [`Extension`], so the log knows nothing of them.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::log::Log;
+use crate::store::{Error, Progress};
+
+use super::connection::{decode, encode};
+use super::owner::Owner;
+use super::protocol::OwnerInfo;
+
+/// A request to the log, which this process or the owner of the workspace carries out.
+pub trait Call: Serialize + DeserializeOwned {
+    /// The name on the wire, unique among all calls.
+    const NAME: &'static str;
+
+    /// What it returns.
+    type Answer: Serialize + DeserializeOwned;
+
+    /// Carries it out, in the process that owns the workspace.
+    fn run(self, context: &CallContext<'_>) -> Result<Self::Answer, Error>;
+}
+
+/// What a call works with.
+pub struct CallContext<'a> {
+    pub(super) log: &'a dyn Log,
+    pub(super) owner: &'a Owner,
+    pub(super) progress: Option<&'a Progress>,
+}
+
+impl CallContext<'_> {
+    /// Returns the log.
+    pub fn log(&self) -> &dyn Log {
+        self.log
+    }
+
+    /// Returns the callback that reports progress to the caller.
+    pub fn progress(&self) -> Option<&Progress> {
+        self.progress
+    }
+
+    /// Returns the extension of that type. The error names a call whose extension the owner was started without.
+    pub fn extension<T: Extension>(&self) -> Result<&T, Error> {
+        let found = self.owner.extensions().iter().find_map(|extension| {
+            let extension: &dyn Any = &**extension;
+            extension.downcast_ref::<T>()
+        });
+        found.ok_or(Error::Misuse("the process that owns the workspace does not offer this call".into()))
+    }
+
+    pub(super) fn owner_info(&self) -> OwnerInfo {
+        self.owner.info()
+    }
+}
+
+/// Work that the owner of a workspace does besides serving the log: further calls, and something in the background.
+pub trait Extension: Any + Send + Sync {
+    /// Adds the calls that it answers.
+    fn register(&self, _calls: &mut Registry) {}
+
+    /// Called for every acknowledged event with the log's state locked, so it must not block.
+    fn acknowledged(&self) {}
+
+    /// Runs on a thread of its own, once this process owns the workspace, until [`stop`](Extension::stop) is called.
+    fn run(&self, _log: &LogHandle) {}
+
+    /// Makes [`run`](Extension::run) return soon.
+    fn stop(&self) {}
+
+    /// Called when the owner closes, after the last call.
+    fn close(&self, _log: &dyn Log) {}
+}
+
+/// The calls that an owner answers.
+#[derive(Default)]
+pub struct Registry {
+    handlers: HashMap<&'static str, Handler>,
+}
+
+type Handler = fn(&[u8], &CallContext<'_>) -> Result<Vec<u8>, Error>;
+
+impl Registry {
+    /// Adds a call.
+    pub fn add<C: Call>(&mut self) {
+        self.handlers.insert(C::NAME, handle::<C>);
+    }
+
+    /// Carries out the call of that name, and returns its encoded answer. A request that is unknown or cannot be decoded
+    /// is an error like any other, so that its sender is answered.
+    pub(super) fn run(&self, name: &str, body: &[u8], context: &CallContext<'_>) -> Result<Vec<u8>, Error> {
+        match self.handlers.get(name) {
+            Some(handler) => handler(body, context),
+            None => Err(Error::Misuse(format!("the call {name:?} is unknown").into())),
+        }
+    }
+}
+
+fn handle<C: Call>(body: &[u8], context: &CallContext<'_>) -> Result<Vec<u8>, Error> {
+    let call: C = decode(body)
+        .map_err(|error| Error::Misuse(format!("the call {:?} cannot be decoded: {error}", C::NAME).into()))?;
+    let answer = call.run(context)?;
+    encode(&answer)
+        .map_err(|error| Error::Misuse(format!("the answer to {:?} cannot be encoded: {error}", C::NAME).into()))
+}
+
+/// Access to the log for background work, which must not keep a workspace open that is being closed.
+pub struct LogHandle {
+    pub(super) owner: Weak<Owner>,
+}
+
+impl LogHandle {
+    /// Uses the log, or returns `None` if this process no longer owns the workspace.
+    pub fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
+        let owner: Arc<Owner> = self.owner.upgrade()?;
+        owner.with_log(work)
+    }
+}

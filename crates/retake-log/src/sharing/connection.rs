@@ -1,0 +1,242 @@
+//! Connections between processes: where the socket is, and frames on it. The only file that knows the kind of socket.
+//!
+//! A frame is its length, four bytes that are zero, and that many bytes: JSON in the greeting, MessagePack afterwards,
+//! which carries any JSON value (parameters are nested as their senders like) and byte strings as they are.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use interprocess::ConnectWaitMode;
+use interprocess::local_socket::prelude::*;
+use interprocess::local_socket::{ConnectOptions, Listener as SocketListener, ListenerOptions, Name, Stream};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The largest frame. The largest recipe takes a quarter of it.
+pub(super) const MAX_FRAME_BYTES: usize = 32 << 20;
+/// The deepest nesting that is decoded: twice that of JSON parsers, and little enough for the stack of any thread.
+const MAX_DEPTH: usize = 300;
+/// How long the rest of a frame may take once it has begun, and how long an unread one is kept.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest path of a socket: 108 bytes on Linux, 104 elsewhere, less a little.
+#[cfg(unix)]
+const MAX_SOCKET_PATH: usize = 100;
+
+/// One end of a connection.
+pub(super) struct Connection {
+    stream: Stream,
+    /// Held while a frame is sent, since answers and signs of life come from different threads.
+    sending: Mutex<()>,
+}
+
+/// A socket that accepts connections.
+pub(super) struct Listener {
+    socket: SocketListener,
+}
+
+impl Listener {
+    /// Listens at `path`, for this user only. The caller holds the workspace's lock, so a socket there is left over.
+    pub(super) fn bind(path: &Path) -> io::Result<Listener> {
+        remove(path);
+        let options = ListenerOptions::new().name(name(path)?).reclaim_name(false);
+        #[cfg(unix)]
+        let options = interprocess::os::unix::local_socket::ListenerOptionsExt::mode(options, 0o600);
+        Ok(Listener { socket: options.create_sync()? })
+    }
+
+    pub(super) fn accept(&self) -> io::Result<Connection> {
+        Connection::new(self.socket.accept()?)
+    }
+}
+
+impl Connection {
+    /// Connects, or returns `None` if no process listens there. A listener that does not accept within `timeout` is an
+    /// error of kind `TimedOut`.
+    pub(super) fn connect(path: &Path, timeout: Duration) -> io::Result<Option<Connection>> {
+        let wait_mode = if cfg!(unix) { ConnectWaitMode::Timeout(timeout) } else { ConnectWaitMode::Unbounded };
+        match ConnectOptions::new().name(name(path)?).wait_mode(wait_mode).connect_sync() {
+            Ok(stream) => Connection::new(stream).map(Some),
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::TimedOut) => {
+                Err(error)
+            }
+            // A full queue is reported at once on Linux, without waiting.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn new(stream: Stream) -> io::Result<Connection> {
+        // Named pipes have no timeouts; a slow client costs a thread there.
+        if cfg!(unix) {
+            stream.set_send_timeout(Some(FRAME_TIMEOUT))?;
+        }
+        Ok(Connection { stream, sending: Mutex::new(()) })
+    }
+
+    /// Sends a message. The error is of kind `InvalidInput` if it cannot be encoded or is too large, and then nothing was
+    /// sent.
+    pub(super) fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send_bytes(&encode(message)?)
+    }
+
+    /// Sends a frame with these bytes.
+    pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_FRAME_BYTES);
+        let length = length.ok_or(io::Error::new(io::ErrorKind::InvalidInput, "a message of more than 32 MiB"))?;
+        let mut frame = Vec::with_capacity(bytes.len() + 8);
+        frame.extend(length.to_le_bytes());
+        frame.extend([0; 4]);
+        frame.extend_from_slice(bytes);
+        let _sending = self.sending.lock();
+        (&self.stream).write_all(&frame)
+    }
+
+    /// Receives a message, waiting for its beginning for at most `timeout`.
+    pub(super) fn receive<T: DeserializeOwned>(&self, timeout: Option<Duration>) -> io::Result<T> {
+        decode(&self.receive_bytes(timeout)?)
+    }
+
+    /// Receives a frame. The error is of kind `TimedOut` if none has begun within `timeout`, and the connection can still
+    /// be used; after any other error it cannot.
+    pub(super) fn receive_bytes(&self, timeout: Option<Duration>) -> io::Result<Vec<u8>> {
+        let mut header = [0; 8];
+        let (first, rest) = header.split_at_mut(1);
+        self.set_timeout(timeout)?;
+        (&self.stream).read_exact(first).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        })?;
+        let until = Instant::now() + FRAME_TIMEOUT;
+        self.read_until(rest, until)?;
+        let (length, zero) = header.split_at(4);
+        let length = length.try_into().map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize);
+        if length > MAX_FRAME_BYTES || zero != [0; 4] {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a frame"));
+        }
+        let mut bytes = Vec::new();
+        while bytes.len() < length {
+            // Grows as bytes arrive, so that a header alone does not cost memory.
+            let read = bytes.len();
+            bytes.resize(length.min(read + (64 << 10)), 0);
+            self.read_until(bytes.get_mut(read..).unwrap_or_default(), until)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Fills a buffer before a deadline, which holds for the frame as a whole and not for each byte of it.
+    fn read_until(&self, mut buffer: &mut [u8], until: Instant) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the rest of a frame did not arrive"));
+            }
+            self.set_timeout(Some(left))?;
+            match (&self.stream).read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => buffer = buffer.split_at_mut(read).1,
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        // A timeout of zero means none at all.
+        let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
+        if cfg!(unix) { self.stream.set_recv_timeout(timeout) } else { Ok(()) }
+    }
+}
+
+/// Encodes a message.
+pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    rmp_serde::to_vec_named(message).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
+
+/// Decodes a message.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
+    deserializer.set_max_depth(MAX_DEPTH);
+    T::deserialize(&mut deserializer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Returns where the socket of a workspace is.
+#[cfg(unix)]
+pub(super) fn address(dir: &Path) -> PathBuf {
+    let usual = dir.join("owner.sock");
+    if usual.as_os_str().len() <= MAX_SOCKET_PATH { usual } else { in_runtime_dir(dir).unwrap_or(usual) }
+}
+
+/// Returns the name of the pipe of a workspace, made from its path.
+#[cfg(windows)]
+pub(super) fn address(dir: &Path) -> PathBuf {
+    PathBuf::from(format!("retake-{}", digest(dir)))
+}
+
+/// Returns whether `socket` may be the socket of the workspace in `dir`, as a file in the workspace claims.
+///
+/// A workspace can come from elsewhere, and what is written to a socket goes to whoever listens. So it must be in the
+/// workspace itself, or in a directory that only the owner of the workspace can write to under the name made from the
+/// workspace's path; and it must be a socket that only its owner can use.
+#[cfg(unix)]
+pub(super) fn is_trusted(socket: &Path, dir: &Path) -> bool {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let (Ok(workspace), Ok(found)) = (std::fs::metadata(dir), std::fs::symlink_metadata(socket)) else { return false };
+    let private = |found: &std::fs::Metadata| found.uid() == workspace.uid() && found.mode() & 0o077 == 0;
+    let in_private_dir = || {
+        socket.file_name().is_some_and(|name| name == socket_name(dir).as_str())
+            && socket
+                .parent()
+                .and_then(|parent| std::fs::symlink_metadata(parent).ok())
+                .is_some_and(|parent| parent.is_dir() && private(&parent))
+    };
+    found.file_type().is_socket() && private(&found) && (socket == dir.join("owner.sock") || in_private_dir())
+}
+
+#[cfg(windows)]
+pub(super) fn is_trusted(socket: &Path, dir: &Path) -> bool {
+    socket == address(dir)
+}
+
+/// Removes a socket that is not, or no longer, in use.
+pub(super) fn remove(path: &Path) {
+    if cfg!(unix) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Returns where the socket is if the path of the workspace is too long for one: in a directory of this user.
+#[cfg(unix)]
+fn in_runtime_dir(dir: &Path) -> Option<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let user = std::fs::metadata(dir).ok()?.uid();
+    let place = match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|place| place.is_dir()) {
+        Some(place) => place.join("retake"),
+        None => std::env::temp_dir().join(format!("retake-{user}")),
+    };
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(&place);
+    // Anyone can create directories in a shared place, so it must be this user's, and closed to others.
+    let found = std::fs::symlink_metadata(&place).ok()?;
+    (found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0).then(|| place.join(socket_name(dir)))
+}
+
+#[cfg(unix)]
+fn socket_name(dir: &Path) -> String {
+    format!("{}.sock", digest(dir))
+}
+
+fn digest(dir: &Path) -> String {
+    blake3::hash(dir.as_os_str().as_encoded_bytes()).to_hex().chars().take(32).collect()
+}
+
+#[cfg(unix)]
+fn name(path: &Path) -> io::Result<Name<'_>> {
+    path.to_fs_name::<interprocess::local_socket::GenericFilePath>()
+}
+
+#[cfg(windows)]
+fn name(path: &Path) -> io::Result<Name<'_>> {
+    path.to_ns_name::<interprocess::local_socket::GenericNamespaced>()
+}

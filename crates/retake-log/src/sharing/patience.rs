@@ -1,0 +1,49 @@
+//! How long a process waits for the owner of the workspace, and what it reports meanwhile.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an owner may be silent before callers are told that they wait for it.
+const NOTICE_AFTER: Duration = Duration::from_secs(2);
+/// How often callers are told.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long an owner may be silent, or hold the lock without listening, before a call fails.
+pub(super) const OWNER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A notice that the owner of the workspace does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitNotice {
+    /// Its process id, where it is known.
+    pub pid: Option<u32>,
+    /// For how long it has been silent.
+    pub waited: Duration,
+}
+
+/// A callback for [`WaitNotice`]s: after two seconds, and every second from then on.
+pub type OnWait = Arc<dyn Fn(WaitNotice) + Send + Sync>;
+
+/// Reports waiting to a caller.
+#[derive(Clone, Default)]
+pub(super) struct Waiting {
+    pub(super) on_wait: Option<OnWait>,
+}
+
+impl Waiting {
+    /// Returns how long to wait before the next notice, or before giving up.
+    pub(super) fn next(&self, since: Instant) -> Duration {
+        let waited = since.elapsed();
+        let notice = if waited < NOTICE_AFTER { NOTICE_AFTER - waited } else { NOTICE_INTERVAL };
+        notice.min(OWNER_TIMEOUT.saturating_sub(waited)).max(Duration::from_millis(1))
+    }
+
+    /// Reports that an owner has been silent since then, if it has been for long.
+    pub(super) fn report(&self, pid: Option<u32>, since: Instant) {
+        let waited = since.elapsed();
+        if waited >= NOTICE_AFTER {
+            match &self.on_wait {
+                Some(on_wait) => on_wait(WaitNotice { pid, waited }),
+                None => tracing::warn!(pid, ?waited, "waiting for the process that owns the workspace"),
+            }
+        }
+    }
+}

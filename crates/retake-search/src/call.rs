@@ -1,0 +1,140 @@
+//! Searching a shared workspace: the owner keeps the index and answers from it; the process that asked decodes the
+//! records that come with the answer.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use retake_log::Log;
+use retake_log::model::{Event, EventBody, Head, Iteration};
+use retake_log::sharing::{Call, CallContext, Extension, LogHandle, Records, Registry, SharedLog};
+use retake_log::store::{Detail, Error, Progress};
+use serde::{Deserialize, Serialize};
+
+use super::{Found, Hit, Index, Question, Sizes};
+
+/// What a search found, with what is needed to show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// The answer of the index; its hits are in `findings`.
+    pub found: Found,
+    /// The hits, in order.
+    pub findings: Vec<Finding>,
+}
+
+/// A hit with what was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What the index knows of it.
+    pub hit: Hit,
+    /// The iteration, without parameters that are kept in files of their own.
+    pub iteration: Box<Iteration>,
+    /// Its note.
+    pub note: Option<String>,
+    /// The state of its session.
+    pub session: Head,
+}
+
+/// Returns the search index of the workspace in `dir`, for [`SharedLog::open`].
+pub fn extension(dir: &Path) -> Arc<dyn Extension> {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    Arc::new(Index::new(&dir, Sizes::default()))
+}
+
+/// Search in a shared workspace that was opened with the [`extension`].
+pub trait SearchLog {
+    /// Finds iterations. Everything acknowledged before is taken into account; `progress` is called if the index must be
+    /// built first.
+    fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error>;
+}
+
+impl SearchLog for SharedLog {
+    fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error> {
+        unpack(self, self.call(Search { question: question.clone() }, progress)?)
+    }
+}
+
+impl Extension for Index {
+    fn register(&self, calls: &mut Registry) {
+        calls.add::<Search>();
+    }
+
+    fn acknowledged(&self) {
+        self.note();
+    }
+
+    fn run(&self, log: &LogHandle) {
+        while self.wait() {
+            if log.with_log(|log| self.tend(log)).is_none() {
+                return;
+            }
+        }
+    }
+
+    fn stop(&self) {
+        Index::stop(self);
+    }
+
+    fn close(&self, log: &dyn Log) {
+        Index::close(self, log);
+    }
+}
+
+/// A search on its way to the owner.
+#[derive(Serialize, Deserialize)]
+struct Search {
+    question: Question,
+}
+
+/// An answer of the index, with the sessions of its hits and the records they are made of: the recording, and the event of
+/// the note where there is one.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    found: Found,
+    heads: Vec<Head>,
+    records: Records,
+}
+
+impl Call for Search {
+    const NAME: &'static str = "search";
+    type Answer = Packed;
+
+    fn run(self, context: &CallContext<'_>) -> Result<Packed, Error> {
+        let log = context.log();
+        let mut found = context.extension::<Index>()?.search(log, &self.question, context.progress())?;
+        let (mut heads, mut records, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        for hit in std::mem::take(&mut found.hits) {
+            let id = hit.place.id.session;
+            let note = hit.noted.map(|seq| log.record(id, seq)).transpose()?;
+            let (recorded, head) = (log.record(id, hit.seq)?, log.head(id)?);
+            // What was damaged since the index was asked cannot be shown.
+            let (Some(recorded), Some(head), None | Some(Some(_))) = (recorded, head, &note) else { continue };
+            records.push(recorded);
+            records.extend(note.flatten());
+            heads.push(head);
+            kept.push(hit);
+        }
+        found.hits = kept;
+        Ok(Packed { found, heads, records: Records(records) })
+    }
+}
+
+fn unpack(log: &SharedLog, packed: Packed) -> Result<Findings, Error> {
+    let Packed { mut found, heads, records } = packed;
+    let mut records = records.0.iter();
+    let mut next = || {
+        let record = records.next().ok_or(Error::Misuse("a hit has no record".into()))?;
+        log.decode(record, Detail::Brief)
+    };
+    let mut findings = Vec::with_capacity(found.hits.len());
+    for (hit, session) in std::mem::take(&mut found.hits).into_iter().zip(heads) {
+        let Event { body: EventBody::Recorded { iteration, .. }, .. } = next()? else {
+            return Err(Error::Misuse("a hit is not an iteration".into()));
+        };
+        let note = match hit.noted.map(|_| next()).transpose()? {
+            Some(Event { body: EventBody::Annotated { change, .. }, .. }) => change.note,
+            _ => None,
+        };
+        findings.push(Finding { hit, iteration, note, session });
+    }
+    Ok(Findings { found, findings })
+}

@@ -1,0 +1,24 @@
+//! Pseudo-random numbers that are the same in every run (SplitMix64).
+
+/// A seeded generator.
+pub struct Random(u64);
+
+impl Random {
+    /// Creates a generator.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// Returns the next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Returns the next number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next_u64() % limit
+    }
+}
