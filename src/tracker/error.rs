@@ -133,6 +133,10 @@ impl From<store::Error> for Error {
                 "run `retake verify`: everything acknowledged is in the journal, from which `retake repair` rebuilds it",
             )
             .caused_by(cause),
+            store::Error::Server { problem, hint, temporary } => {
+                let kind = if temporary { ErrorKind::Busy } else { ErrorKind::Internal };
+                Error::new(kind, problem, hint.unwrap_or_else(|| "ask whoever runs the server".to_owned()))
+            }
             store::Error::Import { .. } => Error::new(
                 ErrorKind::Conflict,
                 error.to_string(),

@@ -138,7 +138,8 @@ impl Tracker {
         let Options { clock, progress, disk, stay, on_wait } = options;
         let images = Images::new(disk.clone(), dir);
         let usual = store::Options::new(clock.clone());
-        let participation = Participation { lifetime: stay, extensions: vec![search_index(dir)], on_wait };
+        let participation =
+            Participation { lifetime: stay, extensions: vec![search_index(dir)], on_wait, carrier: None };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
         Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }

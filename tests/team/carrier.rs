@@ -109,7 +109,7 @@ impl Carrier for PgLog {
         Ok(PgLog::trail(self, id)?.faults)
     }
     fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
-        Ok(PgLog::import(self, records)?)
+        Ok(PgLog::import(self, records, &|_| None)?)
     }
     fn put_text(&self, text: &str) {
         PgLog::put_text(self, text).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use retake_log::model::{AnnotationChange, Draft, EventBody, Refusal};
+use retake_log::model::{AnnotationChange, Draft, EventBody, EventKind, Refusal};
 use retake_log::store::{Error, Order, RecencyKey, Status, Target};
 use retake_testutils::{archive, at, batch, rate, record, restore, start};
 
@@ -90,7 +90,7 @@ fn born_with_its_first_iteration(log: &dyn Carrier) {
     assert_eq!(log.head(id).unwrap(), Some(ack.head));
     let events = log.events(id).unwrap();
     let kinds: Vec<_> = events.iter().map(|event| event.body.kind()).collect();
-    assert_eq!(kinds, ["started", "recorded", "recorded", "annotated"]);
+    assert_eq!(kinds, [EventKind::Started, EventKind::Recorded, EventKind::Recorded, EventKind::Annotated]);
     let EventBody::Recorded { index: 1, iteration } = &events[2].body else { panic!("{events:?}") };
     assert_eq!(iteration.parent, Some(id.iteration(0)));
     assert!(events.windows(2).all(|pair| pair[1].prev == pair[0].hash));

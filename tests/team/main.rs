@@ -4,6 +4,7 @@
 //! `RETAKE_TEST_INSTALL=1` they install it.
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
@@ -13,9 +14,11 @@
 mod carrier;
 mod contract;
 mod database;
+mod failover;
 mod faults;
 mod following;
 mod images;
+mod machines;
 mod model;
 mod processes;
 mod proxy;
@@ -35,9 +38,11 @@ fn main() {
     trials.extend(model::trials());
     trials.extend(database::trials());
     trials.extend(following::trials());
+    trials.extend(machines::trials());
     trials.extend(faults::trials());
     trials.extend(processes::trials());
     trials.extend(images::trials());
+    trials.extend(failover::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     servers::stop_all();
     s3::stop();

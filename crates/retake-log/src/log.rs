@@ -11,6 +11,9 @@ use crate::store::{
     Verification,
 };
 
+/// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.
+pub type OpenLog = Arc<dyn Fn() -> Result<Box<dyn Log>, Error> + Send + Sync>;
+
 /// A callback for acknowledged events; it is dropped once it returns `false`.
 pub type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
@@ -81,6 +84,9 @@ pub trait Log: Send + Sync {
 
     /// Returns every recovery this log has been through, oldest first.
     fn recoveries(&self) -> Result<Vec<Recovery>, Error>;
+
+    /// Closes the log; everything acknowledged stays.
+    fn close(self: Box<Self>) -> Result<(), Error>;
 
     /// Returns one event of a session, or `None` if it does not exist.
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
@@ -179,6 +185,10 @@ impl Log for Store {
 
     fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Store::recoveries(self)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Error> {
+        Store::close(*self)
     }
 
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {

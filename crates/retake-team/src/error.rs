@@ -111,11 +111,11 @@ impl From<Error> for store::Error {
             Error::Refused(refusal) => store::Error::Refused(refusal),
             Error::Import { session, seq, problem } => store::Error::Import { session, seq, problem: problem.into() },
             Error::Misuse(problem) => store::Error::Misuse(problem.into()),
-            other => {
-                let hint = other.hint();
-                let message = other.to_string();
-                store::Error::Database(hint.map_or(message.clone(), |hint| format!("{message} ({hint})")))
-            }
+            other => store::Error::Server {
+                problem: other.to_string(),
+                hint: other.hint().map(str::to_owned),
+                temporary: matches!(other, Error::Unreachable { .. }),
+            },
         }
     }
 }

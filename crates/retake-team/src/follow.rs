@@ -71,6 +71,15 @@ impl Position {
     }
 }
 
+/// The records after a cursor.
+pub(crate) struct RecordsSince {
+    pub(crate) records: Vec<Vec<u8>>,
+    /// How many of them are before the new cursor.
+    pub(crate) settled: usize,
+    pub(crate) cursor: Cursor,
+    pub(crate) complete: bool,
+}
+
 /// One read: records that were not seen before, and whether there were none left.
 struct Batch {
     records: Vec<Vec<u8>>,
@@ -90,19 +99,26 @@ impl PgLog {
     /// Returns the events after a cursor, some at a time, with the cursor to continue from and whether there were no more.
     /// Events that are not before the new cursor are returned again next time.
     pub fn since(&self, cursor: Cursor) -> Result<(Vec<Event>, Cursor, bool), Error> {
+        let found = self.records_since(cursor)?;
+        let events = found.records.iter().map(|bytes| decode(bytes)).collect::<Result<_, Error>>()?;
+        Ok((events, found.cursor, found.complete))
+    }
+
+    /// Returns the records after a cursor, as [`since`](PgLog::since) does.
+    pub(crate) fn records_since(&self, cursor: Cursor) -> Result<RecordsSince, Error> {
         let schema = self.schema().to_owned();
         self.server.call(move |client| {
             let schema = schema.clone();
             Box::pin(async move {
                 let mut position = Position::after(cursor);
-                let batch = read(client, &schema, &mut position).await?;
-                let events = batch.records.iter().map(|bytes| decode(bytes)).collect::<Result<_, Error>>()?;
-                Ok((events, position.safe, batch.complete))
+                let Batch { records, complete } = read(client, &schema, &mut position).await?;
+                let settled = records.len().saturating_sub(position.ahead.len());
+                Ok(RecordsSince { records, settled, cursor: position.safe, complete })
             })
         })
     }
 
-    fn position_now(&self) -> Result<Position, Error> {
+    pub(crate) fn position_now(&self) -> Result<Position, Error> {
         let schema = self.schema().to_owned();
         self.server.call(move |client| {
             let schema = schema.clone();
@@ -115,7 +131,7 @@ impl PgLog {
         })
     }
 
-    fn start_follower(&self, position: Position, deliver: impl FnMut(Arc<Event>) -> bool + Send + 'static) {
+    pub(crate) fn start_follower(&self, position: Position, deliver: impl FnMut(Arc<Event>) -> bool + Send + 'static) {
         let wake = Arc::new(Notify::new());
         let channel = self.notifier.channel.clone();
         let alive = Arc::new(());

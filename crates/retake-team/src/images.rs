@@ -305,7 +305,7 @@ const KNOWN_ANSWERS: [(&[&str], io::ErrorKind, &str); 4] = [
         "the server rejects the credentials: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     ),
     (
-        &["AccessDenied", "Forbidden", "403"],
+        &["AccessDenied"],
         io::ErrorKind::PermissionDenied,
         "the credentials do not allow this: grant s3:GetObject and s3:PutObject on the bucket",
     ),
@@ -326,7 +326,7 @@ fn explain(location: &ImageLocation, error: &object_store::Error) -> io::Error {
     let (kind, problem) = match error {
         object_store::Error::NotFound { .. } => (io::ErrorKind::NotFound, "there is no such object"),
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            (io::ErrorKind::PermissionDenied, "the server rejects the credentials")
+            (io::ErrorKind::PermissionDenied, "the server rejects the credentials, or they do not allow this")
         }
         _ if text.contains("credentials") || text.contains("metadata endpoint") => (
             io::ErrorKind::PermissionDenied,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use retake_log::model::{Event, EventBody, Hash, Head, SessionId};
 use retake_log::store::carrier::decode_exact;
+use retake_log::store::texts_of;
 
 use super::Error;
 use super::log::PgLog;
@@ -18,7 +19,9 @@ const MAX_RESTARTS: usize = 8;
 impl PgLog {
     /// Appends records of one session as they were exported, keeping ids, times and hashes; returns how many were new.
     /// Records that are here already are skipped; one that differs from what is here, or does not follow it, is refused.
-    pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
+    ///
+    /// Long texts that the records name come from `texts`; those it does not have must be here already.
+    pub fn import(&self, records: &[Vec<u8>], texts: &dyn Fn(Hash) -> Option<String>) -> Result<u64, Error> {
         let mut events = Vec::with_capacity(records.len());
         for bytes in records {
             let first = events.first().map(|event: &Event| event.session);
@@ -37,7 +40,7 @@ impl PgLog {
         let lost: BTreeSet<u32> = events.iter().flat_map(lost_by).collect();
         let mut new = 0;
         for (events, records) in events.chunks(MAX_CHUNK).zip(records.chunks(MAX_CHUNK)) {
-            new += self.import_chunk(id, events, records, &lost)?;
+            new += self.import_chunk(id, events, records, &lost, texts)?;
         }
         self.forget(id);
         Ok(new)
@@ -57,6 +60,7 @@ impl PgLog {
         events: &[Event],
         records: &[Vec<u8>],
         lost: &BTreeSet<u32>,
+        texts: &dyn Fn(Hash) -> Option<String>,
     ) -> Result<u64, Error> {
         for _ in 0..MAX_RESTARTS {
             let before = self.head(id)?;
@@ -77,6 +81,11 @@ impl PgLog {
                 let known_gap = event.seq > head.next_seq && (head.next_seq..event.seq).all(|seq| lost.contains(&seq));
                 if event.prev != head.tip && !known_gap {
                     return Err(misfit(Some(id), event.seq, "it does not follow the event before it"));
+                }
+                for hash in texts_of(bytes) {
+                    if let Some(text) = texts(hash) {
+                        arrays.push_text(hash, &text);
+                    }
                 }
                 head.advance(event);
                 arrays.push(event, bytes.clone());

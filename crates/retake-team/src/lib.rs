@@ -26,6 +26,7 @@
 
 mod append;
 mod cache;
+mod carrier;
 mod config;
 mod connect;
 mod error;
@@ -42,6 +43,7 @@ mod schema;
 mod tls;
 mod verify;
 
+pub use carrier::open_log;
 pub use config::{Config, TlsMode};
 pub use error::Error;
 pub use follow::Cursor;

@@ -165,7 +165,7 @@ impl PgLog {
     }
 
     /// Decodes records of one session with the texts they name.
-    fn decode_all<R: AsRef<[u8]>>(
+    pub(crate) fn decode_all<R: AsRef<[u8]>>(
         &self,
         id: SessionId,
         records: impl IntoIterator<Item = R>,

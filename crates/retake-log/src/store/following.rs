@@ -26,6 +26,18 @@ pub struct Point {
     pub events: u64,
 }
 
+impl Point {
+    /// Creates a point of a carrier that has no journal: `place` is its own way to name a position.
+    pub fn of_carrier(place: [u8; 32], events: u64) -> Point {
+        Point { segment: u32::MAX, offset: 0, before: place, events }
+    }
+
+    /// Returns the position of a point that was created by [`of_carrier`](Point::of_carrier); `None` for one of a journal.
+    pub fn carrier_place(&self) -> Option<[u8; 32]> {
+        (self.segment == u32::MAX).then_some(self.before)
+    }
+}
+
 /// What was acknowledged behind a point.
 #[derive(Debug)]
 pub struct Since {
