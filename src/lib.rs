@@ -45,6 +45,8 @@
 pub mod cli;
 pub mod images;
 pub mod mcp;
+#[cfg(feature = "team")]
+pub mod team;
 pub mod tracker;
 pub mod web;
 

@@ -47,7 +47,11 @@ impl Context {
     pub(super) fn open(&mut self, stay: Lifetime) -> Result<Tracker, Error> {
         let on_wait = Some(self.output.wait_reporter());
         let options = Options { progress: Some(self.output.bar().mover()), stay, on_wait, ..Options::default() };
-        let opened = Tracker::open(&self.workspace()?.dir, options);
+        let chosen = self.workspace()?;
+        let opened = match &chosen.team {
+            Some(team) => Tracker::open_team(team, options),
+            None => Tracker::open(&chosen.dir, options),
+        };
         self.output.bar().clear();
         opened
     }

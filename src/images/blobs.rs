@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
+use super::originals::Originals;
 use super::phash;
 use super::pool::FILES_IN_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
@@ -26,6 +27,8 @@ pub struct Images {
     thumbs: Thumbs,
     /// Where originals are that were not copied: of those that were spoken of since the workspace was opened.
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
+    /// Where originals are if not in `files`, which then only holds those on their way there.
+    elsewhere: Option<Arc<dyn Originals>>,
 }
 
 /// A picture could not be read or kept.
@@ -79,7 +82,13 @@ impl Images {
             files: ContentDir::new(disk, dir.join("images")),
             thumbs: Thumbs::new(dir.join("cache").join("thumbs")),
             linked: Arc::default(),
+            elsewhere: None,
         }
+    }
+
+    /// Keeps originals in a place that other machines share.
+    pub fn kept_in(self, place: Arc<dyn Originals>) -> Images {
+        Images { elsewhere: Some(place), ..self }
     }
 
     /// Keeps a copy of an image file; when this returns it lasts. A file we do not understand is kept all the same.
@@ -88,18 +97,24 @@ impl Images {
         let stored = self.files.put_reader(&mut source);
         let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
         let kept = self.files.path(stored.hash);
-        Ok(self.described_file(stored, &kept, path.file_name().map(|name| name.to_string_lossy().into_owned())))
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let image = self.described_file(stored, &kept, name);
+        self.hand_over(image.hash)?;
+        Ok(image)
     }
 
     /// Keeps these bytes as an image; when this returns they last.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
-        Ok(self.described(stored, bytes, None))
+        let image = self.described(stored, bytes, None);
+        self.hand_over(image.hash)?;
+        Ok(image)
     }
 
     /// Keeps these bytes without looking at what they show, for one who knows already.
     pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
-        self.files.put(bytes).map(drop).map_err(|error| self.keeping(error))
+        let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
+        self.hand_over(Hash(stored.hash))
     }
 
     /// Leaves an image file where it is, and says what it is and where.
@@ -127,28 +142,53 @@ impl Images {
 
     /// Where the image of that hash is, or would be.
     pub fn path(&self, hash: Hash) -> PathBuf {
+        self.locate(hash).unwrap_or_else(|_| self.files.path(hash.0))
+    }
+
+    /// Returns where the image of that hash is, or would be; fetches it if it is kept elsewhere.
+    fn locate(&self, hash: Hash) -> io::Result<PathBuf> {
         let kept = self.files.path(hash.0);
         if kept.is_file() {
-            return kept;
+            return Ok(kept);
         }
-        self.linked.lock().get(&hash).cloned().unwrap_or(kept)
+        let linked = self.linked.lock().get(&hash).cloned();
+        match (linked, &self.elsewhere) {
+            (Some(linked), _) => Ok(linked),
+            (None, Some(place)) => place.fetch(hash),
+            (None, None) => Ok(kept),
+        }
+    }
+
+    /// Hands an image that was kept here over to where originals belong.
+    fn hand_over(&self, hash: Hash) -> Result<(), Error> {
+        let Some(place) = &self.elsewhere else { return Ok(()) };
+        let path = self.files.path(hash.0);
+        place.keep(hash, &path).map_err(|error| self.keeping(error))
     }
 
     /// Whether there is a file for that hash. Cheap: what is in it is not looked at.
     pub fn contains(&self, hash: Hash) -> bool {
-        self.path(hash).is_file()
+        let here =
+            self.files.path(hash.0).is_file() || self.linked.lock().get(&hash).is_some_and(|path| path.is_file());
+        // A place that cannot be asked has not lost anything: reading says what is wrong.
+        here || self.elsewhere.as_ref().is_some_and(|place| place.contains(hash).unwrap_or(true))
     }
 
     /// The bytes of that hash: not found when there is no such file, invalid data when it holds something else.
     pub fn get(&self, hash: Hash) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(self.path(hash))?;
+        let bytes = fs::read(self.locate(hash)?)?;
         if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
     /// Checks the file of that hash without holding it in memory; errors as [`get`](Images::get).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
+        if let Some(place) = &self.elsewhere
+            && !self.linked.lock().contains_key(&hash)
+        {
+            return place.check(hash);
+        }
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(File::open(self.path(hash))?)?;
+        hasher.update_reader(File::open(self.locate(hash)?)?)?;
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
@@ -196,7 +236,7 @@ impl Images {
         hash: Hash,
         use_it: impl FnOnce(&Picture) -> T,
     ) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(&self.path(hash))?);
+        let _room = FILES_IN_MEMORY.take(readable_length(&self.locate(hash)?)?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 

@@ -144,6 +144,20 @@ impl Tracker {
         Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }
 
+    /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
+    #[cfg(feature = "team")]
+    pub fn open_team(team: &crate::team::TeamWorkspace, options: Options) -> Result<Tracker, Error> {
+        let Options { clock, progress, disk, stay, on_wait } = options;
+        let dir = team.dir();
+        team.prepare().map_err(|error| error::disk_error("create the directory", dir, &error))?;
+        let images = Images::new(disk.clone(), dir).kept_in(team.originals()?);
+        let usual = store::Options::new(clock.clone());
+        let carrier = Some(team.open_log(clock.clone()));
+        let participation = Participation { lifetime: stay, extensions: vec![search_index(dir)], on_wait, carrier };
+        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
+        Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
+    }
+
     /// The directory it is in.
     pub fn workspace(&self) -> &Path {
         &self.workspace

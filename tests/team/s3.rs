@@ -161,6 +161,8 @@ fn run_main(binary: &Path, dir: &Path, ports: &[u16; 8]) -> Child {
             "-master.volumeSizeLimitMB=64",
             "-volume.max=0",
             "-s3.autoCreateBucket=false",
+            "-s3.port.iceberg=0",
+            "-s3.port.lance=0",
             &format!("-s3.config={}", dir.join("s3.json").display()),
             &format!("-dir={}", data.display()),
             &format!("-s3.port={s3}"),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -50,20 +50,36 @@ impl Cache {
 
     /// Keeps a copy whose hash was checked, and makes room if there is too much.
     pub(crate) fn keep(&self, hash: Hash, incoming: NamedTempFile) -> io::Result<PathBuf> {
-        let path = self.path(hash);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
+        let path = self.prepare(hash)?;
         let length = incoming.as_file().metadata()?.len();
         incoming.persist(&path).map_err(|error| error.error)?;
-        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = bytes.map_or_else(|| self.files().iter().map(|file| file.length).sum(), |known| known + length);
-        *bytes = Some(if total > self.limit { self.evict(&path) } else { total });
+        self.count(length, &path);
         Ok(path)
     }
 
+    /// Moves a file into the cache, whose hash was checked.
+    pub(crate) fn adopt(&self, hash: Hash, file: &Path) -> io::Result<()> {
+        let path = self.prepare(hash)?;
+        let length = fs::metadata(file)?.len();
+        fs::rename(file, &path)?;
+        self.count(length, &path);
+        Ok(())
+    }
+
+    fn prepare(&self, hash: Hash) -> io::Result<PathBuf> {
+        let path = self.path(hash);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        Ok(path)
+    }
+
+    fn count(&self, added: u64, newest: &Path) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = bytes.map_or_else(|| self.files().iter().map(|file| file.length).sum(), |known| known + added);
+        *bytes = Some(if total > self.limit { self.evict(newest) } else { total });
+    }
+
     /// Removes the copies that were not used for longest; returns how much is left.
-    fn evict(&self, keep: &std::path::Path) -> u64 {
+    fn evict(&self, keep: &Path) -> u64 {
         let mut files = self.files();
         files.sort_by_key(|file| file.used);
         let mut total: u64 = files.iter().map(|file| file.length).sum();

@@ -61,6 +61,11 @@ impl Config {
         hosts.map(|(at, host)| format!("{}:{}", host_name(host), port(at))).collect::<Vec<_>>().join(",")
     }
 
+    /// Returns the name of the database.
+    pub fn database(&self) -> &str {
+        self.postgres.get_dbname().unwrap_or_default()
+    }
+
     /// Returns the schema that holds the workspace.
     pub fn schema(&self) -> &str {
         &self.schema

@@ -142,18 +142,23 @@ impl RemoteImages {
         }
     }
 
-    /// Keeps a local copy of what was uploaded, so that it need not be downloaded again. Best effort.
-    pub fn remember(&self, hash: Hash, path: &Path) {
-        if matches!(self.backend, Backend::Directory(_)) {
-            return;
+    /// Uploads a file and takes it over: afterwards it is in the cache, or gone if the location is as near. A file that
+    /// another process has taken over meanwhile is fine if the location has it.
+    pub fn take_over(&self, hash: Hash, path: &Path) -> io::Result<()> {
+        match self.put_file(hash, path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => {
+                return if self.contains(hash)? { Ok(()) } else { Err(error) };
+            }
+            uploaded => uploaded?,
         }
-        let copied = self.cache.incoming().and_then(|incoming| {
-            io::copy(&mut File::open(path)?, &mut incoming.reopen()?)?;
-            self.cache.keep(hash, incoming)
-        });
-        if let Err(error) = copied {
-            tracing::debug!(%error, "an image is not cached");
+        let kept = match &self.backend {
+            Backend::Directory(_) => fs::remove_file(path),
+            Backend::S3 { .. } => self.cache.adopt(hash, path),
+        };
+        if let Err(error) = kept {
+            tracing::debug!(%error, "an uploaded image is not cached");
         }
+        Ok(())
     }
 
     /// Returns whether the location has an object of that name, without reading it.
