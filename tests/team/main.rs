@@ -12,6 +12,7 @@
 )]
 
 mod carrier;
+mod commands;
 mod contract;
 mod database;
 mod failover;
@@ -39,6 +40,7 @@ fn main() {
     trials.extend(database::trials());
     trials.extend(following::trials());
     trials.extend(machines::trials());
+    trials.extend(commands::trials());
     trials.extend(faults::trials());
     trials.extend(processes::trials());
     trials.extend(images::trials());
