@@ -1,4 +1,4 @@
-//! The image store: originals under `images/` in the workspace, named by the hash of their bytes, which are never changed.
+//! The image store: originals under `images/` in the workspace, named by the hash of their bytes and never changed.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,12 +12,12 @@ use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
 use super::originals::Originals;
 use super::phash;
-use super::pool::FILES_IN_MEMORY;
+use super::pool::FILE_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use crate::disk::{ContentDir, Disk, Stored};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 
-/// The largest picture that is taken in: well beyond any that is made, and small enough to go through an export's lines.
+/// The largest image that is stored: well above any that generators make, and small enough for a line of an export.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The image store of a workspace, with the thumbnails.
@@ -25,31 +25,31 @@ pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
 pub struct Images {
     files: ContentDir,
     thumbs: Thumbs,
-    /// Where originals are that were not copied: of those that were spoken of since the workspace was opened.
+    /// The paths of linked originals that were mentioned since the workspace was opened.
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
     /// Where originals are if not in `files`, which then only holds those on their way there.
     elsewhere: Option<Arc<dyn Originals>>,
 }
 
-/// A picture could not be read or kept.
+/// The error for an image that cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}: {path}")]
 pub struct Error {
-    /// What was tried.
+    /// The attempted action.
     pub action: &'static str,
-    /// On what.
+    /// The path it was attempted on.
     pub path: PathBuf,
-    /// What the system answered.
+    /// The error of the system.
     pub source: io::Error,
 }
 
-/// A picture cannot be shown.
+/// The reason why an image cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageUnavailable {
-    /// Its file cannot be read, is not there (not found) or holds something else (invalid data).
+    /// Its file cannot be read, is missing (`NotFound`) or has other contents (`InvalidData`).
     #[error("{}", file_state(.0))]
     Unread(#[from] io::Error),
-    /// Its file is whole, and has no pixels for us.
+    /// Its file is intact but cannot be decoded.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
 }
@@ -62,21 +62,21 @@ fn file_state(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the pixels of a picture say.
+/// The properties of an image that follow from its pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Its width, upright.
+    /// The width, upright.
     pub width: u32,
-    /// Its height, upright.
+    /// The height, upright.
     pub height: u32,
-    /// The hash of its pixels.
+    /// The hash of the pixels.
     pub pixels: Hash,
-    /// What it looks like.
+    /// The perceptual hash.
     pub perceptual_hash: PerceptualHash,
 }
 
 impl Images {
-    /// The image store of the workspace in `dir`.
+    /// Returns the image store of the workspace in `dir`.
     pub fn new(disk: Disk, dir: &Path) -> Images {
         Images {
             files: ContentDir::new(disk, dir.join("images")),
@@ -91,7 +91,7 @@ impl Images {
         Images { elsewhere: Some(place), ..self }
     }
 
-    /// Keeps a copy of an image file; when this returns it lasts. A file we do not understand is kept all the same.
+    /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
     pub fn put_file(&self, path: &Path) -> Result<ImageRef, Error> {
         let mut source = Source { file: File::open(path).map_err(|error| reading(path, error))?, failed: false };
         let stored = self.files.put_reader(&mut source);
@@ -103,7 +103,7 @@ impl Images {
         Ok(image)
     }
 
-    /// Keeps these bytes as an image; when this returns they last.
+    /// Stores these bytes durably as an image.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         let image = self.described(stored, bytes, None);
@@ -111,13 +111,13 @@ impl Images {
         Ok(image)
     }
 
-    /// Keeps these bytes without looking at what they show, for one who knows already.
+    /// Stores these bytes durably without decoding them, for callers that know what they are.
     pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         self.hand_over(Hash(stored.hash))
     }
 
-    /// Leaves an image file where it is, and says what it is and where.
+    /// Links an image file: it stays where it is, and the reference has its path.
     pub fn link_file(&self, path: &Path) -> Result<ImageRef, Error> {
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
         let hashed = File::open(&path).and_then(|file| {
@@ -133,14 +133,14 @@ impl Images {
         Ok(image)
     }
 
-    /// From now on an image that was not copied is found by its hash.
+    /// Remembers the path of a linked image, so that it is found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
             self.linked.lock().insert(image.hash, path.into());
         }
     }
 
-    /// Where the image of that hash is, or would be.
+    /// Returns the path of an image, whether it exists or not.
     pub fn path(&self, hash: Hash) -> PathBuf {
         self.locate(hash).unwrap_or_else(|_| self.files.path(hash.0))
     }
@@ -166,7 +166,7 @@ impl Images {
         place.keep(hash, &path).map_err(|error| self.keeping(error))
     }
 
-    /// Whether there is a file for that hash. Cheap: what is in it is not looked at.
+    /// Returns whether there is a file for this hash, without reading it.
     pub fn contains(&self, hash: Hash) -> bool {
         let here =
             self.files.path(hash.0).is_file() || self.linked.lock().get(&hash).is_some_and(|path| path.is_file());
@@ -174,13 +174,13 @@ impl Images {
         here || self.elsewhere.as_ref().is_some_and(|place| place.contains(hash).unwrap_or(true))
     }
 
-    /// The bytes of that hash: not found when there is no such file, invalid data when it holds something else.
+    /// Reads an image. The error is `NotFound` if there is no such file, and `InvalidData` if it has other contents.
     pub fn get(&self, hash: Hash) -> io::Result<Vec<u8>> {
         let bytes = fs::read(self.locate(hash)?)?;
         if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
-    /// Checks the file of that hash without holding it in memory; errors as [`get`](Images::get).
+    /// Verifies the file of an image without holding it in memory; errors are those of [`get`](Images::get).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
         if let Some(place) = &self.elsewhere
             && !self.linked.lock().contains_key(&hash)
@@ -192,7 +192,7 @@ impl Images {
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
-    /// The thumbnail of the image of that hash, as a JPEG file. Made, and kept, when there is none.
+    /// Returns the thumbnail of an image as a JPEG file, creating it if necessary.
     pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, ImageUnavailable> {
         if let Some(file) = self.thumbs.get(hash, side) {
             return Ok(file);
@@ -205,49 +205,49 @@ impl Images {
         })
     }
 
-    /// Makes both thumbnails of the image of that hash, whether there are any or not.
+    /// Creates both thumbnails of an image, replacing existing ones.
     pub fn make_thumbnails(&self, hash: Hash) -> Result<(), ImageUnavailable> {
         let reduced = self.with_picture(hash, Reduced::of)?;
         self.thumbs.keep(hash, &reduced);
         Ok(())
     }
 
-    /// Whether both thumbnails are there. Cheap: what is in them is not looked at.
+    /// Returns whether both thumbnails exist, without reading them.
     pub fn has_thumbnails(&self, hash: Hash) -> bool {
         self.thumbs.contains(hash)
     }
 
-    /// What the pixels of any image file say, in the store or not.
+    /// Decodes any image file, in the store or not, and returns what its pixels say.
     pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         let picture = decode(&fs::read(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
-    /// What `use_it` makes of the picture in any file, which is in memory meanwhile.
+    /// Calls `use_it` with the decoded image of any file, which is in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(path)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         Ok(use_it(&decode(&fs::read(path)?)?))
     }
 
-    /// What `use_it` makes of the picture of that hash, which is in memory meanwhile.
+    /// Calls `use_it` with a decoded image of the store, which is in memory meanwhile.
     pub(super) fn with_picture<T>(
         &self,
         hash: Hash,
         use_it: impl FnOnce(&Picture) -> T,
     ) -> Result<T, ImageUnavailable> {
-        let _room = FILES_IN_MEMORY.take(readable_length(&self.locate(hash)?)?);
+        let _permit = FILE_MEMORY.acquire(readable_length(&self.locate(hash)?)?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
-    /// What a file in the store or elsewhere is. The bytes are kept by now: that they cannot be read is found by whoever
-    /// wants to see them.
+    /// Describes a file in the store or elsewhere. Its bytes are stored by now; an error in reading them again is found when
+    /// the image is shown.
     fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
         if stored.bytes > MAX_DECODED_FILE_BYTES {
             let header = File::open(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
         }
-        let _room = FILES_IN_MEMORY.take(stored.bytes);
+        let _permit = FILE_MEMORY.acquire(stored.bytes);
         self.described(stored, &fs::read(path).unwrap_or_default(), name)
     }
 
@@ -256,7 +256,7 @@ impl Images {
         let seen = decode(bytes).map(|picture| {
             let reduced = Reduced::of(&picture);
             let seen = see(&picture, &reduced);
-            // What is left to do needs no more than the thumbnails themselves.
+            // The rest only needs the reduced images.
             drop(picture);
             if !self.thumbs.contains(hash) {
                 self.thumbs.keep(hash, &reduced);
@@ -264,13 +264,13 @@ impl Images {
             seen
         });
         if let Err(reason) = &seen {
-            tracing::debug!(%hash, %reason, "an image is kept without being seen");
+            tracing::debug!(%hash, %reason, "an image is stored without being decoded");
         }
         image_ref(stored, Header::of(bytes), seen.ok(), name)
     }
 
     fn keeping(&self, source: io::Error) -> Error {
-        Error { action: "keep the image in", path: self.files.root().to_owned(), source }
+        Error { action: "store the image in", path: self.files.root().to_owned(), source }
     }
 }
 
@@ -301,7 +301,7 @@ fn reading(path: &Path, source: io::Error) -> Error {
     Error { action: "read the image", path: path.to_owned(), source }
 }
 
-/// The length of a file that may be read whole.
+/// Returns the length of a file, if it is small enough to be decoded.
 fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
     match fs::metadata(path)?.len() {
         length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
@@ -310,10 +310,10 @@ fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
 }
 
 fn other_bytes() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the file does not hold what its name says")
+    io::Error::new(io::ErrorKind::InvalidData, "the contents of the file do not match its hash")
 }
 
-/// A file being copied, which remembers whether it was reading or writing that failed.
+/// A file being copied, which remembers whether reading failed.
 struct Source {
     file: File,
     failed: bool,
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_it_does_not_understand() {
+    fn files_of_unknown_types_are_stored() {
         let dir = tempfile::tempdir().unwrap();
         let images = Images::new(Disk::default(), dir.path());
         let path = dir.path().join("notes.png");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn says_whether_reading_or_keeping_failed() {
+    fn errors_tell_reading_from_storing() {
         let dir = tempfile::tempdir().unwrap();
         let images = Images::new(Disk::default(), dir.path());
         let absent = dir.path().join("absent.png");
@@ -355,6 +355,6 @@ mod tests {
 
         fs::write(dir.path().join("images"), "in the way").unwrap();
         let error = images.put(b"picture").unwrap_err();
-        assert_eq!((error.action, error.path), ("keep the image in", dir.path().join("images")));
+        assert_eq!((error.action, error.path), ("store the image in", dir.path().join("images")));
     }
 }

@@ -1,31 +1,38 @@
-//! How much two pictures differ: by their looks, by structure, and where.
+//! How much two images differ: in composition, colour and structure, and where.
 //!
-//! Pictures of different sizes are laid over each other as people do it: the smaller one is scaled to the larger one's
-//! box. Where the shapes differ it is centred there, so that a picture and its outpainted successor lie exactly on each
-//! other; what only one of them covers counts as changed.
+//! Images of different sizes are aligned first: the smaller one is scaled to the box of the larger one. If their shapes
+//! differ it is centred there, so that an image and its outpainted successor lie exactly on each other; what only one of
+//! them covers counts as changed.
+
+use std::borrow::Cow;
 
 use image::imageops::{self, grayscale};
 use image::{GrayImage, RgbImage};
 use image_compare::Algorithm;
 
 use super::blobs::{ImageUnavailable, Images};
+use super::colour::colour_difference;
 use super::phash;
-use super::scale::{GROUND, filling, fitting, paste, scaled, scaled_rgb};
+use super::scale::{BACKDROP, fill_within, fit_within, paste, resize, resize_rgb};
 use super::thumbs::Reduced;
 use crate::model::{Hash, PerceptualHash};
 
-/// How much two pictures differ.
+/// The differences between two images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// In how many of 128 bits their looks differ; up to [`PerceptualHash::NEAR`] they are nearly the same.
+    /// The number of bits, of 128, in which their perceptual hashes differ. Up to [`PerceptualHash::NEAR`] they have the same
+    /// composition; the hash does not know colours.
     pub distance: u32,
-    /// Mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 is the same, and two different pictures are below 0.3.
+    /// The mean difference of their colours in hundredths of Oklab units: 0 is the same, about 2 is just noticeable. Up to
+    /// [`Comparison::NEAR_COLOUR`] they have nearly the same colours.
+    pub colour_difference: f64,
+    /// The mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 is the same, unrelated images are below 0.3.
     pub similarity: f64,
-    /// The share of the larger picture that changed noticeably, from 0 to 1.
+    /// The share of the larger image that changed noticeably, from 0 to 1.
     pub changed: f64,
-    /// The smallest box around what changed, in pixels of the larger picture; none when nothing did.
+    /// The smallest box around everything that changed, in pixels of the larger image; `None` if nothing did.
     pub bounds: Option<Area>,
-    /// The width and height of the larger picture, in whose pixels areas are.
+    /// The width and height of the larger image, in whose pixels areas are given.
     pub size: (u32, u32),
     /// Whether one had to be scaled.
     pub scaled: bool,
@@ -33,12 +40,12 @@ pub struct Comparison {
     pub same_shape: bool,
 }
 
-/// A part of a picture.
+/// A rectangle within an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// From the left.
+    /// The distance from the left edge.
     pub x: u32,
-    /// From the top.
+    /// The distance from the top edge.
     pub y: u32,
     /// Its width.
     pub width: u32,
@@ -46,54 +53,70 @@ pub struct Area {
     pub height: u32,
 }
 
-/// One of two pictures could not be looked at.
+/// The error for two images of which one cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("image {hash} cannot be compared")]
 pub struct Incomparable {
-    /// Which.
+    /// The image that cannot be decoded.
     pub hash: Hash,
-    /// Why.
+    /// The reason.
     pub source: ImageUnavailable,
 }
 
-/// From which difference in a channel on a pixel is said to have changed: above what JPEG does at usual qualities.
+/// The largest difference in a channel that counts as unchanged: above what JPEG does at usual qualities.
 const NOTICEABLE: u8 = 24;
-/// The longest side at which pixels are compared; larger pictures are compared in this size.
+/// The longest side at which pixels are compared; larger images are reduced to it.
 const COMPARED_SIDE: u32 = 2048;
 /// The longest side at which structure is compared.
 const STRUCTURE_SIDE: u32 = 512;
-/// How much the shapes may differ, in thousandths, before it is more than rounding.
+/// The largest difference between two aspect ratios, in thousandths, that rounding explains.
 const SAME_SHAPE: u64 = 10;
 
-impl Images {
-    /// How much the pictures of these hashes differ.
-    pub fn compare(&self, one: Hash, other: Hash) -> Result<Comparison, Incomparable> {
-        Ok(self.overlay(one, other)?.compare())
+impl Comparison {
+    /// The largest [`colour_difference`](Comparison::colour_difference) of images that are nearly the same: above re-saved
+    /// and resized copies and slight corrections, below another time of day.
+    pub const NEAR_COLOUR: f64 = 8.0;
+
+    /// Returns whether both have the same composition, whatever their colours.
+    pub fn has_same_composition(&self) -> bool {
+        self.distance <= PerceptualHash::NEAR
     }
 
-    /// Both pictures laid over each other. One is in memory whole at a time.
-    pub(super) fn overlay(&self, one: Hash, other: Hash) -> Result<Overlay, Incomparable> {
-        let load = |hash| {
-            let loaded = self.with_picture(hash, |picture| {
-                let size = (picture.width(), picture.height());
-                let pixels = scaled(picture.pixels(), fitting(size, (COMPARED_SIDE, COMPARED_SIDE)));
-                Loaded { size, pixels, perceptual_hash: phash::perceptual_hash(&Reduced::of(picture).small) }
-            });
-            loaded.map_err(|source| Incomparable { hash, source })
-        };
-        Ok(Overlay::of(load(one)?, load(other)?))
+    /// Returns whether both are nearly the same image: composition and colours agree.
+    pub fn is_nearly_same(&self) -> bool {
+        self.has_same_composition() && self.colour_difference <= Comparison::NEAR_COLOUR
     }
 }
 
-/// A picture, no larger than is compared.
+impl Images {
+    /// Compares the images of these hashes.
+    pub fn compare(&self, one: Hash, other: Hash) -> Result<Comparison, Incomparable> {
+        Ok(self.align(one, other)?.compare())
+    }
+
+    /// Aligns two images. Only one of them is in memory at full size at a time.
+    pub(super) fn align(&self, one: Hash, other: Hash) -> Result<AlignedPair, Incomparable> {
+        let load = |hash| {
+            let loaded = self.with_picture(hash, |image| {
+                let size = (image.width(), image.height());
+                let pixels = resize(image.pixels(), fit_within(size, (COMPARED_SIDE, COMPARED_SIDE)));
+                Loaded { size, pixels, perceptual_hash: phash::perceptual_hash(&Reduced::of(image).small) }
+            });
+            loaded.map_err(|source| Incomparable { hash, source })
+        };
+        Ok(AlignedPair::new(load(one)?, load(other)?))
+    }
+}
+
+/// An image, no larger than it is compared.
 struct Loaded {
     size: (u32, u32),
     pixels: RgbImage,
     perceptual_hash: PerceptualHash,
 }
 
-/// Two pictures laid over each other.
-pub(super) struct Overlay {
+/// Two images in a common box.
+pub(super) struct AlignedPair {
     /// The first, in the common box.
     pub(super) one: RgbImage,
     /// The second, in the common box.
@@ -106,23 +129,23 @@ pub(super) struct Overlay {
     same_shape: bool,
 }
 
-impl Overlay {
-    fn of(one: Loaded, other: Loaded) -> Overlay {
+impl AlignedPair {
+    fn new(one: Loaded, other: Loaded) -> AlignedPair {
         let area = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
         let larger = if area(other.size) > area(one.size) { &other } else { &one };
         let (size, within) = (larger.size, larger.pixels.dimensions());
         let same_shape = is_same_shape(one.size, other.size);
         let place = |loaded: &Loaded| {
-            let to = if same_shape { within } else { filling(loaded.size, within) };
+            let to = if same_shape { within } else { fill_within(loaded.size, within) };
             Area { x: (within.0 - to.0) / 2, y: (within.1 - to.1) / 2, width: to.0, height: to.1 }
         };
         let (first, second) = (place(&one), place(&other));
         let scaled = one.size != other.size;
         let distance = one.perceptual_hash.distance(other.perceptual_hash);
-        Overlay {
+        AlignedPair {
             shared: first.common(second),
-            one: laid(one.pixels, first, within),
-            other: laid(other.pixels, second, within),
+            one: placed(one.pixels, first, within),
+            other: placed(other.pixels, second, within),
             size,
             distance,
             scaled,
@@ -143,6 +166,7 @@ impl Overlay {
         }
         Comparison {
             distance: self.distance,
+            colour_difference: self.colour_difference(),
             similarity: self.similarity(),
             changed: count as f64 / (f64::from(width) * f64::from(height)),
             bounds: bounds.area().map(|area| area.enlarged((width, height), self.size)),
@@ -152,7 +176,7 @@ impl Overlay {
         }
     }
 
-    /// The largest difference of the three channels in each place; all of it where only one has anything.
+    /// Returns the largest difference of the three channels at each pixel; 255 where only one image is.
     pub(super) fn differences(&self) -> GrayImage {
         let mut differences = GrayImage::new(self.one.width(), self.one.height());
         let pairs = self.one.as_raw().chunks_exact(3).zip(self.other.as_raw().chunks_exact(3));
@@ -171,37 +195,47 @@ impl Overlay {
     }
 
     fn similarity(&self) -> f64 {
-        let Area { x, y, width, height } = self.shared;
-        let size = fitting((width, height), (STRUCTURE_SIDE, STRUCTURE_SIDE));
-        let part = |picture: &RgbImage| match self.same_shape {
-            true => grayscale(&scaled_rgb(picture, size)),
-            false => grayscale(&scaled_rgb(&imageops::crop_imm(picture, x, y, width, height).to_image(), size)),
-        };
-        // Both have the same size, so it cannot fail.
-        image_compare::gray_similarity_structure(&Algorithm::MSSIMSimple, &part(&self.one), &part(&self.other))
+        let size = fit_within((self.shared.width, self.shared.height), (STRUCTURE_SIDE, STRUCTURE_SIDE));
+        let [one, other] = self.shared_parts().map(|part| grayscale(&resize_rgb(&part, size)));
+        // Both have the same size, so this cannot fail.
+        image_compare::gray_similarity_structure(&Algorithm::MSSIMSimple, &one, &other)
             .map_or(0.0, |found| found.score.clamp(0.0, 1.0))
+    }
+
+    fn colour_difference(&self) -> f64 {
+        let [one, other] = self.shared_parts();
+        colour_difference(&one, &other)
+    }
+
+    /// Returns the parts of both images that cover each other.
+    fn shared_parts(&self) -> [Cow<'_, RgbImage>; 2] {
+        let Area { x, y, width, height } = self.shared;
+        [&self.one, &self.other].map(|image| match self.same_shape {
+            true => Cow::Borrowed(image),
+            false => Cow::Owned(imageops::crop_imm(image, x, y, width, height).to_image()),
+        })
     }
 }
 
-/// Whether two sizes differ in shape by no more than rounding does.
+/// Returns whether rounding explains the difference between the aspect ratios of two sizes.
 fn is_same_shape(one: (u32, u32), other: (u32, u32)) -> bool {
     let (first, second) = (u64::from(one.0) * u64::from(other.1), u64::from(one.1) * u64::from(other.0));
     first.abs_diff(second) * 1000 <= first.max(second) * SAME_SHAPE
 }
 
-/// A picture at that place of a box, on the neutral ground.
-fn laid(pixels: RgbImage, place: Area, within: (u32, u32)) -> RgbImage {
+/// Returns an image at a place in a box, on the neutral backdrop.
+fn placed(pixels: RgbImage, place: Area, within: (u32, u32)) -> RgbImage {
     let pixels = if pixels.dimensions() == (place.width, place.height) {
         pixels
     } else {
-        scaled_rgb(&pixels, (place.width, place.height))
+        resize_rgb(&pixels, (place.width, place.height))
     };
     if pixels.dimensions() == within {
         return pixels;
     }
-    let mut whole = RgbImage::from_pixel(within.0, within.1, GROUND);
-    paste(&mut whole, &pixels, (place.x, place.y));
-    whole
+    let mut canvas = RgbImage::from_pixel(within.0, within.1, BACKDROP);
+    paste(&mut canvas, &pixels, (place.x, place.y));
+    canvas
 }
 
 impl Area {
@@ -216,16 +250,16 @@ impl Area {
         Area { x, y, width: right.saturating_sub(x), height: bottom.saturating_sub(y) }
     }
 
-    /// The same part of a larger picture, no pixel of it left out.
+    /// Returns the same part of a larger image, rounded outwards.
     fn enlarged(self, from: (u32, u32), to: (u32, u32)) -> Area {
-        let scaled = |at: u32, from: u32, to: u32, up: bool| {
+        let scale = |at: u32, from: u32, to: u32, up: bool| {
             let (at, from, to) = (u64::from(at), u64::from(from.max(1)), u64::from(to));
             let scaled = if up { (at * to).div_ceil(from) } else { at * to / from };
             u32::try_from(scaled.min(to)).unwrap_or(u32::MAX)
         };
-        let (x, y) = (scaled(self.x, from.0, to.0, false), scaled(self.y, from.1, to.1, false));
-        let right = scaled(self.x + self.width, from.0, to.0, true);
-        let bottom = scaled(self.y + self.height, from.1, to.1, true);
+        let (x, y) = (scale(self.x, from.0, to.0, false), scale(self.y, from.1, to.1, false));
+        let right = scale(self.x + self.width, from.0, to.0, true);
+        let bottom = scale(self.y + self.height, from.1, to.1, true);
         Area { x, y, width: right - x, height: bottom - y }
     }
 }
@@ -266,10 +300,10 @@ mod tests {
     }
 
     fn compare(one: RgbImage, other: RgbImage) -> Comparison {
-        Overlay::of(loaded(one), loaded(other)).compare()
+        AlignedPair::new(loaded(one), loaded(other)).compare()
     }
 
-    /// Soft stripes, so that scaling changes nothing that is noticed.
+    /// Returns soft stripes, which scaling does not change noticeably.
     fn scene(width: u32, height: u32) -> RgbImage {
         RgbImage::from_fn(width, height, |x, y| {
             let light = |at: u32, of: u32| (at * 510 / of).abs_diff(255).to_le_bytes()[0];
@@ -278,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_painted_in_is_found_to_the_pixel() {
+    fn an_inpainted_area_is_found_to_the_pixel() {
         let mut painted = scene(640, 480);
         for (x, y) in (100..150).flat_map(|x| (200..230).map(move |y| (x, y))) {
             painted.put_pixel(x, y, Rgb([255, 255, 255]));
@@ -294,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_one_is_compared_in_its_own_pixels() {
+    fn areas_are_in_pixels_of_the_larger_image() {
         let small = scene(320, 240);
         let mut large = scene(640, 480);
         assert_eq!(compare(small.clone(), large.clone()).bounds, None);
@@ -306,7 +340,7 @@ mod tests {
             assert_eq!((found.size, found.scaled, found.same_shape), ((640, 480), true, true));
             assert_eq!(found.bounds, Some(Area { x: 300, y: 10, width: 40, height: 10 }));
         }
-        // Beyond the size that is compared, the box is that of the original all the same.
+        // The box is in pixels of the original, also beyond the size that is compared.
         let found = compare(scene(4000, 100), RgbImage::from_pixel(4000, 100, Rgb([255, 255, 255])));
         let bounds = found.bounds.unwrap();
         assert_eq!((bounds.x, bounds.y, bounds.height), (0, 0, 100));
@@ -314,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outpainted_one_lies_over_its_origin() {
+    fn an_outpainted_image_is_aligned_with_its_origin() {
         let wide = scene(960, 480);
         let middle = imageops::crop_imm(&wide, 240, 0, 480, 480).to_image();
         let found = compare(middle, wide);
@@ -324,7 +358,28 @@ mod tests {
     }
 
     #[test]
-    fn rounded_shapes_are_the_same_and_odd_ones_do_not_matter() {
+    fn the_same_composition_in_other_colours_is_not_nearly_the_same() {
+        let morning = scene(640, 480);
+        let mut dusk = morning.clone();
+        dusk.pixels_mut().for_each(|pixel| pixel.0.swap(0, 2));
+        let recoloured = compare(morning.clone(), dusk);
+        assert!(recoloured.has_same_composition(), "{recoloured:?}");
+        assert!(recoloured.colour_difference > Comparison::NEAR_COLOUR + 4.0, "{recoloured:?}");
+        assert!(!recoloured.is_nearly_same());
+
+        let mut corrected = resize_rgb(&morning, (320, 240));
+        corrected.pixels_mut().for_each(|pixel| pixel.0[0] = pixel.0[0].saturating_add(8));
+        let copy = compare(morning.clone(), corrected);
+        assert!(copy.is_nearly_same() && copy.colour_difference > 0.5, "{copy:?}");
+
+        let mut negative = morning.clone();
+        imageops::invert(&mut negative);
+        let inverted = compare(morning, negative);
+        assert!(!inverted.has_same_composition() && !inverted.is_nearly_same(), "{inverted:?}");
+    }
+
+    #[test]
+    fn rounded_aspect_ratios_are_the_same_shape() {
         assert!(is_same_shape((832, 1216), (1664, 2432)));
         assert!(is_same_shape((1023, 767), (512, 384)));
         assert!(!is_same_shape((1024, 1024), (1024, 1056)));

@@ -1,13 +1,12 @@
-//! The only way to pixels. Whatever the bytes are, the answer comes within bounded memory and time: a [`Picture`] that is
-//! upright and has 8 bits a channel, or the reason why there is none.
+//! The only decoder of pixels. Any input gives, in bounded memory and time, a [`Picture`] that is upright and has 8 bits per
+//! channel, or the reason why it cannot be decoded.
 //!
-//! The bound on memory is on side, area and what the decoder may allocate, all checked before it allocates. The bound on
-//! time follows from it: the decoders work once through the file and once through the pixels, so limits on both are
-//! limits on work. Only a progressive JPEG may ask for more, by as many passes over the picture as it likes; its passes
-//! are counted first.
+//! Memory is bounded by limits on side, area and allocations, all checked before the decoder allocates. Time follows from
+//! that: the decoders go through the file once and through the pixels once, so limits on both limit the work. Only a
+//! progressive JPEG can demand more, by any number of passes over the image; its passes are counted first.
 //!
-//! PNG, JPEG, WebP and GIF are decoded; of an animation the first frame. AVIF, HEIC, JPEG XL, TIFF, BMP and EXR are known
-//! by their first bytes and kept, and cannot be shown: a decoder for AVIF in Rust alone is a video decoder of a megabyte.
+//! PNG, JPEG, WebP and the first frame of GIF are decoded. AVIF, HEIC, JPEG XL, TIFF, BMP and EXR are recognised by their first
+//! bytes and stored, but cannot be shown: a decoder for AVIF in pure Rust is a video decoder of a megabyte.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +15,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use super::header::{self, UNKNOWN_TYPE};
-use super::pool::{PIXELS_IN_MEMORY, Taken};
+use super::pool::{PIXEL_MEMORY, Permit};
 use super::scale;
 use crate::model::Hash;
 
@@ -26,86 +25,86 @@ pub const MAX_SIDE: u32 = 16_384;
 pub const MAX_PIXELS: u64 = 80_000_000;
 /// The largest file that is decoded.
 pub const MAX_DECODED_FILE_BYTES: u64 = 128 * 1024 * 1024;
-/// The most that one picture's pixels may take as the decoder gives them: a 16-bit picture may have fewer of them.
+/// The most bytes that the decoded pixels of one image may take: an image with 16 bits per channel may have fewer pixels.
 const MAX_ALLOC: u64 = 320 * 1024 * 1024;
-/// The most coefficients that a progressive JPEG may visit, over all its passes: ten passes over the largest picture.
+/// The most coefficients that a progressive JPEG may visit over all its passes: ten passes over the largest image.
 const MAX_PROGRESSIVE_WORK: u64 = 10 * MAX_PROGRESSIVE_PIXELS;
-/// A progressive JPEG keeps all coefficients until the last pass, which takes twice what its pixels take.
+/// The most pixels of a progressive JPEG, whose coefficients take twice the memory of its pixels until the last pass.
 const MAX_PROGRESSIVE_PIXELS: u64 = MAX_PIXELS / 2;
 
-/// A decoded picture: upright, 8 bits a channel, RGB or, where anything shows through, RGBA.
+/// A decoded image: upright, 8 bits per channel, RGB or, if it has transparent parts, RGBA.
 ///
-/// It holds a part of the memory that all pictures may take together. Who holds one does not ask for another: that one may
-/// have to wait for the first to go.
+/// It holds a permit of the memory budget that all images share. A thread that holds one must not decode another: that one
+/// may have to wait for the first to be dropped.
 pub struct Picture {
     /// Either `ImageRgb8` or `ImageRgba8`.
     pixels: DynamicImage,
-    _room: Option<Taken<'static>>,
+    _permit: Option<Permit<'static>>,
 }
 
-/// Why a file has no pixels for us. It is kept all the same.
+/// The reason why a file cannot be decoded. It is stored all the same.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// Nothing says that it is a picture.
-    #[error("it is no picture of a known type")]
+    /// The first bytes are not those of an image.
+    #[error("it is not an image of a known type")]
     Unknown,
-    /// A picture of a type that is only kept.
-    #[error("pictures of type {0} are kept, but cannot be decoded")]
+    /// An image of a type that is stored but not decoded.
+    #[error("images of type {0} are stored but cannot be decoded")]
     Unsupported(&'static str),
     /// The file is too large.
-    #[error("its file has {0} bytes, and at most {MAX_DECODED_FILE_BYTES} are decoded")]
+    #[error("its file has {0} bytes: the limit for decoding is {MAX_DECODED_FILE_BYTES}")]
     TooManyBytes(u64),
-    /// The picture is too large.
-    #[error("it has {width} x {height} pixels, and at most {MAX_PIXELS} with sides of {MAX_SIDE} are decoded")]
+    /// The image has too many pixels.
+    #[error("it has {width} x {height} pixels: the limits are {MAX_PIXELS} pixels and sides of {MAX_SIDE}")]
     TooManyPixels {
         /// Its width.
         width: u32,
         /// Its height.
         height: u32,
     },
-    /// The picture would take too much memory.
+    /// The image would take too much memory.
     #[error("its pixels would take more than {MAX_ALLOC} bytes of memory")]
     TooMuchMemory,
-    /// The picture would take too long.
+    /// The image would take too long.
     #[error("its pixels are spread over {0} passes, which would take too long")]
     TooManyPasses(u64),
-    /// The decoder gave up.
+    /// The decoder failed.
     #[error("its file is broken: {0}")]
     Broken(String),
 }
 
-/// Decodes the picture in these bytes, once there is room for it.
+/// Decodes an image, once the memory budget has room for it.
 pub fn decode(bytes: &[u8]) -> Result<Picture, Undecodable> {
-    // A decoder that panics on a crooked file must not take anything else with it.
-    catch_unwind(AssertUnwindSafe(|| decode_trusting(bytes)))
-        .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder failed on it".to_owned())))
+    // A decoder that panics on a malformed file must not take anything else down.
+    catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
+        .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder panicked".to_owned())))
 }
 
 impl Picture {
-    /// Its width, upright.
+    /// Returns the width, upright.
     pub fn width(&self) -> u32 {
         self.pixels.width()
     }
 
-    /// Its height, upright.
+    /// Returns the height, upright.
     pub fn height(&self) -> u32 {
         self.pixels.height()
     }
 
-    /// Its pixels, on a neutral ground where something shows through.
+    /// Returns the pixels, with transparent parts on a neutral backdrop.
     pub fn into_rgb(self) -> RgbImage {
         match self.pixels {
             DynamicImage::ImageRgb8(pixels) => pixels,
-            other => scale::scaled(&other, (other.width(), other.height())),
+            other => scale::resize(&other, (other.width(), other.height())),
         }
     }
 
-    /// Its pixels: `ImageRgb8`, or `ImageRgba8` when something shows through.
+    /// Returns the pixels: `ImageRgb8`, or `ImageRgba8` if there are transparent parts.
     pub(super) fn pixels(&self) -> &DynamicImage {
         &self.pixels
     }
 
-    /// The hash of what is seen: the same for every lossless copy, whatever its file format and metadata.
+    /// Returns the hash of the pixels: the same for every lossless copy, whatever its file format and metadata.
     pub fn hash(&self) -> Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"retake pixels\0");
@@ -119,25 +118,28 @@ impl Picture {
 
 impl From<RgbImage> for Picture {
     fn from(pixels: RgbImage) -> Picture {
-        Picture { pixels: pixels.into(), _room: None }
+        Picture { pixels: pixels.into(), _permit: None }
     }
 }
 
-fn decode_trusting(bytes: &[u8]) -> Result<Picture, Undecodable> {
+fn decode_unguarded(bytes: &[u8]) -> Result<Picture, Undecodable> {
     let mut decoder = open(bytes)?;
     let (width, height) = decoder.dimensions();
-    // As decoded, and as much again while it is turned or brought to 8 bits.
-    let room = PIXELS_IN_MEMORY.take(u64::from(width) * u64::from(height) * 8);
-    // A picture whose EXIF is crooked is shown as it lies.
+    // As decoded, and as much again while it is rotated or converted to 8 bits.
+    let permit = PIXEL_MEMORY.acquire(u64::from(width) * u64::from(height) * 8);
+    // An image whose EXIF is malformed is shown unrotated.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let decoded = DynamicImage::from_decoder(decoder).map_err(|error| broken(&error))?;
-    let mut pixels =
-        if decoded.color().has_alpha() { see_through(decoded) } else { DynamicImage::ImageRgb8(decoded.into_rgb8()) };
+    let mut pixels = if decoded.color().has_alpha() {
+        drop_opaque_alpha(decoded)
+    } else {
+        DynamicImage::ImageRgb8(decoded.into_rgb8())
+    };
     pixels.apply_orientation(orientation);
-    Ok(Picture { pixels, _room: Some(room) })
+    Ok(Picture { pixels, _permit: Some(permit) })
 }
 
-/// A decoder that has seen the header and may go on.
+/// Returns a decoder that has read the header and is within all limits.
 fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
     let length = bytes.len() as u64;
     if length > MAX_DECODED_FILE_BYTES {
@@ -152,7 +154,7 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
         UNKNOWN_TYPE => return Err(Undecodable::Unknown),
         _ => return Err(Undecodable::Unsupported(mime_type)),
     };
-    // No limits on sides here: we want to say how large it is.
+    // No limits on sides here: the error names the size.
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -183,10 +185,10 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
     Ok(decoder)
 }
 
-/// Encoders write about ten; nobody is refused for that.
+/// The number of passes that is always allowed: encoders write about ten.
 const USUAL_PASSES: u64 = 16;
 
-/// How many passes a progressive JPEG makes over its picture; none when it is not progressive.
+/// Returns the number of passes of a progressive JPEG; `None` if it is not progressive.
 fn progressive_passes(bytes: &[u8]) -> Option<u64> {
     let mut progressive = false;
     let mut passes = 0;
@@ -194,7 +196,7 @@ fn progressive_passes(bytes: &[u8]) -> Option<u64> {
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(0xff, rest)) {
         at += found + 1;
         match bytes.get(at) {
-            // Stuffed bytes and restarts lie within a pass, and before a marker there may be any number of 0xff.
+            // Stuffed bytes and restarts occur within a pass, and any number of 0xff may precede a marker.
             Some(0x00 | 0x01 | 0xd0..=0xd7) => at += 1,
             Some(0xff) => {}
             Some(0xd9) | None => break,
@@ -209,8 +211,8 @@ fn progressive_passes(bytes: &[u8]) -> Option<u64> {
     progressive.then_some(passes)
 }
 
-/// RGBA, or RGB when nothing shows through after all.
-fn see_through(decoded: DynamicImage) -> DynamicImage {
+/// Returns the image as RGBA, or as RGB if no pixel is transparent.
+fn drop_opaque_alpha(decoded: DynamicImage) -> DynamicImage {
     let pixels = decoded.into_rgba8();
     if pixels.pixels().all(|pixel| pixel.0[3] == 0xff) {
         DynamicImage::ImageRgb8(DynamicImage::ImageRgba8(pixels).into_rgb8())
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lossless_copy_has_the_same_pixels() {
+    fn lossless_copies_have_the_same_pixel_hash() {
         let picture = colours();
         let known = decode(&encoded(&picture, ImageFormat::Png)).unwrap().hash();
         let opaque = DynamicImage::ImageRgba8(picture.to_rgba8());
@@ -260,14 +262,14 @@ mod tests {
         let other = decode(&encoded(&seen_through.into(), ImageFormat::Png)).unwrap();
         assert_ne!(other.hash(), known);
         assert!(other.pixels().color().has_alpha());
-        // The same bytes in another shape are another picture.
+        // The same bytes in another shape are another image.
         let turned = RgbImage::from_raw(30, 40, picture.to_rgb8().into_raw()).unwrap();
         assert_ne!(Picture::from(turned).hash(), known);
     }
 
     #[test]
-    fn a_picture_is_upright() {
-        // Left half red, lying on its side as cameras write it: orientation 6 turns it a quarter to the right.
+    fn orientation_is_applied() {
+        // The left half is red; orientation 6, as cameras write it, rotates a quarter to the right.
         let lying = RgbImage::from_fn(64, 32, |x, _| if x < 32 { Rgb([255, 0, 0]) } else { Rgb([0, 0, 255]) });
         let exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
         let mut jpeg = Vec::new();
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_kept_says_so() {
+    fn the_reason_is_named_if_an_image_cannot_be_decoded() {
         let reason = |bytes: &[u8]| decode(bytes).err().unwrap();
         assert_eq!(reason(b""), Undecodable::Unknown);
         assert_eq!(reason(b"\0\0\0\x1cftypavif...."), Undecodable::Unsupported("image/avif"));

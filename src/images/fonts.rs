@@ -1,9 +1,8 @@
-//! The signs that words on pictures are written with: DejaVu Sans, which is part of the program and has accents, Greek,
-//! Cyrillic and arrows; and for Chinese, Japanese and Korean a font of the system, where there is one at a usual place.
+//! The glyphs of labels on images. DejaVu Sans, which has accents, Greek, Cyrillic and arrows, is embedded; Chinese, Japanese
+//! and Korean are written with a font of the system, if there is one in a usual place.
 //!
-//! Such a font has tens of megabytes, so none is part of the program, and one is only read when a sign asks for it. Looking
-//! for others by their names is left to crates with dozens of crates behind them: one font for these scripts is enough to
-//! read a label.
+//! Such a font has tens of megabytes, so it is not embedded, and only read when a character needs it. Looking up fonts by
+//! name would need crates with dozens of dependencies; one font for these scripts is enough to read a label.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -11,28 +10,29 @@ use std::sync::LazyLock;
 use ab_glyph::{Font, FontArc, FontVec, GlyphId};
 use unicode_width::UnicodeWidthChar;
 
-/// A sign of one of the fonts.
+/// A glyph of one of the fonts.
 #[derive(Clone, Copy)]
-pub(super) struct Sign {
+pub(super) struct Glyph {
     pub(super) font: &'static FontArc,
-    pub(super) glyph: GlyphId,
-    /// Whether a line may be broken before it: such scripts have no spaces.
+    pub(super) id: GlyphId,
+    /// Whether a line may be wrapped before it: scripts of wide characters have no spaces.
     pub(super) wide: bool,
 }
 
-/// A missing one would be a mistake of ours, and only costs the words.
-static OWN: LazyLock<Option<FontArc>> = LazyLock::new(|| FontArc::try_from_slice(dejavu::sans::regular()).ok());
+/// The embedded font; if it fails to parse, labels are simply left out.
+static EMBEDDED: LazyLock<Option<FontArc>> = LazyLock::new(|| FontArc::try_from_slice(dejavu::sans::regular()).ok());
 
-static OF_THE_SYSTEM: LazyLock<Option<FontArc>> = LazyLock::new(|| {
-    PLACES.iter().find_map(|place| {
-        let font = FontVec::try_from_vec_and_index(fs::read(place).ok()?, 0).ok()?;
-        tracing::debug!(place, "a font of the system");
+/// The first font of [`SYSTEM_FONTS`] that can be read.
+static SYSTEM: LazyLock<Option<FontArc>> = LazyLock::new(|| {
+    SYSTEM_FONTS.iter().find_map(|path| {
+        let font = FontVec::try_from_vec_and_index(fs::read(path).ok()?, 0).ok()?;
+        tracing::debug!(path, "using a font of the system");
         Some(FontArc::new(font))
     })
 });
 
-/// Where systems have a font with most signs of these scripts.
-const PLACES: [&str; 14] = [
+/// The usual paths of fonts for Chinese, Japanese and Korean.
+const SYSTEM_FONTS: [&str; 14] = [
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
     "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
     "/usr/share/fonts/google-noto-sans-cjk-fonts/NotoSansCJK-Regular.ttc",
@@ -49,27 +49,28 @@ const PLACES: [&str; 14] = [
     "C:\\Windows\\Fonts\\malgun.ttf",
 ];
 
-/// What stands for a sign that no font has.
-const MISSING: char = '□';
+/// The replacement for characters that no font has.
+const REPLACEMENT: char = '□';
 
-/// The font that lines are laid out by.
-pub(super) fn own() -> Option<&'static FontArc> {
-    OWN.as_ref()
+/// Returns the font that lines are laid out by.
+pub(super) fn embedded() -> Option<&'static FontArc> {
+    EMBEDDED.as_ref()
 }
 
-/// The sign for a character; none for one that is not seen, such as what joins emoji.
-pub(super) fn sign(c: char) -> Option<Sign> {
-    let own = OWN.as_ref()?;
-    let columns = if c.is_control() { return of(own, ' ', false) } else { c.width().unwrap_or(0) };
+/// Returns the glyph of a character; `None` for invisible ones, such as the joiners of emoji.
+pub(super) fn glyph(c: char) -> Option<Glyph> {
+    let embedded = EMBEDDED.as_ref()?;
+    let columns = if c.is_control() { return glyph_in(embedded, ' ', false) } else { c.width().unwrap_or(0) };
     let wide = columns > 1;
-    let found = of(own, c, wide).or_else(|| OF_THE_SYSTEM.as_ref().filter(|_| wide).and_then(|font| of(font, c, wide)));
+    let system = || SYSTEM.as_ref().filter(|_| wide).and_then(|font| glyph_in(font, c, wide));
+    let found = glyph_in(embedded, c, wide).or_else(system);
     match columns {
         0 => None,
-        _ => found.or_else(|| of(own, MISSING, wide)),
+        _ => found.or_else(|| glyph_in(embedded, REPLACEMENT, wide)),
     }
 }
 
-fn of(font: &'static FontArc, c: char, wide: bool) -> Option<Sign> {
-    let glyph = font.glyph_id(c);
-    (glyph != GlyphId(0)).then_some(Sign { font, glyph, wide })
+fn glyph_in(font: &'static FontArc, c: char, wide: bool) -> Option<Glyph> {
+    let id = font.glyph_id(c);
+    (id != GlyphId(0)).then_some(Glyph { font, id, wide })
 }

@@ -1,34 +1,34 @@
-//! What a file is and how large its picture, from its first bytes: enough to record it, without decoding it.
+//! The type of a file and the size of its image, from its first bytes, without decoding it.
 
 use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{ImageFormat, ImageReader, Limits};
 
-/// The media type of a file that is no picture we know.
+/// The media type of a file that is not an image of a known type.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// How far into a file we look. Cameras and editors put megabytes of metadata before the first pixel; none put more.
-const LOOK_AT: u64 = 16 * 1024 * 1024;
+/// The number of bytes that are read. Cameras and editors put megabytes of metadata before the first pixel, but not more.
+const MAX_HEADER_BYTES: u64 = 16 * 1024 * 1024;
 /// The most a decoder may allocate to read a header.
 const MAX_ALLOC: u64 = 64 * 1024 * 1024;
 
-/// What is known of a picture.
+/// The type and size of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its media type.
+    /// The media type.
     pub mime_type: &'static str,
-    /// Its width, where it could be read.
+    /// The width, if it could be read.
     pub width: Option<u32>,
-    /// Its height, where it could be read.
+    /// The height, if it could be read.
     pub height: Option<u32>,
 }
 
 impl Header {
-    /// Nothing is known.
+    /// The header of an unknown type.
     pub const UNKNOWN: Header = Header { mime_type: UNKNOWN_TYPE, width: None, height: None };
 
-    /// What these bytes, or the first of them, say.
+    /// Reads the header from the bytes of a file, or from the first of them.
     pub fn of(bytes: &[u8]) -> Header {
         let mime_type = sniff(bytes);
         let size = match mime_type {
@@ -42,15 +42,15 @@ impl Header {
     }
 }
 
-/// What the beginning of this file says.
+/// Reads the header of a file.
 pub(super) fn read(file: impl Read) -> Header {
     let mut bytes = Vec::new();
-    // Whatever came before a failed read still tells what it is.
-    let _ = file.take(LOOK_AT).read_to_end(&mut bytes);
+    // What was read before an error still tells the type.
+    let _ = file.take(MAX_HEADER_BYTES).read_to_end(&mut bytes);
     Header::of(&bytes)
 }
 
-/// Only marks that no text or other format has by chance.
+/// Returns the media type by signatures that no text or other format has by chance.
 pub(super) fn sniff(bytes: &[u8]) -> &'static str {
     let at = |offset: usize, mark: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark));
     if at(0, b"\x89PNG\r\n\x1a\n") {
@@ -83,7 +83,7 @@ fn decoded_size(bytes: &[u8], format: ImageFormat) -> Option<(u32, u32)> {
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);
     reader.limits(limits);
-    // A decoder that panics on a crooked file must not cost the recording.
+    // A decoder that panics on a malformed file must not fail the recording.
     catch_unwind(AssertUnwindSafe(|| reader.into_dimensions().ok())).ok().flatten()
 }
 
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_type_and_size() {
+    fn type_and_size_are_read() {
         for (format, mime_type) in
             [(ImageFormat::Png, "image/png"), (ImageFormat::Jpeg, "image/jpeg"), (ImageFormat::WebP, "image/webp")]
         {
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_said_to_be_none() {
+    fn other_files_have_an_unknown_type() {
         for bytes in [&b""[..], b"P3 prompt", b"BMW at night", b"RIFFxxxxWAVE", b"\x89PN", b"<svg/>", b"ID3"] {
             assert_eq!(Header::of(bytes), Header::UNKNOWN, "{bytes:?}");
         }
     }
 
     #[test]
-    fn a_cut_or_crooked_file_keeps_its_type() {
+    fn a_truncated_or_damaged_file_keeps_its_type() {
         for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
             let whole = encoded(format, 64, 64);
             let known = Header::of(&whole).mime_type;
@@ -130,16 +130,16 @@ mod tests {
                 assert_eq!(Header::of(&whole[..end]).mime_type, known);
             }
             for at in 12..whole.len().min(400) {
-                let mut crooked = whole.clone();
-                crooked[at] ^= 0xff;
-                assert_eq!(Header::of(&crooked).mime_type, known);
+                let mut damaged = whole.clone();
+                damaged[at] ^= 0xff;
+                assert_eq!(Header::of(&damaged).mime_type, known);
             }
         }
     }
 
     #[test]
-    fn a_bomb_costs_nothing() {
-        // 60000 × 60000 pixels would be 10 GB; only the header is looked at.
+    fn a_decompression_bomb_costs_nothing() {
+        // 60000 × 60000 pixels would be 10 GB; only the header is read.
         let mut png = encoded(ImageFormat::Png, 1, 1);
         png[16..20].copy_from_slice(&60_000u32.to_be_bytes());
         png[20..24].copy_from_slice(&60_000u32.to_be_bytes());

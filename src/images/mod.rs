@@ -1,12 +1,13 @@
-//! Pictures: the originals, kept byte for byte and named by hash; what can be told of a file from its first bytes; and what
-//! is made of its pixels: thumbnails, what it looks like, comparisons.
+//! Images: the originals, stored byte for byte under their hash; what the first bytes of a file say; and what is derived
+//! from pixels: thumbnails, perceptual hashes, comparisons and their renderings.
 //!
-//! Pixels come from one place, [`decode`], which refuses what would take too much memory or time. Nobody else is trusted
-//! with bytes from outside, and a picture that cannot be decoded is still kept.
+//! Pixels come from one place, [`decode`], which refuses what would take too much memory or time. Nothing else decodes
+//! untrusted bytes. An image that cannot be decoded is stored all the same.
 //!
-//! Never known here: sessions, events, the store, people's words for errors.
+//! This module knows no sessions, no events and no store.
 
 mod blobs;
+mod colour;
 mod compare;
 mod decode;
 mod digest;

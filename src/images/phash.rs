@@ -1,17 +1,18 @@
-//! What a picture looks like, in 128 bits: whether it grows lighter from left to right, and from top to bottom, in each of
-//! 8 × 8 places. Pictures that look alike differ in few bits, whatever their size, format and quality.
+//! The perceptual hash: 128 bits that say, for each of 8 × 8 places, whether the image grows lighter to the right and
+//! whether it grows lighter downwards. Images of the same composition differ in few bits, whatever their size, format and
+//! quality. Colours do not count.
 
 use image::RgbImage;
 use image::imageops::grayscale;
 
-use super::scale::averaged;
+use super::scale::box_average;
 use crate::model::PerceptualHash;
 
-/// The looks of a picture, told from its small thumbnail: from there it is 50 times as fast as from a large picture.
+/// Computes the perceptual hash of an image from its small thumbnail, which is 50 times as fast as from a large original.
 pub(super) fn perceptual_hash(small: &RgbImage) -> PerceptualHash {
     let grey = grayscale(small);
-    let wide = averaged(&grey, (9, 8));
-    let tall = averaged(&grey, (8, 9));
+    let wide = box_average(&grey, (9, 8));
+    let tall = box_average(&grey, (8, 9));
     let across = wide.rows().flat_map(|row| {
         let row: Vec<u8> = row.map(|pixel| pixel.0[0]).collect();
         row.windows(2).map(|pair| pair.first() < pair.last()).collect::<Vec<bool>>()

@@ -1,27 +1,30 @@
-//! Heavy work within bounds: on as many threads as there are cores, and never more pictures in memory at once than fit,
-//! however many threads, calls and workspaces want one.
+//! Bounds on heavy work: a number of threads that follows from the cores, and budgets for the memory of images that all
+//! threads, calls and workspaces of the process share.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
 
-/// What files that are being decoded may take in memory, all together.
-pub(super) static FILES_IN_MEMORY: Gate = Gate::new(256 * 1024 * 1024);
-/// What decoded pictures may take in memory, all together: a few of the usual, or one of the largest.
-pub(super) static PIXELS_IN_MEMORY: Gate = Gate::new(512 * 1024 * 1024);
+/// The budget for encoded files that are being decoded.
+pub(super) static FILE_MEMORY: MemoryBudget = MemoryBudget::new(256 * 1024 * 1024);
+/// The budget for decoded pixels: a few images of the usual size, or one of the largest.
+pub(super) static PIXEL_MEMORY: MemoryBudget = MemoryBudget::new(512 * 1024 * 1024);
 
-/// Threads for each core: while one waits for the disk, another works.
-const PER_CORE: usize = 2;
+/// The number of threads per core: while one waits for the disk, another one works.
+const THREADS_PER_CORE: usize = 2;
 
-/// Does some work on every item, on all cores, and gives the answers in the order of the items. `go_on` is told after each
-/// how many are done; once it says no, no other is begun, and the answers are those of a beginning.
+/// Calls `work` for every item, on all cores, and returns the results in the order of the items. `go_on` is called after
+/// each item with the number of finished ones; once it returns false no further item is started, and the results are those
+/// of the first items.
 pub fn on_all_cores<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
     go_on: impl Fn(u64) -> bool + Sync,
 ) -> Vec<R> {
-    let workers = thread::available_parallelism().map_or(PER_CORE, |cores| cores.get() * PER_CORE).min(items.len());
+    let workers = thread::available_parallelism()
+        .map_or(THREADS_PER_CORE, |cores| cores.get() * THREADS_PER_CORE)
+        .min(items.len());
     let (next, finished, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let answers: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     thread::scope(|scope| {
@@ -44,41 +47,42 @@ pub fn on_all_cores<T: Sync, R: Send>(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// What pictures may take in memory, all together. Who would pass it waits until others are done; what is larger than all
-/// of it goes alone.
-pub(super) struct Gate {
-    most: u64,
+/// A budget of memory. Acquiring more than is left waits for other permits to be dropped; a request above the whole budget
+/// waits until it is alone.
+pub(super) struct MemoryBudget {
+    max: u64,
     taken: Mutex<u64>,
     freed: Condvar,
 }
 
-/// A part of it, given back when dropped. Nobody who holds one may ask for another of the same gate.
-pub(super) struct Taken<'a> {
-    gate: &'a Gate,
+/// A part of a budget, returned when dropped. A thread that holds one must not acquire another of the same budget, or two
+/// such threads could wait for each other.
+pub(super) struct Permit<'a> {
+    budget: &'a MemoryBudget,
     bytes: u64,
 }
 
-impl Gate {
-    pub(super) const fn new(most: u64) -> Gate {
-        Gate { most, taken: Mutex::new(0), freed: Condvar::new() }
+impl MemoryBudget {
+    pub(super) const fn new(max: u64) -> MemoryBudget {
+        MemoryBudget { max, taken: Mutex::new(0), freed: Condvar::new() }
     }
 
-    /// Waits until there is room for that many bytes.
-    pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
+    /// Waits until this many bytes are left.
+    pub(super) fn acquire(&self, bytes: u64) -> Permit<'_> {
         let mut taken = self.taken.lock();
-        while *taken > 0 && taken.saturating_add(bytes) > self.most {
+        while *taken > 0 && taken.saturating_add(bytes) > self.max {
             self.freed.wait(&mut taken);
         }
         *taken = taken.saturating_add(bytes);
-        Taken { gate: self, bytes }
+        Permit { budget: self, bytes }
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut taken = self.gate.taken.lock();
+        let mut taken = self.budget.taken.lock();
         *taken = taken.saturating_sub(self.bytes);
-        self.gate.freed.notify_all();
+        self.budget.freed.notify_all();
     }
 }
 
@@ -89,31 +93,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_never_passed_and_what_is_too_large_goes_alone() {
-        let gate = Gate::new(100);
-        let (held, most) = (AtomicU64::new(0), AtomicU64::new(0));
+    fn a_budget_is_never_exceeded_except_by_a_single_large_request() {
+        let budget = MemoryBudget::new(100);
+        let (held, max) = (AtomicU64::new(0), AtomicU64::new(0));
         let sizes: Vec<u64> = (0..200).map(|number| if number % 50 == 7 { 250 } else { 30 + number % 40 }).collect();
         thread::scope(|scope| {
-            let (gate, held, most) = (&gate, &held, &most);
+            let (budget, held, max) = (&budget, &held, &max);
             for part in sizes.chunks(25) {
                 scope.spawn(move || {
                     for size in part {
-                        let _room = gate.take(*size);
+                        let _permit = budget.acquire(*size);
                         let now = held.fetch_add(*size, Ordering::SeqCst) + size;
                         assert!(now <= 100 || now == *size, "{now} bytes are held at once");
-                        most.fetch_max(now, Ordering::SeqCst);
+                        max.fetch_max(now, Ordering::SeqCst);
                         thread::yield_now();
                         held.fetch_sub(*size, Ordering::SeqCst);
                     }
                 });
             }
         });
-        assert_eq!(most.into_inner(), 250);
-        assert_eq!(*gate.taken.lock(), 0);
+        assert_eq!(max.into_inner(), 250);
+        assert_eq!(*budget.taken.lock(), 0);
     }
 
     #[test]
-    fn all_is_done_and_answered_in_order() {
+    fn results_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..1000).collect();
         let most = AtomicU64::new(0);
         let answers = on_all_cores(&items, |item| item * 2, |done| most.fetch_max(done, Ordering::Relaxed) < u64::MAX);
@@ -123,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_begun_once_it_is_stopped() {
+    fn no_item_is_started_once_stopped() {
         let items: Vec<usize> = (0..500).collect();
         let begun = on_all_cores(&items, |item| *item, |done| done < 10);
-        let workers = thread::available_parallelism().map_or(1, usize::from) * PER_CORE;
+        let workers = thread::available_parallelism().map_or(1, usize::from) * THREADS_PER_CORE;
         assert!((10..=10 + workers).contains(&begun.len()), "{}", begun.len());
         assert_eq!(begun, items[..begun.len()]);
     }

@@ -1,7 +1,7 @@
-//! Comparisons to look at, drawn as one picture of bounded size: side by side, with a heat map of what changed, or as a
-//! contact sheet; each picture over its reference and what differs.
+//! Draws comparisons as one image of bounded size: side by side, with a heat map of what changed, or as a contact sheet; each
+//! image over its reference and what differs.
 //!
-//! A picture that is lost gets an empty place that says so; it does not cost the others.
+//! An image that cannot be shown gets an empty cell that says why; the others are drawn all the same.
 
 use std::io::Cursor;
 
@@ -10,42 +10,42 @@ use image::imageops::fast_blur;
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::blobs::Images;
-use super::compare::{Area, Comparison, Incomparable, Overlay};
+use super::compare::{AlignedPair, Area, Comparison, Incomparable};
 use super::decode::decode;
-use super::scale::{averaged, filling, fitting, paste, scaled, scaled_rgb};
-use super::text::{broken, cut, draw, line_height, mixed, width};
+use super::scale::{box_average, fill_within, fit_within, paste, resize, resize_rgb};
+use super::text::{blend, draw, line_height, truncate, width, wrap};
 use super::thumbs::ThumbSide;
 use crate::model::Hash;
 
-/// How to draw a comparison.
+/// The layout of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Render {
-    /// Up to four in a row, as large as possible; more than four are drawn as a sheet.
+    /// Up to four images in a row, as large as possible; more than four are drawn as a sheet.
     SideBySide,
-    /// The first, another, and what changed between them; a row for each of up to three others.
+    /// The first image, another one, and what changed between them; a row for each of up to three others.
     Heatmap,
-    /// All in rows, a little smaller.
+    /// All images in rows, a little smaller.
     Sheet,
 }
 
-/// A picture and the words under it.
+/// An image and its caption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Panel {
-    /// The picture; none where there is none.
+    /// The image, if there is one.
     pub image: Option<Hash>,
-    /// Which it is, such as its reference.
+    /// Its title, such as its reference.
     pub title: String,
-    /// What to say of it, each in one line; those that begin with `+`, `-` or `~` in a colour of their own.
+    /// The lines below the title; those that begin with `+`, `-` or `~` have a colour of their own.
     pub lines: Vec<String>,
 }
 
-/// A comparison that was drawn.
+/// A drawn comparison.
 pub struct Rendering {
     pixels: RgbImage,
 }
 
 impl Images {
-    /// Draws these pictures, of which there should be 2 to 12; more are left out.
+    /// Draws 2 to 12 images; further ones are left out.
     pub fn render(&self, how: Render, panels: &[Panel]) -> Rendering {
         let panels = panels.get(..MAX_PANELS).unwrap_or(panels);
         let how = if panels.len() > MAX_IN_DETAIL { Render::Sheet } else { how };
@@ -59,74 +59,75 @@ impl Images {
                 .collect(),
             _ => panels.iter().map(cell).collect(),
         };
-        Rendering { pixels: arranged(drawn, columns, within) }
+        Rendering { pixels: arrange(drawn, columns, within) }
     }
 
-    /// Where the second picture differs from the first, without words: as large as the larger of the two, at most `side`.
+    /// Draws where the second image differs from the first, without captions: as large as the larger of the two, with sides
+    /// of at most `side` pixels.
     pub fn heat_map(&self, one: Hash, other: Hash, side: u32) -> Result<Rendering, Incomparable> {
-        let overlay = self.overlay(one, other)?;
-        let found = overlay.compare();
-        Ok(Rendering { pixels: heat(&overlay, found.bounds, found.size, (side, side)) })
+        let pair = self.align(one, other)?;
+        let found = pair.compare();
+        Ok(Rendering { pixels: heat(&pair, found.bounds, found.size, (side, side)) })
     }
 
     fn cell(&self, panel: &Panel, within: (u32, u32)) -> Cell {
-        let picture = match panel.image {
+        let image = match panel.image {
             Some(hash) => self.view(hash, within),
-            None => Err("no picture".to_owned()),
+            None => Err("no image".to_owned()),
         };
         let lines = panel.lines.iter().map(|line| (line.clone(), colour_of(line))).collect();
-        Cell { picture, title: panel.title.clone(), lines }
+        Cell { image, title: panel.title.clone(), lines }
     }
 
     fn heat_cell(&self, one: &Panel, other: &Panel, within: (u32, u32)) -> Cell {
         let title = "what changed".to_owned();
-        let overlay = match (one.image, other.image) {
-            (Some(one), Some(other)) => self.overlay(one, other).map_err(|error| error.source.to_string()),
+        let pair = match (one.image, other.image) {
+            (Some(one), Some(other)) => self.align(one, other).map_err(|error| error.source.to_string()),
             _ => Err("nothing to compare".to_owned()),
         };
-        match overlay {
-            Ok(overlay) => {
-                let found = overlay.compare();
-                let lines = numbers(&found).into_iter().map(|line| (line, FAINT)).collect();
-                Cell { picture: Ok(heat(&overlay, found.bounds, found.size, within)), title, lines }
+        match pair {
+            Ok(pair) => {
+                let found = pair.compare();
+                let lines = summary(&found).into_iter().map(|line| (line, FAINT)).collect();
+                Cell { image: Ok(heat(&pair, found.bounds, found.size, within)), title, lines }
             }
-            Err(why) => Cell { picture: Err(why), title, lines: Vec::new() },
+            Err(why) => Cell { image: Err(why), title, lines: Vec::new() },
         }
     }
 
-    /// A picture no larger than that; its thumbnail where the original is gone.
+    /// Returns an image within this size, from its thumbnail if the original is gone.
     fn view(&self, hash: Hash, within: (u32, u32)) -> Result<RgbImage, String> {
-        let whole = self.with_picture(hash, |picture| {
-            scaled(picture.pixels(), fitting((picture.width(), picture.height()), within))
-        });
-        whole.or_else(|error| {
+        let original = self
+            .with_picture(hash, |image| resize(image.pixels(), fit_within((image.width(), image.height()), within)));
+        original.or_else(|error| {
             let file = self.thumbnail(hash, ThumbSide::Large).map_err(|_| error.to_string())?;
-            let picture = decode(&file).map_err(|_| error.to_string())?;
-            Ok(scaled(picture.pixels(), fitting((picture.width(), picture.height()), within)))
+            let image = decode(&file).map_err(|_| error.to_string())?;
+            Ok(resize(image.pixels(), fit_within((image.width(), image.height()), within)))
         })
     }
 }
 
 impl Rendering {
-    /// Its pixels.
+    /// Returns the pixels.
     pub fn pixels(&self) -> &RgbImage {
         &self.pixels
     }
 
-    /// As a PNG file.
+    /// Encodes the rendering as PNG.
     pub fn png(&self) -> Vec<u8> {
         let mut file = Cursor::new(Vec::new());
         if let Err(error) = self.pixels.write_to(&mut file, ImageFormat::Png) {
             // Writing to memory does not fail.
-            tracing::error!(%error, "a rendering could not be encoded");
+            tracing::error!(%error, "a rendering cannot be encoded");
         }
         file.into_inner()
     }
 
-    /// As a file of at most that many bytes, and its type: PNG if that is small enough, else JPEG.
-    pub fn within(&self, most: usize) -> (Vec<u8>, &'static str) {
+    /// Encodes the rendering in at most this many bytes, and returns its media type too: PNG if that is small enough, else
+    /// JPEG.
+    pub fn within(&self, max_bytes: usize) -> (Vec<u8>, &'static str) {
         let png = self.png();
-        if png.len() <= most {
+        if png.len() <= max_bytes {
             return (png, "image/png");
         }
         let mut smaller = self.pixels.clone();
@@ -134,29 +135,29 @@ impl Rendering {
             for quality in [88, 75, 60] {
                 let mut file = Vec::new();
                 let written = JpegEncoder::new_with_quality(&mut file, quality).encode_image(&smaller);
-                if written.is_ok() && file.len() <= most || smaller.width() <= 64 {
+                if written.is_ok() && file.len() <= max_bytes || smaller.width() <= 64 {
                     return (file, "image/jpeg");
                 }
             }
             let size = (smaller.width() * 3 / 4, (smaller.height() * 3 / 4).max(1));
-            smaller = scaled_rgb(&smaller, size);
+            smaller = resize_rgb(&smaller, size);
         }
     }
 }
 
-/// The most pictures that are drawn in another way than as a sheet.
+/// The most images that are drawn in another layout than a sheet.
 const MAX_IN_DETAIL: usize = 4;
-/// The most pictures in one rendering.
+/// The most images in one rendering.
 const MAX_PANELS: usize = 12;
-/// The most lines of words under a picture.
+/// The most lines of a caption.
 const MAX_LINES: usize = 7;
-/// The most lines that one thing to say takes.
-const MAX_LINES_EACH: usize = 4;
-/// The narrowest place for a picture, so that there is room for words.
-const LEAST_SIDE: u32 = 300;
+/// The most lines that one line of a caption may be wrapped to.
+const MAX_WRAPPED_LINES: usize = 4;
+/// The least width of a cell, so that there is room for its caption.
+const MIN_CELL_WIDTH: u32 = 300;
 
-/// The lowest place for a picture that is not there.
-const LEAST_HEIGHT: u32 = 160;
+/// The height of a cell without an image.
+const EMPTY_HEIGHT: u32 = 160;
 
 const MARGIN: u32 = 28;
 const GAP: u32 = 12;
@@ -171,27 +172,27 @@ const ADDED: Rgb<u8> = Rgb([0x7e, 0xd5, 0x8f]);
 const REMOVED: Rgb<u8> = Rgb([0xf0, 0x8a, 0x82]);
 const CHANGED: Rgb<u8> = Rgb([0xf2, 0xc4, 0x6d]);
 
-/// A place with what is drawn there.
+/// One cell of the grid.
 struct Cell {
-    /// The picture, or why there is none.
-    picture: Result<RgbImage, String>,
+    /// The image, or why there is none.
+    image: Result<RgbImage, String>,
     title: String,
     lines: Vec<(String, Rgb<u8>)>,
 }
 
 impl Cell {
-    /// The words broken to lines of that width, and a word on those that find no room.
-    fn broken_to(mut self, side: f32) -> Cell {
+    /// Wraps the caption to this width; the last line says how many lines are left out.
+    fn wrapped(mut self, side: f32) -> Cell {
         let mut lines: Vec<(String, Rgb<u8>)> = Vec::new();
         let total = self.lines.len();
         for (number, (line, colour)) in self.lines.into_iter().enumerate() {
-            // The last line is for what follows, unless nothing does.
+            // The last line is kept for that note, unless nothing follows.
             let room = MAX_LINES - lines.len() - usize::from(number + 1 < total);
             if room == 0 {
                 lines.push((format!("and {} more", total - number), FAINT));
                 break;
             }
-            let parts = broken(&line, LINE_SIZE, side, room.min(MAX_LINES_EACH));
+            let parts = wrap(&line, LINE_SIZE, side, room.min(MAX_WRAPPED_LINES));
             lines.extend(parts.into_iter().map(|part| (part, colour)));
         }
         self.lines = lines;
@@ -199,9 +200,9 @@ impl Cell {
     }
 }
 
-/// How many columns for so many pictures, and how wide one may be: the whole stays below 2000 pixels.
-fn grid(how: Render, pictures: usize) -> (u32, u32) {
-    match (how, pictures) {
+/// Returns the number of columns for this many images, and the largest width of one: the whole stays below 2000 pixels.
+fn grid(how: Render, images: usize) -> (u32, u32) {
+    match (how, images) {
         (Render::SideBySide, 0..=2) => (2, 760),
         (Render::SideBySide, 3) | (Render::Heatmap, 0..=2) => (3, 580),
         (Render::SideBySide, 4) => (4, 440),
@@ -223,69 +224,67 @@ fn colour_of(line: &str) -> Rgb<u8> {
     }
 }
 
-fn arranged(cells: Vec<Cell>, columns: u32, within: (u32, u32)) -> RgbImage {
-    // All places are as wide as the widest picture, and smaller pictures fill theirs: a pair of which one was upscaled
-    // is seen in one size.
-    let shown = |of: fn(&RgbImage) -> u32| cells.iter().filter_map(|cell| cell.picture.as_ref().ok()).map(of).max();
-    let side = shown(RgbImage::width).unwrap_or(0).max(LEAST_SIDE).min(within.0.max(LEAST_SIDE));
+fn arrange(cells: Vec<Cell>, columns: u32, within: (u32, u32)) -> RgbImage {
+    // All cells are as wide as the widest image, and smaller images are enlarged: a pair of which one was upscaled is shown
+    // in one size.
+    let widest = cells.iter().filter_map(|cell| cell.image.as_ref().ok()).map(RgbImage::width).max();
+    let side = widest.unwrap_or(0).max(MIN_CELL_WIDTH).min(within.0.max(MIN_CELL_WIDTH));
     let sizes: Vec<(u32, u32)> = cells
         .iter()
         .map(|cell| {
-            cell.picture
-                .as_ref()
-                .map_or((side, LEAST_HEIGHT), |picture| filling(picture.dimensions(), (side, within.1)))
+            cell.image.as_ref().map_or((side, EMPTY_HEIGHT), |image| fill_within(image.dimensions(), (side, within.1)))
         })
         .collect();
     let used = u32::try_from(cells.len()).unwrap_or(columns).clamp(1, columns);
     let per_row = usize::try_from(used).unwrap_or(1);
-    let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.broken_to(float(side))).collect();
+    let cells: Vec<Cell> = cells.into_iter().map(|cell| cell.wrapped(float(side))).collect();
     let rows = || cells.chunks(per_row).zip(sizes.chunks(per_row));
-    let heights: Vec<(u32, u32)> = rows().map(|(cells, sizes)| (picture_height(sizes), words_height(cells))).collect();
+    let heights: Vec<(u32, u32)> = rows().map(|(cells, sizes)| (image_height(sizes), caption_height(cells))).collect();
 
     let total_width = MARGIN + used * (side + MARGIN);
-    let total_height = MARGIN + heights.iter().map(|(picture, words)| picture + words + MARGIN).sum::<u32>();
+    let total_height = MARGIN + heights.iter().map(|(image, caption)| image + caption + MARGIN).sum::<u32>();
     let mut sheet = RgbImage::from_pixel(total_width, total_height, BACKGROUND);
     let mut y = MARGIN;
-    for ((cells, sizes), (picture, words)) in rows().zip(&heights) {
+    for ((cells, sizes), (image, caption)) in rows().zip(&heights) {
         let mut x = MARGIN;
         for (cell, size) in cells.iter().zip(sizes) {
-            place_picture(&mut sheet, cell, *size, (x, y), (side, *picture));
-            place_words(&mut sheet, cell, (x, y + picture + GAP), side);
+            draw_image(&mut sheet, cell, *size, (x, y), (side, *image));
+            draw_caption(&mut sheet, cell, (x, y + image + GAP), side);
             x += side + MARGIN;
         }
-        y += picture + words + MARGIN;
+        y += image + caption + MARGIN;
     }
     sheet
 }
 
-fn picture_height(sizes: &[(u32, u32)]) -> u32 {
+fn image_height(sizes: &[(u32, u32)]) -> u32 {
     sizes.iter().map(|size| size.1).max().unwrap_or(0)
 }
 
-fn words_height(cells: &[Cell]) -> u32 {
+fn caption_height(cells: &[Cell]) -> u32 {
     let lines = cells.iter().map(|cell| cell.lines.len()).max().unwrap_or(0);
     GAP + line_height(TITLE_SIZE) + u32::try_from(lines).unwrap_or(0) * line_height(LINE_SIZE)
 }
 
-fn place_picture(sheet: &mut RgbImage, cell: &Cell, size: (u32, u32), (x, y): (u32, u32), room: (u32, u32)) {
-    match &cell.picture {
-        Ok(picture) => {
-            let picture = scaled_rgb(picture, size);
-            // At the bottom, where its words are.
+fn draw_image(sheet: &mut RgbImage, cell: &Cell, size: (u32, u32), (x, y): (u32, u32), room: (u32, u32)) {
+    match &cell.image {
+        Ok(image) => {
+            let image = resize_rgb(image, size);
+            // At the bottom, next to its caption.
             let (left, top) = (x + (room.0 - size.0) / 2, y + room.1 - size.1);
-            paste(sheet, &picture, (left, top));
+            paste(sheet, &image, (left, top));
         }
         Err(why) => {
             paste(sheet, &RgbImage::from_pixel(room.0, room.1, EMPTY), (x, y));
-            let why = cut(why, LINE_SIZE, float(room.0.saturating_sub(2 * GAP)));
+            let why = truncate(why, LINE_SIZE, float(room.0.saturating_sub(2 * GAP)));
             let left = (float(room.0) - width(&why, LINE_SIZE)).max(0.0) / 2.0;
             draw(sheet, (x + pixel(left), y + room.1 / 2), &why, LINE_SIZE, FAINT);
         }
     }
 }
 
-fn place_words(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side: u32) {
-    draw(sheet, (x, y), &cut(&cell.title, TITLE_SIZE, float(side)), TITLE_SIZE, BRIGHT);
+fn draw_caption(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side: u32) {
+    draw(sheet, (x, y), &truncate(&cell.title, TITLE_SIZE, float(side)), TITLE_SIZE, BRIGHT);
     y += line_height(TITLE_SIZE);
     for (line, colour) in &cell.lines {
         draw(sheet, (x, y), line, LINE_SIZE, *colour);
@@ -293,8 +292,8 @@ fn place_words(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side: 
     }
 }
 
-/// What a comparison says, in a few short lines.
-fn numbers(found: &Comparison) -> Vec<String> {
+/// Summarises a comparison in a few short lines.
+fn summary(found: &Comparison) -> Vec<String> {
     let mut lines = vec![
         format!("{:.1} % of the area", found.changed * 100.0),
         format!("SSIM {:.2} · distance {} of 128", found.similarity, found.distance),
@@ -307,16 +306,16 @@ fn numbers(found: &Comparison) -> Vec<String> {
     lines
 }
 
-/// Where the second differs from the first, over the first in faint grey, with a frame around all of it.
-fn heat(overlay: &Overlay, bounds: Option<Area>, size: (u32, u32), within: (u32, u32)) -> RgbImage {
-    let shown = fitting(overlay.one.dimensions(), within);
-    let ground = scaled_rgb(&overlay.one, shown);
-    let heat = fast_blur(&averaged(&overlay.differences(), shown), 1.5);
+/// Draws where the second image differs from the first, over the first in faint grey, with a frame around all changes.
+fn heat(pair: &AlignedPair, bounds: Option<Area>, size: (u32, u32), within: (u32, u32)) -> RgbImage {
+    let shown = fit_within(pair.one.dimensions(), within);
+    let ground = resize_rgb(&pair.one, shown);
+    let heat = fast_blur(&box_average(&pair.differences(), shown), 1.5);
     let mut map = RgbImage::new(shown.0, shown.1);
     for ((to, under), heat) in map.pixels_mut().zip(ground.pixels()).zip(heat.pixels()) {
-        // Below this it is what saving a JPEG file does.
+        // Smaller differences are artefacts of JPEG.
         let warmth = (f32::from(heat.0[0].saturating_sub(8)) / 247.0).sqrt();
-        *to = mixed(dimmed(*under), ramp(warmth), (warmth * 1.7).min(0.95));
+        *to = blend(dimmed(*under), ramp(warmth), (warmth * 1.7).min(0.95));
     }
     if let Some(bounds) = bounds {
         frame(&mut map, bounds, size);
@@ -327,10 +326,11 @@ fn heat(overlay: &Overlay, bounds: Option<Area>, size: (u32, u32), within: (u32,
 fn dimmed(colour: Rgb<u8>) -> Rgb<u8> {
     let [red, green, blue] = colour.0.map(u32::from);
     let light = u8::try_from((red * 3 + green * 6 + blue) / 10).unwrap_or(u8::MAX);
-    mixed(BACKGROUND, Rgb([light; 3]), 0.42)
+    blend(BACKGROUND, Rgb([light; 3]), 0.42)
 }
 
-/// From violet over red and orange to a pale yellow: also told apart by those who do not see red and green, and in print.
+/// Returns a colour from violet over red and orange to pale yellow, a scale that also works for colour-blind readers and in
+/// print.
 fn ramp(warmth: f32) -> Rgb<u8> {
     const STOPS: [(f32, Rgb<u8>); 5] = [
         (0.0, Rgb([0x3b, 0x0f, 0x70])),
@@ -341,7 +341,7 @@ fn ramp(warmth: f32) -> Rgb<u8> {
     ];
     let above = STOPS.iter().position(|(at, _)| *at >= warmth).unwrap_or(STOPS.len() - 1);
     match (STOPS.get(above.saturating_sub(1)), STOPS.get(above)) {
-        (Some((from, low)), Some((to, high))) if to > from => mixed(*low, *high, (warmth - from) / (to - from)),
+        (Some((from, low)), Some((to, high))) if to > from => blend(*low, *high, (warmth - from) / (to - from)),
         (_, Some((_, colour))) => *colour,
         _ => BRIGHT,
     }
@@ -349,15 +349,15 @@ fn ramp(warmth: f32) -> Rgb<u8> {
 
 fn frame(map: &mut RgbImage, bounds: Area, size: (u32, u32)) {
     let (width, height) = map.dimensions();
-    let scaled = |at: u32, from: u32, to: u32| {
+    let scale = |at: u32, from: u32, to: u32| {
         u32::try_from(u64::from(at) * u64::from(to) / u64::from(from.max(1))).unwrap_or(to).min(to.saturating_sub(1))
     };
-    let (left, top) = (scaled(bounds.x, size.0, width), scaled(bounds.y, size.1, height));
-    let right = scaled(bounds.x + bounds.width, size.0, width);
-    let bottom = scaled(bounds.y + bounds.height, size.1, height);
+    let (left, top) = (scale(bounds.x, size.0, width), scale(bounds.y, size.1, height));
+    let right = scale(bounds.x + bounds.width, size.0, width);
+    let bottom = scale(bounds.y + bounds.height, size.1, height);
     let mut mark = |x: u32, y: u32| {
         if let Some(pixel) = map.get_pixel_mut_checked(x, y) {
-            *pixel = mixed(*pixel, BRIGHT, 0.75);
+            *pixel = blend(*pixel, BRIGHT, 0.75);
         }
     };
     for x in left..=right {
@@ -375,7 +375,7 @@ fn float(at: u32) -> f32 {
     at as f32
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the picture")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the point is within the image")]
 fn pixel(at: f32) -> u32 {
     at as u32
 }

@@ -1,7 +1,7 @@
-//! Thumbnails: made once, kept as JPEG files under `cache/thumbs/` in the workspace, and made again whenever they are gone.
+//! Thumbnails: JPEG files under `cache/thumbs/` in the workspace, created once and again whenever they are missing.
 //!
-//! Nothing rests on them, so they are neither synced nor written through the watched disk: what a power cut leaves of one
-//! is seen not to be a whole JPEG file. Where the cache cannot be written they are made each time.
+//! Nothing depends on them, so they are neither synced nor written through the observed disk: what a power cut leaves of one
+//! is not a complete JPEG file and is replaced. If the cache cannot be written they are created each time.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,24 +11,24 @@ use image::RgbImage;
 
 use super::decode::Picture;
 use super::jpeg;
-use super::scale::{fitting, scaled, scaled_rgb};
+use super::scale::{fit_within, resize, resize_rgb};
 use crate::disk::{create_cache_dir, private_file, temp_name};
 use crate::model::Hash;
 
-/// How large a thumbnail is. Smaller pictures keep their size.
+/// The size of a thumbnail. Smaller images keep their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThumbSide {
-    /// At most 256 pixels wide and high: for grids.
+    /// At most 256 pixels per side, for grids.
     Small,
-    /// At most 512 pixels wide and high: to look at one, and for agents.
+    /// At most 512 pixels per side, for single images and for agents.
     Large,
 }
 
 impl ThumbSide {
-    /// Both, the smaller one first.
+    /// Both sizes, the smaller one first.
     pub const ALL: [ThumbSide; 2] = [ThumbSide::Small, ThumbSide::Large];
 
-    /// The longest its sides may be.
+    /// Returns the longest side in pixels.
     pub fn pixels(self) -> u32 {
         match self {
             ThumbSide::Small => 256,
@@ -37,13 +37,13 @@ impl ThumbSide {
     }
 }
 
-/// The most bytes a thumbnail has, so that as base64 it stays below 100 kB.
+/// The largest thumbnail in bytes, so that it stays below 100 kB in base64.
 pub const MAX_THUMB_BYTES: usize = 74_000;
 
-/// The qualities tried, until one is small enough; for nearly every picture it is the first.
+/// The qualities that are tried until the file is small enough; for nearly every image the first one is.
 const QUALITIES: [u8; 5] = [80, 65, 50, 30, 10];
 
-/// A picture in both sizes.
+/// An image in both sizes.
 pub(super) struct Reduced {
     pub(super) small: RgbImage,
     large: RgbImage,
@@ -51,11 +51,11 @@ pub(super) struct Reduced {
 
 impl Reduced {
     pub(super) fn of(picture: &Picture) -> Reduced {
-        let size = |from: (u32, u32), side: ThumbSide| fitting(from, (side.pixels(), side.pixels()));
+        let size = |from: (u32, u32), side: ThumbSide| fit_within(from, (side.pixels(), side.pixels()));
         let whole = (picture.width(), picture.height());
-        let large = scaled(picture.pixels(), size(whole, ThumbSide::Large));
-        // From the large one: Lanczos twice looks like Lanczos once, and costs a fraction.
-        let small = scaled_rgb(&large, size(large.dimensions(), ThumbSide::Small));
+        let large = resize(picture.pixels(), size(whole, ThumbSide::Large));
+        // From the large one: applying Lanczos twice looks the same and costs a fraction.
+        let small = resize_rgb(&large, size(large.dimensions(), ThumbSide::Small));
         Reduced { small, large }
     }
 
@@ -67,11 +67,15 @@ impl Reduced {
     }
 }
 
-/// The thumbnail as a JPEG file.
+/// Encodes a thumbnail.
 fn encoded(pixels: &RgbImage) -> Vec<u8> {
     let mut file = Vec::new();
     for quality in QUALITIES {
-        file = jpeg::encoded(pixels, quality);
+        match jpeg::encode(pixels, quality) {
+            Ok(encoded) => file = encoded,
+            // Only sides of 0 pixels fail, and a decoded image has none.
+            Err(error) => tracing::error!(%error, "a thumbnail cannot be encoded"),
+        }
         if file.len() <= MAX_THUMB_BYTES {
             break;
         }
@@ -90,17 +94,17 @@ impl Thumbs {
         Thumbs { root }
     }
 
-    /// The thumbnail, if it is there and whole.
+    /// Reads a thumbnail, if it exists and is complete.
     pub(super) fn get(&self, hash: Hash, side: ThumbSide) -> Option<Vec<u8>> {
-        fs::read(self.path(hash, side)).ok().filter(|file| is_whole(file))
+        fs::read(self.path(hash, side)).ok().filter(|file| is_complete(file))
     }
 
-    /// Whether both are there. Cheap: what is in them is not looked at.
+    /// Returns whether both exist, without reading them.
     pub(super) fn contains(&self, hash: Hash) -> bool {
         ThumbSide::ALL.iter().all(|side| self.path(hash, *side).is_file())
     }
 
-    /// Makes both, smaller first, and keeps them, if that can be done.
+    /// Encodes both, the smaller one first, and writes them if possible.
     pub(super) fn keep(&self, hash: Hash, reduced: &Reduced) -> [Vec<u8>; 2] {
         ThumbSide::ALL.map(|side| {
             let file = encoded(reduced.get(side));
@@ -111,7 +115,7 @@ impl Thumbs {
 
     fn put(&self, hash: Hash, side: ThumbSide, file: &[u8]) {
         if let Err(error) = self.try_put(hash, side, file) {
-            tracing::debug!(%error, "a thumbnail is not kept");
+            tracing::debug!(%error, "a thumbnail cannot be written");
         }
     }
 
@@ -133,8 +137,8 @@ impl Thumbs {
     }
 }
 
-/// Whether it begins and ends as a JPEG file does.
-fn is_whole(file: &[u8]) -> bool {
+/// Returns whether a file begins and ends as a JPEG file does.
+fn is_complete(file: &[u8]) -> bool {
     file.starts_with(b"\xff\xd8\xff") && file.ends_with(b"\xff\xd9")
 }
 
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_noisiest_picture_stays_small() {
+    fn noise_stays_within_the_limit() {
         let mut state = 1_u32;
         let noise = RgbImage::from_fn(1024, 1024, |_, _| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -156,12 +160,12 @@ mod tests {
         for side in ThumbSide::ALL {
             let file = encoded(reduced.get(side));
             assert!(file.len() <= MAX_THUMB_BYTES, "{side:?}: {} bytes", file.len());
-            assert!(is_whole(&file));
+            assert!(is_complete(&file));
         }
     }
 
     #[test]
-    fn what_a_power_cut_left_is_not_shown() {
+    fn incomplete_files_are_not_shown() {
         let dir = tempfile::tempdir().unwrap();
         let thumbs = Thumbs::new(dir.path().join("thumbs"));
         let (hash, side) = (Hash::of(b"picture"), ThumbSide::Small);

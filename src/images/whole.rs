@@ -1,5 +1,5 @@
-//! Whether a file that is being written has been written to its end: told from how it ends, since a length that stands
-//! still may only be a pause.
+//! Detects whether a file that is being written is complete, by how it ends: a size that no longer changes may only be a
+//! pause.
 
 use std::fs::File;
 use std::io;
@@ -8,28 +8,28 @@ use std::path::Path;
 use super::header::Header;
 use crate::disk::read_at;
 
-/// Whether a picture is written to its end.
+/// How much of an image file has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Its end is there.
+    /// All of it: it ends as its format ends.
     Whole,
-    /// Its end is still to come.
+    /// Only a part.
     Partly,
-    /// It is of a type whose end cannot be told, or of none: only a length that stands still says something.
+    /// The end of this type of file cannot be recognised: only its size can tell.
     Unknown,
 }
 
-/// Where a JPEG's end may be: tools put little behind it.
+/// The part of a JPEG in which its end is searched: tools append little after it.
 const JPEG_TAIL: usize = 64 * 1024;
 
-/// Looks at the beginning and the end of a file.
+/// Checks the beginning and the end of a file.
 pub fn written(path: &Path) -> io::Result<Written> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let first = read_at(&file, 0, 64)?;
     let tail = |bytes: usize| read_at(&file, length.saturating_sub(bytes as u64), bytes);
     let whole = match Header::of(&first).mime_type {
-        // Some tools append a few bytes, and a text chunk may come last but one.
+        // Some tools append a few bytes.
         "image/png" => tail(64)?.windows(8).any(|part| part == b"IEND\xae\x42\x60\x82"),
         "image/jpeg" => tail(JPEG_TAIL)?.windows(2).any(|part| part == b"\xff\xd9"),
         "image/webp" => {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_whole_when_its_end_is_there() {
+    fn a_file_is_complete_if_it_ends_as_its_format_ends() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("picture");
         for format in [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::WebP] {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::images::{self, Area, Comparison, Incomparable, Panel, Rendering};
-use crate::model::{Hash, PerceptualHash};
+use crate::model::Hash;
 
 use super::{CompareView, Error, Render, Tracker};
 
@@ -106,7 +106,7 @@ impl From<Comparison> for VisualView {
         let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
         VisualView {
             perceptual_distance: found.distance,
-            nearly_same: found.distance <= PerceptualHash::NEAR,
+            nearly_same: found.is_nearly_same(),
             ssim: rounded(found.similarity),
             changed_area: rounded(found.changed),
             changed_box: found.bounds.map(|Area { x, y, width, height }| BoxView { x, y, width, height }),

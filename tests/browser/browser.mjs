@@ -1,4 +1,4 @@
-// What the scripts share: the browser, steps that say their name when they fail, and asking the server as a program.
+// Shared by the scripts: the browser, steps that print their name when they fail, and JSON requests to the server.
 
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -16,7 +16,7 @@ export const browser = await chromium.launch({ executablePath: process.env.CHROM
 export async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   context.setDefaultTimeout(30000);
-  // To try a change of style or scripts without building: ASSETS=src/web/assets.
+  // ASSETS=src/web/assets tries a change of styles or scripts without a build.
   if (process.env.ASSETS) await context.route("**/assets/**", (route) => route.fulfill({ path: join(process.env.ASSETS, route.request().url().split("/").pop()) }));
   const page = await context.newPage();
   page.faults = [];

@@ -1,4 +1,4 @@
-// Text that wants to be more than text, in every field that takes any: shown on every page, and never run.
+// Hostile text in every field that takes text: shown on every page, and never run.
 
 import { crc32 } from "node:zlib";
 
@@ -16,8 +16,8 @@ const second = await ask("record-iteration", { prompt: `${hostile} two`, session
 await ask("annotate-iteration", { reference: second.reference, tags: [hostile.replaceAll(",", "")], note: hostile });
 await ask("archive-session", { sessionId: id, reason: hostile });
 
-// A picture whose own texts are hostile, under every name that a reader of metadata listens to; and one whose file's name
-// is, which the test recorded before it began.
+// An image with hostile texts under every key that a metadata reader knows, and one with a hostile file name, which the
+// test recorded before.
 const texts = ["parameters", "prompt", "workflow", "Comment", "Description", "invokeai_metadata", "sd-metadata", hostile.slice(0, 79)];
 const told = await ask("record-iteration", { prompt: "told by its file", images: [{ data: pictureWith(texts).toString("base64"), mimeType: "image/png" }] });
 const { sessions: [named] } = await ask("list-sessions", { query: "named by its file" });
@@ -33,7 +33,7 @@ const paths = [
 for (const path of paths) {
   await step(path.slice(0, 60), async () => {
     await page.goto(base + path);
-    // Parts of pages, and text, have no scripts to wait for.
+    // Fragments and plain text have no scripts to wait for.
     if (await page.evaluate(() => document.querySelector("script[src]"))) await page.waitForSelector("html[data-ready]");
     same(await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
     same(await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");

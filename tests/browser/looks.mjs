@@ -1,4 +1,4 @@
-// Every page in light and dark, on a desk and on a phone: a screenshot each, and no serious finding of axe.
+// Every page in light and dark, on a desktop and on a phone: a screenshot each, and no serious finding of axe.
 
 import { ask, axePath, done, go, open, same, shots, step } from "./browser.mjs";
 
@@ -27,7 +27,7 @@ const pages = {
 
 const opened = [];
 for (const colorScheme of ["light", "dark"]) {
-  // A phone, a desk; and the largest screen, on which only the pages with pictures change.
+  // A phone, a desktop, and the largest screen, on which only pages with images change.
   for (const [width, height] of [[360, 800], [1440, 900], [3840, 2160]]) {
     const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height } });
     opened.push(page);

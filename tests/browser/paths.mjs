@@ -1,4 +1,4 @@
-// The main ways through the gallery, by keyboard and by mouse, on the sample history.
+// The main paths through the gallery, by keyboard and by mouse, on the sample history.
 
 import { ask, done, go, open, same, step } from "./browser.mjs";
 
@@ -124,7 +124,7 @@ await step("how much two pictures differ is said in numbers, and outlined", asyn
   same(await page.locator(".outline:visible").count(), 0, "no outline yet");
   await page.keyboard.press("o");
   same(await page.locator(".outline:visible").count(), 2, "an outline on both");
-  // It lies where the box is in the picture: 768 pixels wide there, and as wide as the pane here.
+  // The frame lies where the box is in the image: 768 pixels wide there, and as wide as the pane here.
   const [frame, pane] = await Promise.all([".pane.a .outline", ".pane.a .clip"].map((it) => page.locator(it).boundingBox()));
   same(Math.round(frame.width / pane.width * 768), changedBox.width, "its width");
   same(Math.round((frame.x - pane.x) / pane.width * 768), changedBox.x, "its place");

@@ -1,4 +1,4 @@
-// What is not the usual: nothing there yet, damage, a server that is gone for a while. Each is designed, and looked at.
+// Unusual states: an empty workspace, damage, a server that is away for a while.
 
 import { ask, axePath, done, go, open, same, shots, step, tell } from "./browser.mjs";
 
@@ -51,7 +51,7 @@ await step("a server that is gone is said, and it comes back by itself", async (
   await tell("stop");
   await page.locator("#offline").waitFor({ state: "visible" });
   await page.screenshot({ path: `${shots}/offline-light-1440.png` });
-  // What is asked for meanwhile says so, and leaves the page as it is.
+  // Requests meanwhile report the failure and leave the page as it is.
   await page.keyboard.press("4");
   await page.waitForFunction(() => document.querySelector("#toast.on")?.textContent.includes("not there"));
   same(await page.locator(".step h2").textContent(), "#0", "the page stays");

@@ -1,4 +1,4 @@
-// Search as one types, by keyboard: on the wall of sessions and on what was found.
+// Search as you type, by keyboard: on the wall of sessions and on results.
 
 import { ask, base, done, go, open, same, shots, step } from "./browser.mjs";
 
@@ -46,8 +46,8 @@ await step("what is not finished says so, and leaves what was found", async () =
   await page.keyboard.type("lighthouse");
   await heading("2 sessions");
   const before = await names();
-  // All at once: who types slowly sees that `lighthouse m` finds nothing on the way.
-  for (const [typed, said] of [["lighthouse model:", "`model:` has no value"], ["lighthouse model:\"", "this quote is never closed"]]) {
+  // Filled at once: typed slowly, `lighthouse m` finds nothing on the way.
+  for (const [typed, said] of [["lighthouse model:", "`model:` has no value"], ["lighthouse model:\"", "unclosed quote"]]) {
     await page.locator("#search").fill(typed);
     await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
     same(await page.locator("#asking").isVisible(), true, "it is seen");
@@ -99,7 +99,7 @@ await step("an answer that comes too late is dropped", async () => {
   const shown = await names();
   release();
   await over;
-  // Had it come, it would be shown within a few frames.
+  // A late answer would be shown within a few frames.
   await page.evaluate(async () => { for (let at = 0; at < 20; at += 1) await new Promise(requestAnimationFrame); });
   same(new URL(page.url()).searchParams.get("q"), "dune", "the newest question");
   same(await names(), shown, "and its answer");

@@ -1,9 +1,9 @@
-"""What the official Python client thinks of a server: client.py CALLS.json (URL | COMMAND ARG...).
+"""Checks a server with the official Python client: client.py CALLS.json (URL | COMMAND ARG...).
 
-Connects as an older client and as a current one. Each time it lists everything, holds every schema against the standard
-and every answer against its schema, makes the calls of CALLS.json in turn, reads every resource, subscribes to nothing,
-gets every prompt that needs no argument, and asks for what is not there. Prints a line for each complaint and a summary;
-status 1 when there was a complaint."""
+Connects as an older client and as a current one. Each time it lists everything, validates every schema against the
+standard and every answer against its schema, makes the calls of CALLS.json in turn, reads every resource, gets every
+prompt that needs no argument, and asks for things that do not exist. Prints a line for each complaint and a summary;
+the status is 1 if there was a complaint."""
 
 import asyncio
 import json

@@ -104,7 +104,7 @@ async fn a_lost_picture_costs_no_recipe() {
     }
     assert_eq!(said[0]["type"], "image");
     assert!(said[1]["text"].as_str().unwrap().contains("it has 65535 x 65535 pixels"), "{said:?}");
-    assert!(said[2]["text"].as_str().unwrap().contains("it is no picture of a known type"), "{said:?}");
+    assert!(said[2]["text"].as_str().unwrap().contains("it is not an image of a known type"), "{said:?}");
 
     let arguments = json!({ "reference": "session-2025-12-11-001#0", "includeImage": true });
     std::fs::remove_dir_all(workspace.dir.path().join("ws/images")).unwrap();

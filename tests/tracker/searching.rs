@@ -197,7 +197,7 @@ fn an_answer_stays_small_whatever_was_recorded() {
 fn a_wrong_request_says_where_and_what_to_do() {
     let workspace = bridges();
     for (request, message) in [
-        (request("bridge modle:sdxl"), "there is no facet `modle`, at character 8"),
+        (request("bridge modle:sdxl"), "unknown facet `modle`, at character 8"),
         (
             SearchRequest { since: Some("soon".to_owned()), ..SearchRequest::default() },
             "since is \"soon\", which is no time",

@@ -1,5 +1,5 @@
-//! Writing a segment: posting lists as the terms come, then the dictionary, the columns, and a footer that says where
-//! everything is. Nothing is written twice, so a segment of any size goes straight to its file.
+//! Writes a segment: posting lists in the order of their terms, then the dictionary, the columns, and a footer with all
+//! offsets. Nothing is written twice, so a segment of any size goes straight to its file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use retake_log::model::query::Field;
 use retake_log::model::words::each_word;
 
-use super::bytes::Piece;
+use super::bytes::Extent;
 use super::columns::{Columns, Section};
 use super::doc::{Doc, SessionDoc};
 use super::segment::{Footer, MAGIC};
 use super::terms::{self, BLOCK, Block, Posting};
 
-/// A segment on its way out.
+/// A writer of segments.
 pub(super) struct Writer<W> {
     out: W,
     at: u64,
@@ -32,26 +32,26 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds a term, whose key is higher than those before.
+    /// Appends a term; keys must ascend.
     pub(super) fn term(&mut self, key: &[u8], posting: &Posting, universe: u32) -> io::Result<()> {
         if self.in_block == BLOCK {
             self.end_block();
         }
         if self.in_block == 0 {
-            // The offset and the length are known when the block is full.
+            // Offset and length are set when the block is full.
             let block = Block { first: key.to_vec(), offset: 0, length: 0, crc: 0, postings: self.at };
             self.blocks.push(block);
             self.before.clear();
         }
-        let docs = self.piece(&terms::put_docs(&posting.docs, universe))?;
-        let places = self.piece(&terms::put_places(&posting.counts, &posting.places))?;
-        terms::put_term(&mut self.block, &self.before, key, posting.docs.len(), docs, places);
+        let docs = self.extent(&terms::put_docs(&posting.docs, universe))?;
+        let positions = self.extent(&terms::put_positions(&posting.counts, &posting.positions))?;
+        terms::put_term(&mut self.block, &self.before, key, posting.docs.len(), docs, positions);
         self.before = key.to_vec();
         self.in_block += 1;
         Ok(())
     }
 
-    /// Writes the rest, and gives back what was written to.
+    /// Writes the rest, and returns the output.
     pub(super) fn finish(mut self, columns: Columns) -> io::Result<W> {
         self.end_block();
         let start = self.at;
@@ -59,17 +59,17 @@ impl<W: Write> Writer<W> {
         self.put(&dictionary)?;
         self.blocks.iter_mut().for_each(|block| block.offset += start);
         let (docs, sessions) = (columns.docs(), columns.sessions());
-        let mut pieces = Vec::new();
+        let mut extents = Vec::new();
         for (place, section) in columns.sections().into_iter().enumerate() {
-            let piece = if place == Section::Blocks.place() {
+            let extent = if place == Section::Blocks.place() {
                 let blocks = bincode::serialize(&self.blocks).map_err(io::Error::other)?;
-                self.piece(&blocks)?
+                self.extent(&blocks)?
             } else {
-                self.piece(&section)?
+                self.extent(&section)?
             };
-            pieces.push((piece.offset, piece.length, piece.crc));
+            extents.push((extent.offset, extent.length, extent.crc));
         }
-        let footer = bincode::serialize(&Footer { docs, sessions, pieces }).map_err(io::Error::other)?;
+        let footer = bincode::serialize(&Footer { docs, sessions, extents }).map_err(io::Error::other)?;
         self.put(&footer)?;
         self.put(&u32::try_from(footer.len()).map_err(io::Error::other)?.to_le_bytes())?;
         self.put(&crc32fast::hash(&footer).to_le_bytes())?;
@@ -88,10 +88,10 @@ impl<W: Write> Writer<W> {
         self.in_block = 0;
     }
 
-    fn piece(&mut self, bytes: &[u8]) -> io::Result<Piece> {
-        let piece = Piece { offset: self.at, length: bytes.len() as u64, crc: crc32fast::hash(bytes) };
+    fn extent(&mut self, bytes: &[u8]) -> io::Result<Extent> {
+        let extent = Extent { offset: self.at, length: bytes.len() as u64, crc: crc32fast::hash(bytes) };
         self.put(bytes)?;
-        Ok(piece)
+        Ok(extent)
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -114,7 +114,7 @@ pub(super) fn build<'a, W: Write>(
         columns.push(&doc.facts);
         let mut next = HashMap::new();
         for (field, text) in &doc.texts {
-            // A gap, so that no phrase goes from one text into the next.
+            // A gap, so that no phrase spans two texts.
             let start = next.get(field).map_or(0, |end| end + 1);
             let end = words.take(*field, text, number, start);
             next.insert(field, end);
@@ -135,10 +135,10 @@ pub(super) fn build<'a, W: Write>(
     writer.finish(columns)
 }
 
-/// Words as they come in, before they are sorted.
+/// The words of all documents, before they are sorted.
 #[derive(Default)]
 struct Words {
-    /// For each word the posting list of each field it is in.
+    /// For each word, the posting list of each field that contains it.
     known: HashMap<String, [Option<usize>; 4]>,
     postings: Vec<Posting>,
 }
@@ -146,7 +146,7 @@ struct Words {
 const FIELDS: [Field; 4] = [Field::Prompt, Field::Negative, Field::Note, Field::Title];
 
 impl Words {
-    /// Takes in a text whose first word is at `start`; gives the place behind its last.
+    /// Adds a text whose first word has the position `start`, and returns the position after its last word.
     fn take(&mut self, field: Field, text: &str, doc: u32, start: u32) -> u32 {
         let of_field = FIELDS.iter().position(|known| *known == field).unwrap_or(0);
         let mut place = start;
@@ -160,14 +160,14 @@ impl Words {
                         posting.counts.push(1);
                     }
                 }
-                posting.places.push(place);
+                posting.positions.push(place);
             }
             place += 1;
         });
         place
     }
 
-    /// The number of the posting list of a word in a field.
+    /// Returns the number of the posting list of a word in a field.
     fn number(&mut self, word: &str, of_field: usize) -> usize {
         if let Some(Some(number)) = self.known.get(word).and_then(|fields| fields.get(of_field)) {
             return *number;

@@ -1,10 +1,10 @@
-//! Numbers as the index writes them, and the check that every piece of it carries.
+//! The encoding of numbers, and the checksums of all parts of the index.
 
 use std::fs::File;
 
 use retake_log::disk::read_at;
 
-/// Something in the index is not as it was written: it is thrown away and made again.
+/// The error for an index that is not as it was written. It is discarded and rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the search index is damaged: {0}")]
 pub(super) struct Damage(pub(super) String);
@@ -15,33 +15,33 @@ impl Damage {
     }
 }
 
-/// Where the bytes of a segment are.
+/// The bytes of a segment.
 pub(super) enum Source {
-    /// In a file, which had that many bytes when it was opened.
+    /// A file, with its length when it was opened.
     File(File, u64),
-    /// In memory: what is too new to be written, or cannot be.
+    /// Memory, for segments that are not written yet or cannot be.
     Memory(Vec<u8>),
 }
 
-/// A piece of a segment.
+/// A range of bytes in a segment, with its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Extent {
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) crc: u32,
 }
 
 impl Source {
-    /// What is in a file.
+    /// Creates a source from a file.
     pub(super) fn file(file: File) -> Result<Source, Damage> {
         let size = file.metadata().map_err(|error| Damage(error.to_string()))?.len();
         Ok(Source::File(file, size))
     }
 
-    /// The bytes of a piece, which are as they were written.
-    pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
-        let bytes = self.raw(piece.offset, piece.length)?;
-        if piece.holds(&bytes) { Ok(bytes) } else { Err(Damage::new("a piece does not match its checksum")) }
+    /// Reads an extent and verifies its checksum.
+    pub(super) fn read(&self, extent: Extent) -> Result<Vec<u8>, Damage> {
+        let bytes = self.raw(extent.offset, extent.length)?;
+        if extent.holds(&bytes) { Ok(bytes) } else { Err(Damage::new("an extent does not match its checksum")) }
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Bytes that are not checked yet. A file that has been cut since it was opened gives an error, too.
+    /// Reads bytes without verifying them. A file that was truncated since it was opened is an error.
     pub(super) fn raw(&self, offset: u64, length: u64) -> Result<Vec<u8>, Damage> {
         let cut = || Damage::new("a file is too short");
         let end = offset.checked_add(length).filter(|end| *end <= self.length()).ok_or_else(cut)?;
@@ -66,19 +66,19 @@ impl Source {
     }
 }
 
-impl Piece {
-    /// Whether these are the bytes that were written.
+impl Extent {
+    /// Returns whether these are the bytes that were written.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         bytes.len() as u64 == self.length && crc32fast::hash(bytes) == self.crc
     }
 
-    /// Where it ends.
+    /// Returns the offset after its last byte.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.length)
     }
 }
 
-/// Writes a number in as few bytes as it needs, seven bits each.
+/// Writes a number as a variable-length integer (LEB128).
 pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(u8::try_from(number & 0x7F).unwrap_or(0) | 0x80);
@@ -87,7 +87,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(u8::try_from(number).unwrap_or(0));
 }
 
-/// Reads what [`put`] wrote.
+/// A reader of numbers that [`put`] wrote.
 pub(super) struct Reader<'a> {
     bytes: std::slice::Iter<'a, u8>,
 }
@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
         self.bytes.as_slice().is_empty()
     }
 
-    /// What was not read yet.
+    /// Returns the bytes that are left.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.as_slice()
     }
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Values of one width, one after the other.
+/// Values of a fixed width.
 pub(super) trait Fixed: Sized + Copy {
     const WIDTH: usize;
     fn put(self, bytes: &mut Vec<u8>);
@@ -158,14 +158,14 @@ macro_rules! fixed {
 
 fixed!(u8, u32, u64, i64, u128);
 
-/// A column's bytes.
+/// Encodes a column.
 pub(super) fn pack<T: Fixed>(values: &[T]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * T::WIDTH);
     values.iter().for_each(|value| value.put(&mut bytes));
     bytes
 }
 
-/// A column from its bytes.
+/// Decodes a column.
 pub(super) fn unpack<T: Fixed>(bytes: &[u8]) -> Vec<T> {
     bytes.chunks_exact(T::WIDTH).filter_map(T::get).collect()
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back() {
+    fn numbers_round_trip() {
         let numbers = [0, 1, 127, 128, 300, 1 << 20, u64::from(u32::MAX), u64::MAX];
         let mut bytes = Vec::new();
         numbers.iter().for_each(|number| put(&mut bytes, *number));

@@ -1,11 +1,11 @@
-//! The columns of a segment: one value of each kind for every iteration and every session, in the order of their keys.
+//! The columns of a segment: one value per iteration or session, in the order of their keys.
 
 use std::collections::HashMap;
 
 use super::bytes::pack;
 use super::doc::{Facts, LISTS, SINGLE, SessionKey};
 
-/// The pieces of a segment by their place in its footer.
+/// The sections of a segment, by their index in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     RunKeys,
@@ -17,7 +17,7 @@ pub(super) enum Section {
     Noted,
     Flags,
     Seed,
-    LookDocs,
+    HashDocs,
     PerceptualHash,
     SessionKeys,
     Archived,
@@ -30,7 +30,7 @@ pub(super) enum Section {
     List = 16 + 2 * SINGLE as isize,
 }
 
-/// How many sections there are.
+/// The number of sections.
 pub(super) const SECTIONS: usize = 16 + 2 * SINGLE + 3 * LISTS;
 
 impl Section {
@@ -47,7 +47,7 @@ impl Section {
     }
 }
 
-/// Columns that are being filled, in the order of the keys.
+/// Columns that are being filled.
 #[derive(Default)]
 pub(super) struct Columns {
     run_keys: Vec<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Columns {
     noted: Vec<u32>,
     flags: Vec<u8>,
     seed: Vec<u64>,
-    look_docs: Vec<u32>,
+    hash_docs: Vec<u32>,
     perceptual_hash: Vec<u128>,
     session_keys: Vec<u64>,
     archived: Vec<u8>,
@@ -69,7 +69,7 @@ pub(super) struct Columns {
     lists: [(Vec<u32>, Vec<u32>, Names); LISTS],
 }
 
-/// Names, each written once and known by its number.
+/// A dictionary of names, each stored once and referred to by its number.
 #[derive(Default)]
 pub(super) struct Names {
     known: HashMap<String, u32>,
@@ -77,7 +77,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The name's number from 1 on.
+    /// Returns the number of a name, counted from 1.
     fn number(&mut self, name: &str) -> u32 {
         if let Some(number) = self.known.get(name) {
             return *number;
@@ -102,7 +102,7 @@ impl Columns {
         count(self.session_keys.len())
     }
 
-    /// Adds an iteration, whose key is higher than those before.
+    /// Appends an iteration; keys must ascend.
     pub(super) fn push(&mut self, facts: &Facts) {
         let doc = self.docs();
         if self.run_keys.last() != Some(&facts.session) {
@@ -124,19 +124,19 @@ impl Columns {
             values.extend(list.iter().map(|name| names.number(name)));
         }
         for perceptual_hash in &facts.perceptual_hash {
-            self.look_docs.push(doc);
+            self.hash_docs.push(doc);
             self.perceptual_hash.push(*perceptual_hash);
         }
     }
 
-    /// Adds a session, whose key is higher than those before.
+    /// Appends a session; keys must ascend.
     pub(super) fn push_session(&mut self, key: SessionKey, archived: bool, project: Option<&str>) {
         self.session_keys.push(key);
         self.archived.push(u8::from(archived));
         self.project.push(project.map_or(0, |name| self.projects.number(name)));
     }
 
-    /// The bytes of all sections but the blocks, in the order of the footer.
+    /// Encodes all sections but the blocks, in the order of the footer.
     pub(super) fn sections(mut self) -> Vec<Vec<u8>> {
         for (starts, values, _) in &mut self.lists {
             starts.push(count(values.len()));
@@ -151,7 +151,7 @@ impl Columns {
             pack(&self.noted),
             self.flags,
             pack(&self.seed),
-            pack(&self.look_docs),
+            pack(&self.hash_docs),
             pack(&self.perceptual_hash),
             pack(&self.session_keys),
             self.archived,

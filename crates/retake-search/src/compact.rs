@@ -1,4 +1,4 @@
-//! Keeping segments few: those of about the same size become one, in the background.
+//! Compaction: segments of similar size are merged in the background, so that they stay few.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -7,23 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::bytes::Source;
-use super::evaluate::Live;
-use super::index::{Index, Kept, Loaded, mark};
+use super::evaluate::SegmentView;
+use super::index::{Index, IndexPart, Loaded, mark};
 use super::manifest::segment_path;
-use super::merge::{Moves, NotMerged, merge};
+use super::merge::{MergeError, Relocations, merge};
 use super::segment::Segment;
 use super::set::Bits;
 
-/// How many segments of about the same size become one.
-const ALIKE: usize = 4;
+/// The number of segments of similar size that are merged into one.
+const MERGE_FACTOR: usize = 4;
 
 impl Index {
-    /// Merges some segments, if some are alike; says whether it did. The lock is only held to choose and to replace.
+    /// Merges some segments if that is worthwhile, and returns whether it did. The lock is only held to choose and to
+    /// replace them.
     pub(super) fn merge_some(&self) -> bool {
         let (chosen, number) = {
             let mut state = self.lock(None);
             let Some(loaded) = state.as_mut() else { return false };
-            let chosen: Vec<Live> = loaded.alike();
+            let chosen: Vec<SegmentView> = loaded.merge_candidates();
             if chosen.is_empty() {
                 return false;
             }
@@ -35,8 +36,8 @@ impl Index {
         let (segment, moves) = match merged {
             Ok(merged) => merged,
             Err(error) => {
-                if !matches!(error, NotMerged::Stopped) {
-                    tracing::warn!(%error, "the search index could not be merged");
+                if !matches!(error, MergeError::Stopped) {
+                    tracing::warn!(%error, "the search index cannot be merged");
                 }
                 let _ = fs::remove_file(&path);
                 return false;
@@ -52,7 +53,7 @@ impl Index {
         replaced
     }
 
-    fn merge_to(&self, parts: &[Live], path: &Path) -> Result<(Segment, Moves), NotMerged> {
+    fn merge_to(&self, parts: &[SegmentView], path: &Path) -> Result<(Segment, Relocations), MergeError> {
         let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
         let (out, moves) = merge(parts, out, &|| self.stopping.load(Ordering::Acquire))?;
         out.into_inner().map_err(|error| error.into_error())?.sync_data()?;
@@ -61,32 +62,32 @@ impl Index {
 }
 
 impl Loaded {
-    /// Segments that are worth merging: some of about the same size, or one that is mostly dead.
-    fn alike(&self) -> Vec<Live> {
-        let size = |part: &Kept| part.live.segment.docs().max(part.live.segment.sessions());
-        let tier = |part: &Kept| (size(part) / 512).max(1).ilog2() / 2;
-        let stored: Vec<&Kept> = self.parts.iter().filter(|part| part.number.is_some()).collect();
+    /// Returns the segments to merge: several of similar size, or one that is mostly dead.
+    fn merge_candidates(&self) -> Vec<SegmentView> {
+        let size = |part: &IndexPart| part.live.segment.docs().max(part.live.segment.sessions());
+        let tier = |part: &IndexPart| (size(part) / 512).max(1).ilog2() / 2;
+        let stored: Vec<&IndexPart> = self.parts.iter().filter(|part| part.number.is_some()).collect();
         for wanted in 0..16 {
-            let of_tier: Vec<&&Kept> = stored.iter().filter(|part| tier(part) == wanted).collect();
-            if of_tier.len() >= ALIKE {
-                // Smaller ones go along: they are cheap, and each costs every question a little.
+            let of_tier: Vec<&&IndexPart> = stored.iter().filter(|part| tier(part) == wanted).collect();
+            if of_tier.len() >= MERGE_FACTOR {
+                // Smaller ones are included: they are cheap to merge, and each one slows down every search a little.
                 return stored.iter().filter(|part| tier(part) <= wanted).map(|part| part.live.clone()).collect();
             }
         }
-        let wasted = |part: &&&Kept| {
+        let wasted = |part: &&&IndexPart| {
             let dead = part.live.dead.len() + part.live.dead_sessions.len();
             dead > 1000 && dead * 3 > u64::from(part.live.segment.docs() + part.live.segment.sessions())
         };
         stored.iter().filter(wasted).map(|part| part.live.clone()).take(1).collect()
     }
 
-    /// Puts a merged segment in the place of those it was made from; false when they are not all there any more.
-    fn replace(&mut self, merged: &[Live], segment: Segment, moves: &Moves, number: u64) -> bool {
-        let same = |part: &Kept, live: &Live| Arc::ptr_eq(&part.live.segment, &live.segment);
+    /// Replaces segments by the one they were merged into; returns false if one of them is gone.
+    fn replace(&mut self, merged: &[SegmentView], segment: Segment, moves: &Relocations, number: u64) -> bool {
+        let same = |part: &IndexPart, live: &SegmentView| Arc::ptr_eq(&part.live.segment, &live.segment);
         if !merged.iter().all(|live| self.parts.iter().any(|part| same(part, live))) {
             return false;
         }
-        // What died while merging went on is dead in the merged one too.
+        // Documents that were superseded during the merge are dead in the merged segment too.
         let (mut dead, mut dead_sessions): (Arc<Bits>, Arc<Bits>) = Default::default();
         for (live, (docs, sessions)) in merged.iter().zip(moves.docs.iter().zip(&moves.sessions)) {
             let Some(now) = self.parts.iter().find(|part| same(part, live)) else { continue };
@@ -103,8 +104,8 @@ impl Loaded {
             }
         }
         self.parts.retain(|part| !merged.iter().any(|live| same(part, live)));
-        let live = Live { segment: Arc::new(segment), dead, dead_sessions };
-        self.parts.insert(0, Kept { number: Some(number), live });
+        let live = SegmentView { segment: Arc::new(segment), dead, dead_sessions };
+        self.parts.insert(0, IndexPart { number: Some(number), live });
         self.view = None;
         true
     }

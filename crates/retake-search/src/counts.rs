@@ -1,19 +1,19 @@
-//! How many of what was found have each value of each facet.
+//! Counts the matches per value of each facet.
 //!
-//! Names are counted by their number, once for each document that was found. Where a question finds most of a segment, what
-//! it does not find is counted instead and taken from the counts of all, which never change and are kept.
+//! Names are counted by their number, once per matching document. If most of a segment matches, the other documents are
+//! counted instead and subtracted from the counts of all, which are cached since segments never change.
 
 use std::collections::HashMap;
 
 use super::bytes::Damage;
 use super::columns::Section;
 use super::doc::{GENERATOR, LISTS, LORA, MODEL, OUTCOME, SAMPLER, SINGLE, SIZE, TAG};
-use super::evaluate::{Live, each_run};
+use super::evaluate::{SegmentView, each_run};
 use super::segment::Segment;
 use super::set::Set;
-use super::{Facets, MOST_VALUES};
+use super::{Facets, MAX_FACET_VALUES};
 
-/// How many matches have each value.
+/// The number of matches per value.
 #[derive(Default)]
 pub(super) struct Counts {
     singles: [HashMap<String, u64>; 4],
@@ -26,7 +26,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn take(&mut self, segment: &Segment, set: &Set, parts: &[Live]) -> Result<(), Damage> {
+    pub(super) fn take(&mut self, segment: &Segment, set: &Set, parts: &[SegmentView]) -> Result<(), Damage> {
         self.all += set.len();
         let tally = Tally::of(segment, set)?;
         for (kind, (counts, tally)) in self.singles.iter_mut().zip(&tally.singles).enumerate() {
@@ -40,8 +40,8 @@ impl Counts {
         self.take_sessions(segment, set, parts)
     }
 
-    /// Projects and archived sessions: what the newest word on each session says of its iterations here.
-    fn take_sessions(&mut self, segment: &Segment, set: &Set, parts: &[Live]) -> Result<(), Damage> {
+    /// Counts projects and archived sessions, by the newest state of each session.
+    fn take_sessions(&mut self, segment: &Segment, set: &Set, parts: &[SegmentView]) -> Result<(), Damage> {
         for part in parts.iter().filter(|part| part.segment.sessions() > 0) {
             let keys = part.segment.column::<u64>(Section::SessionKeys.place())?;
             let archived = part.segment.column::<u8>(Section::Archived.place())?;
@@ -90,7 +90,7 @@ impl Counts {
     }
 }
 
-/// How many documents of a segment have each name, by its number from 1; 0 counts those without one.
+/// The number of documents of a segment per name, by its number from 1; 0 counts those without one.
 #[derive(Clone)]
 pub(super) struct Tally {
     singles: [Vec<u64>; SINGLE],
@@ -100,7 +100,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Of the documents of a set. When they are most of the segment, the others are counted and taken from all.
+    /// Counts the documents of a set. If they are most of the segment, the others are counted and subtracted from all.
     fn of(segment: &Segment, set: &Set) -> Result<Tally, Damage> {
         if set.len() * 2 <= u64::from(segment.docs()) {
             return Tally::count(segment, set);
@@ -110,10 +110,10 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Counts one document after the other.
+    /// Counts document by document.
     pub(super) fn count(segment: &Segment, set: &Set) -> Result<Tally, Damage> {
         let mut docs = Vec::new();
-        set.each_back(|doc| docs.push(doc as usize));
+        set.for_each_descending(|doc| docs.push(doc as usize));
         let mut tally =
             Tally { singles: Default::default(), lists: Default::default(), ratings: [0; 6], outcomes: [0; 4] };
         for (kind, counts) in tally.singles.iter_mut().enumerate() {
@@ -170,10 +170,10 @@ fn add(counts: &mut HashMap<String, u64>, names: &[String], tally: &[u64]) {
     }
 }
 
-/// The most frequent values, and of equally frequent ones those first in the alphabet.
+/// Returns the most frequent values; ties are broken alphabetically.
 fn most(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_unstable_by(|(a, few), (b, many)| many.cmp(few).then_with(|| a.cmp(b)));
-    counts.truncate(MOST_VALUES);
+    counts.truncate(MAX_FACET_VALUES);
     counts
 }

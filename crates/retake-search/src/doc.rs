@@ -1,4 +1,4 @@
-//! What the index keeps of an iteration and of a session.
+//! The documents of the index: iterations and sessions.
 
 use std::num::NonZeroU32;
 
@@ -7,28 +7,28 @@ use chrono::{Datelike, NaiveDate};
 use retake_log::model::query::Field;
 use retake_log::model::{AnnotationChange, Head, Iteration, IterationId, OutcomeStatus, SessionId};
 
-/// A session as a number that sorts as its id does.
+/// A session id as a number with the same order.
 pub(super) type SessionKey = u64;
 
-/// An iteration as the index takes it: with its texts, which are only kept as words.
+/// An iteration to be indexed, with its texts, of which the index only keeps words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Doc {
     pub(super) facts: Facts,
     pub(super) texts: Vec<(Field, String)>,
 }
 
-/// What the index can tell of an iteration again.
+/// The properties of an iteration that can be read back from the index.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Facts {
     pub(super) session: SessionKey,
     pub(super) index: u32,
-    /// The place of its recording in the session's chain.
+    /// The sequence number of its `recorded` event.
     pub(super) seq: u32,
-    /// When it was made, in milliseconds.
+    /// The time at which it was made, in milliseconds.
     pub(super) made: i64,
-    /// 0 without one.
+    /// The rating; 0 if unrated.
     pub(super) rating: u8,
-    /// The place of the event that gave it its note; 0 without one, since a session never begins with a note.
+    /// The sequence number of the event with its note; 0 without one, since a session never starts with a note.
     pub(super) noted: u32,
     /// See the constants below.
     pub(super) flags: u8,
@@ -37,11 +37,11 @@ pub(super) struct Facts {
     pub(super) names: [Option<String>; SINGLE],
     /// LoRAs and tags, in this order.
     pub(super) lists: [Vec<String>; LISTS],
-    /// What its pictures look like.
+    /// The perceptual hashes of its images.
     pub(super) perceptual_hash: Vec<u128>,
 }
 
-/// A session as the index takes it.
+/// A session to be indexed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SessionDoc {
     pub(super) key: SessionKey,
@@ -50,25 +50,25 @@ pub(super) struct SessionDoc {
     pub(super) title: Option<String>,
 }
 
-/// How many kinds of names an iteration has at most one of.
+/// The number of facets of which an iteration has at most one name.
 pub(super) const SINGLE: usize = 4;
 pub(super) const MODEL: usize = 0;
 pub(super) const SAMPLER: usize = 1;
 pub(super) const GENERATOR: usize = 2;
 pub(super) const SIZE: usize = 3;
-/// How many kinds of names an iteration has any number of.
+/// The number of facets of which an iteration has any number of names.
 pub(super) const LISTS: usize = 2;
 pub(super) const LORA: usize = 0;
 pub(super) const TAG: usize = 1;
 
-/// Flags: the two lowest bits say what came of it.
+/// The mask of the outcome in the flags.
 pub(super) const OUTCOME: u8 = 3;
 pub(super) const HAS_IMAGE: u8 = 4;
 pub(super) const HAS_NEGATIVE: u8 = 8;
 pub(super) const HAS_SEED: u8 = 16;
 
 impl Doc {
-    /// An iteration of which nothing was said yet.
+    /// Creates the document of an iteration without annotations.
     pub(super) fn new(id: IterationId, seq: u32, iteration: &Iteration) -> Doc {
         let recipe = &iteration.recipe;
         let mut texts = vec![(Field::Prompt, recipe.prompt.clone())];
@@ -109,7 +109,7 @@ impl Doc {
         Doc { facts, texts }
     }
 
-    /// Takes in what was said of it at that place of the chain.
+    /// Applies the annotation of the event with this sequence number.
     pub(super) fn annotate(&mut self, seq: u32, change: &AnnotationChange) {
         if let Some(rating) = change.rating {
             self.facts.rating = rating;
@@ -124,7 +124,7 @@ impl Doc {
         }
     }
 
-    /// Gives it a note, or takes it away.
+    /// Sets the note, or removes it.
     pub(super) fn note(&mut self, seq: u32, note: &str) {
         self.texts.retain(|(field, _)| *field != Field::Note);
         self.facts.noted = 0;
@@ -164,7 +164,7 @@ pub(super) fn key_of(id: SessionId) -> SessionKey {
     day << 32 | u64::from(id.number().get())
 }
 
-/// The session of a key; none when it is nobody's.
+/// Returns the session id of a key; `None` if the key is invalid.
 pub(super) fn session_of(key: SessionKey) -> Option<SessionId> {
     let day = NaiveDate::from_num_days_from_ce_opt(i32::try_from(key >> 32).ok()?)?;
     SessionId::new(day, NonZeroU32::new(u32::try_from(key & u64::from(u32::MAX)).ok()?)?)

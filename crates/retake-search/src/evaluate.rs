@@ -1,8 +1,8 @@
-//! What a query means to a segment: which of its documents it is true of.
+//! Evaluates a query on a segment, to the set of matching documents.
 //!
-//! Texts give sets of documents, from posting lists. Everything else is a test on columns, made only of documents that
-//! the texts have left. What belongs to sessions (title, project, archived) is settled first for the whole index, since a
-//! session's newest word on it may lie in another segment than its iterations.
+//! Texts give sets of documents, from posting lists. Everything else is a test on columns, applied only to documents that
+//! the texts left. Session properties (title, project, archived) are resolved first for the whole index, since the newest
+//! state of a session may be in another segment than its iterations.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::thread;
 use retake_log::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
 use retake_log::model::words::fold_name;
 
-use super::bytes::{Damage, Piece};
+use super::bytes::{Damage, Extent};
 use super::columns::Section;
 use super::doc::{
     GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of,
@@ -22,22 +22,22 @@ use super::segment::Segment;
 use super::set::{Bits, Ranks, Set};
 use super::terms::{self, Term};
 
-/// A segment, and what newer ones say better.
+/// A segment, with the documents that newer segments supersede.
 #[derive(Clone)]
-pub(super) struct Live {
+pub(super) struct SegmentView {
     pub(super) segment: Arc<Segment>,
-    /// Iterations that are in a newer segment again.
+    /// Documents that a newer segment supersedes.
     pub(super) dead: Arc<Bits>,
-    /// Sessions of which a newer segment says something.
+    /// Sessions that a newer segment supersedes.
     pub(super) dead_sessions: Arc<Bits>,
 }
 
-/// A query whose questions about sessions are answered.
+/// A query whose conditions on sessions are resolved.
 pub(super) enum Plan<'a> {
     All(Vec<Plan<'a>>),
     Any(Vec<Plan<'a>>),
     Not(Box<Plan<'a>>),
-    /// These words in a row, in one of these fields.
+    /// These words as a phrase in one of these fields.
     Words(&'static [Field], &'a [String], bool),
     /// A test on columns.
     Test(&'a Condition),
@@ -47,8 +47,8 @@ pub(super) enum Plan<'a> {
 
 const OWN_TEXTS: &[Field] = &[Field::Prompt, Field::Negative, Field::Note];
 
-/// Settles what a query asks of sessions.
-pub(super) fn plan<'a>(query: &'a Query, parts: &[Live]) -> Result<Plan<'a>, Damage> {
+/// Resolves the conditions of a query on sessions.
+pub(super) fn plan<'a>(query: &'a Query, parts: &[SegmentView]) -> Result<Plan<'a>, Damage> {
     let all = |queries: &'a [Query]| queries.iter().map(|query| plan(query, parts)).collect::<Result<Vec<_>, _>>();
     Ok(match query {
         Query::All(queries) => Plan::All(all(queries)?),
@@ -75,19 +75,19 @@ pub(super) fn plan<'a>(query: &'a Query, parts: &[Live]) -> Result<Plan<'a>, Dam
     })
 }
 
-/// The most threads that look for one phrase.
-const MOST_THREADS: usize = 4;
+/// The maximum number of threads for one phrase.
+const MAX_THREADS: usize = 4;
 
-/// The documents of each segment that a plan is true of, dead ones among them. Looking for a phrase is the one thing that
-/// takes long, since all places of its words are read: segments are shared among threads then.
-pub(super) fn evaluate_all(plan: &Plan<'_>, parts: &[Live], worth_threads: u64) -> Result<Vec<Set>, Damage> {
+/// Returns the matching documents of each segment, dead ones included. Only phrases take long, since all positions of
+/// their words are read; segments are then distributed over threads.
+pub(super) fn evaluate_all(plan: &Plan<'_>, parts: &[SegmentView], worth_threads: u64) -> Result<Vec<Set>, Damage> {
     let docs: u64 = parts.iter().map(|part| u64::from(part.segment.docs())).sum();
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS).min(parts.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts.len());
     if threads < 2 || docs < worth_threads || !plan.has_phrase() {
         return parts.iter().map(|part| evaluate(plan, &part.segment)).collect();
     }
-    // The largest first, so that none is left with it at the end.
-    let mut order: Vec<(usize, &Live)> = parts.iter().enumerate().collect();
+    // The largest first, so that no thread is left with it at the end.
+    let mut order: Vec<(usize, &SegmentView)> = parts.iter().enumerate().collect();
     order.sort_unstable_by_key(|(_, part)| Reverse(part.segment.docs()));
     let next = AtomicUsize::new(0);
     let some = || {
@@ -101,7 +101,7 @@ pub(super) fn evaluate_all(plan: &Plan<'_>, parts: &[Live], worth_threads: u64) 
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
         let mut sets = some()?;
         for other in others {
-            sets.extend(other.join().map_err(|_| Damage::new("a thread broke off"))??);
+            sets.extend(other.join().map_err(|_| Damage::new("a thread panicked"))??);
         }
         Ok::<_, Damage>(sets)
     })?;
@@ -109,7 +109,7 @@ pub(super) fn evaluate_all(plan: &Plan<'_>, parts: &[Live], worth_threads: u64) 
     Ok(sets.into_iter().map(|(_, set)| set).collect())
 }
 
-/// The documents of a segment that a plan is true of, dead ones among them.
+/// Returns the matching documents of a segment, dead ones included.
 fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
     let universe = segment.docs();
     match plan {
@@ -152,7 +152,7 @@ fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
 }
 
 impl<'a> Plan<'a> {
-    /// Whether words in a row are looked for in iterations.
+    /// Returns whether the plan searches iterations for a phrase.
     fn has_phrase(&self) -> bool {
         match self {
             Plan::All(plans) | Plan::Any(plans) => plans.iter().any(Plan::has_phrase),
@@ -162,7 +162,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// A test, and whether it is to fail.
+    /// Returns the test of this plan, and whether it is negated.
     fn as_test(&self) -> Option<(&'a Condition, bool)> {
         match self {
             Plan::Test(condition) => Some((condition, false)),
@@ -224,39 +224,39 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
             let (from, until) = (from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX));
             Box::new(move |doc| made.get(doc as usize).is_some_and(|made| (from..until).contains(made)))
         }
-        // Settled before.
+        // Resolved by `plan`.
         Condition::Text { .. } | Condition::Archived(_) | Condition::Session(_) => Box::new(|_| false),
     })
 }
 
-/// For each number of a name (from 1; 0 is none) whether the name is as asked.
-fn fitting(names: &[String], by: MatchKind, value: &str) -> Vec<bool> {
+/// Returns, for each number of a name (from 1; 0 means no name), whether the name matches.
+fn matching_names(names: &[String], by: MatchKind, value: &str) -> Vec<bool> {
     std::iter::once(false).chain(names.iter().map(|name| by.holds(&fold_name(name), value))).collect()
 }
 
 fn named<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
     let place = Section::name(kind);
-    let fitting = fitting(segment.names(place + 1)?, by, value);
-    if !fitting.contains(&true) {
+    let matching_names = matching_names(segment.names(place + 1)?, by, value);
+    if !matching_names.contains(&true) {
         return Ok(Box::new(|_| false));
     }
     let numbers = segment.column::<u32>(place)?;
     Ok(Box::new(move |doc| {
-        numbers.get(doc as usize).is_some_and(|number| fitting.get(*number as usize).copied().unwrap_or(false))
+        numbers.get(doc as usize).is_some_and(|number| matching_names.get(*number as usize).copied().unwrap_or(false))
     }))
 }
 
 fn listed<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
     let place = Section::list(kind);
-    let fitting = fitting(segment.names(place + 2)?, by, value);
-    if !fitting.contains(&true) {
+    let matching_names = matching_names(segment.names(place + 2)?, by, value);
+    if !matching_names.contains(&true) {
         return Ok(Box::new(|_| false));
     }
     let (starts, numbers) = (segment.column::<u32>(place)?, segment.column::<u32>(place + 1)?);
     Ok(Box::new(move |doc| {
         let range = starts.get(doc as usize).zip(starts.get(doc as usize + 1));
         let its = range.and_then(|(start, end)| numbers.get(*start as usize..*end as usize)).unwrap_or_default();
-        its.iter().any(|number| fitting.get(*number as usize).copied().unwrap_or(false))
+        its.iter().any(|number| matching_names.get(*number as usize).copied().unwrap_or(false))
     }))
 }
 
@@ -265,7 +265,7 @@ fn has_list(segment: &Segment, kind: usize) -> Result<Test<'_>, Damage> {
     Ok(Box::new(move |doc| starts.get(doc as usize) < starts.get(doc as usize + 1)))
 }
 
-/// The documents with these words in a row in one of these fields.
+/// Returns the documents with these words as a phrase in one of these fields.
 fn with_words(
     segment: &Segment,
     fields: &[Field],
@@ -291,14 +291,17 @@ fn with_words(
         let of_field: Vec<Vec<&Term>> =
             slots.iter().map(|terms| terms.iter().filter(|term| term.field == *field).collect()).collect();
         if of_field.iter().all(|terms: &Vec<&Term>| !terms.is_empty()) {
-            found = found.or(in_a_row(segment, &of_field, universe)?, universe);
+            found = found.or(phrase_matches(segment, &of_field, universe)?, universe);
         }
     }
     Ok(found)
 }
 
-/// The documents with one term of each slot at places that follow each other.
-fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Set, Damage> {
+/// Returns the documents that contain one term of each slot at consecutive positions.
+///
+/// For example, "glass bridge" in "a glass bridge": `glass` has position 1 and `bridge` position 2. Shifted back by their
+/// slots (0 and 1) both become 1, so both bit sets have bit 1, and their intersection is not empty.
+fn phrase_matches(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Set, Damage> {
     let mut both: Option<Set> = None;
     for terms in slots {
         let set = union(segment, terms, universe)?;
@@ -308,9 +311,9 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
         });
     }
     let Some(candidates) = both.filter(|both| !both.is_empty()) else { return Ok(Set::empty()) };
-    // Most prompts have fewer than 64 words, so a document's places are the bits of a number, moved back by the slot: a
-    // row is a bit that all slots have. Places further on are kept with their document as one number, which all slots
-    // have for a row.
+    // Most prompts have fewer than 64 words, so the positions of a document are the bits of a number, shifted back by the
+    // slot: a phrase is a bit that all slots share. Later positions are kept as numbers of document and position, and
+    // intersected as sorted lists.
     let candidates = candidates.into_bits(universe);
     let ranks = Ranks::new(&candidates);
     let count = usize::try_from(candidates.len()).unwrap_or(usize::MAX);
@@ -326,26 +329,26 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
                 (Some(place), _) => beyond.push(u64::from(doc) << 32 | u64::from(place)),
                 (None, _) => {}
             };
-            let places = segment.read(term.places)?;
+            let positions = segment.read(term.positions)?;
             let of_term = terms::read_set(&segment.read(term.docs)?, term.count, universe)?;
             if terms.len() > 1 {
                 let docs = of_term.into_bits(universe);
                 let mut docs = docs.ascending();
                 let wanted = || docs.next().map(|doc| ranks.of(doc).map(|rank| (doc, rank)));
-                terms::read_places(&places, term.count, wanted, &mut take)?;
+                terms::read_positions(&positions, term.count, wanted, &mut take)?;
                 continue;
             }
-            // The only term of its slot is in all candidates, so they come one after the other.
+            // All candidates contain the only term of a slot, so their ranks are consecutive.
             let mut in_order = 0..count;
             let mut known = |doc: u32| if candidates.contains(doc) { Some((doc, in_order.next()?)) } else { None };
             match of_term {
                 Set::Few(docs) => {
                     let mut docs = docs.into_iter();
-                    terms::read_places(&places, term.count, || docs.next().map(&mut known), &mut take)?;
+                    terms::read_positions(&positions, term.count, || docs.next().map(&mut known), &mut take)?;
                 }
                 Set::Many(docs) => {
                     let mut docs = docs.ascending();
-                    terms::read_places(&places, term.count, || docs.next().map(&mut known), &mut take)?;
+                    terms::read_positions(&positions, term.count, || docs.next().map(&mut known), &mut take)?;
                 }
             }
         }
@@ -354,12 +357,12 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
             beyond.sort_unstable();
         }
         far = Some(match far {
-            Some(far) => meeting(&far, &beyond),
+            Some(far) => intersection(&far, &beyond),
             None => beyond,
         });
     }
-    let in_a_row = candidates.ascending().zip(&rows).filter(|(_, row)| **row != 0);
-    let mut found: Vec<u32> = in_a_row.map(|(doc, _)| doc).collect();
+    let phrase_matches = candidates.ascending().zip(&rows).filter(|(_, row)| **row != 0);
+    let mut found: Vec<u32> = phrase_matches.map(|(doc, _)| doc).collect();
     let far = far.unwrap_or_default();
     if !far.is_empty() {
         found.extend(far.iter().filter_map(|row| u32::try_from(row >> 32).ok()));
@@ -369,8 +372,8 @@ fn in_a_row(segment: &Segment, slots: &[Vec<&Term>], universe: u32) -> Result<Se
     Ok(Set::of(found, universe))
 }
 
-/// The numbers that both ascending lists have.
-fn meeting(one: &[u64], other: &[u64]) -> Vec<u64> {
+/// Returns the numbers that two ascending lists share.
+fn intersection(one: &[u64], other: &[u64]) -> Vec<u64> {
     let mut others = other.iter().copied().peekable();
     let mut both = Vec::new();
     for number in one {
@@ -382,13 +385,13 @@ fn meeting(one: &[u64], other: &[u64]) -> Vec<u64> {
     both
 }
 
-/// The documents that have any of these terms, which ascend.
+/// Returns the documents that contain any of these ascending terms.
 fn union(segment: &Segment, terms: &[&Term], universe: u32) -> Result<Set, Damage> {
     if let [term] = terms {
         return terms::read_set(&segment.read(term.docs)?, term.count, universe);
     }
     let count = |at: usize| terms.get(at).map_or(0, |term| term.count);
-    let lists: Vec<Piece> = terms.iter().map(|term| term.docs).collect();
+    let lists: Vec<Extent> = terms.iter().map(|term| term.docs).collect();
     let sum: u64 = terms.iter().map(|term| u64::from(term.count)).sum();
     if Set::is_many(sum, universe) {
         let mut bits = Bits::new(universe);
@@ -405,7 +408,7 @@ fn union(segment: &Segment, terms: &[&Term], universe: u32) -> Result<Set, Damag
     Ok(Set::of(docs, universe))
 }
 
-/// The documents of these sessions.
+/// Returns the documents of these sessions.
 fn of_sessions(segment: &Segment, sessions: &[SessionKey]) -> Result<Set, Damage> {
     if sessions.is_empty() {
         return Ok(Set::empty());
@@ -415,7 +418,7 @@ fn of_sessions(segment: &Segment, sessions: &[SessionKey]) -> Result<Set, Damage
     Ok(Set::Many(bits))
 }
 
-/// Shows `each` the runs of those sessions that the segment has, with their place in `sessions`, which is ascending.
+/// Calls `each` for the runs of these ascending sessions that the segment contains, with their index in `sessions`.
 pub(super) fn each_run(
     segment: &Segment,
     sessions: &[SessionKey],
@@ -443,32 +446,32 @@ pub(super) fn each_run(
     Ok(())
 }
 
-/// The sessions with these words in a row in their title.
-fn titled(words: &[String], prefix: bool, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+/// Returns the sessions with these words as a phrase in their title.
+fn titled(words: &[String], prefix: bool, parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {
     of_all(parts, |segment| with_words(segment, &[Field::Title], words, prefix, segment.sessions()))
 }
 
-fn in_project(by: MatchKind, value: &str, parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+fn in_project(by: MatchKind, value: &str, parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {
     of_all(parts, |segment| {
-        let fitting = fitting(segment.names(Section::ProjectNames.place())?, by, value);
-        if !fitting.contains(&true) {
+        let matching_names = matching_names(segment.names(Section::ProjectNames.place())?, by, value);
+        if !matching_names.contains(&true) {
             return Ok(Set::empty());
         }
         let projects = segment.column::<u32>(Section::Project.place())?;
-        let fits = |at: &(u32, &u32)| fitting.get(*at.1 as usize).copied().unwrap_or(false);
+        let fits = |at: &(u32, &u32)| matching_names.get(*at.1 as usize).copied().unwrap_or(false);
         Ok(Set::Few((0..).zip(projects).filter(fits).map(|(at, _)| at).collect()))
     })
 }
 
-fn archived(parts: &[Live]) -> Result<Vec<SessionKey>, Damage> {
+fn archived(parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {
     of_all(parts, |segment| {
         let archived = segment.column::<u8>(Section::Archived.place())?;
         Ok(Set::Few((0..).zip(archived).filter(|(_, archived)| **archived != 0).map(|(at, _)| at).collect()))
     })
 }
 
-/// The keys of the sessions that each segment chooses and no newer one knows better.
-fn of_all(parts: &[Live], choose: impl Fn(&Segment) -> Result<Set, Damage>) -> Result<Vec<SessionKey>, Damage> {
+/// Returns the keys of the sessions that `choose` selects in each segment and that no newer segment supersedes.
+fn of_all(parts: &[SegmentView], choose: impl Fn(&Segment) -> Result<Set, Damage>) -> Result<Vec<SessionKey>, Damage> {
     let mut sessions = Vec::new();
     for part in parts.iter().filter(|part| part.segment.sessions() > 0) {
         let chosen = choose(&part.segment)?.minus(&part.dead_sessions);
@@ -476,7 +479,7 @@ fn of_all(parts: &[Live], choose: impl Fn(&Segment) -> Result<Set, Damage>) -> R
             continue;
         }
         let keys = part.segment.column::<u64>(Section::SessionKeys.place())?;
-        chosen.each_back(|at| sessions.extend(keys.get(at as usize)));
+        chosen.for_each_descending(|at| sessions.extend(keys.get(at as usize)));
     }
     sessions.sort_unstable();
     Ok(sessions)

@@ -1,4 +1,4 @@
-//! Answering: the page, the total and the counts, from the sets that the segments give.
+//! Assembles the page, the total and the counts from the matching sets of all segments.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -6,16 +6,16 @@ use super::bytes::Damage;
 use super::columns::Section;
 use super::counts::Counts;
 use super::doc::{SessionKey, TAG, key_of, session_of};
-use super::evaluate::{Live, evaluate_all, plan};
+use super::evaluate::{SegmentView, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
 use super::{Found, Hit, Question, SIMILAR, SearchKey, Sort};
 
-/// Answers a question from these segments, with several threads from `worth_threads` documents on.
-pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> Result<Found, Damage> {
+/// Searches these segments, with several threads from `worth_threads` documents on.
+pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u64) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
-    let mut best = Best::new(question);
-    let mut firsts = Firsts::default();
+    let mut best = TopHits::new(question);
+    let mut firsts = FirstPerSession::default();
     let mut counts = Counts::default();
     let mut found = Found::default();
     for ((at, part), set) in parts.iter().enumerate().zip(evaluate_all(&plan, parts, worth_threads)?) {
@@ -65,7 +65,7 @@ pub(super) fn find(question: &Question, parts: &[Live], worth_threads: u64) -> R
     Ok(found)
 }
 
-/// Where documents come from, and whether one of each session is enough.
+/// The segment that documents come from, and whether one per session is enough.
 struct Part<'a> {
     at: usize,
     segment: &'a Segment,
@@ -73,7 +73,13 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn take(&self, set: &Set, rank: impl Fn(u32) -> u32, best: &mut Best, firsts: &mut Firsts) -> Result<(), Damage> {
+    fn take(
+        &self,
+        set: &Set,
+        rank: impl Fn(u32) -> u32,
+        best: &mut TopHits,
+        firsts: &mut FirstPerSession,
+    ) -> Result<(), Damage> {
         match self.per_session {
             true => firsts.take(self.at, self.segment, set, rank),
             false => best.take(self.at, self.segment, set, rank),
@@ -95,9 +101,9 @@ fn hit(segment: &Segment, doc: u32, place: SearchKey, similar: bool) -> Result<H
     })
 }
 
-/// The documents of the set that look so, ascending, each with the distance of its most similar picture.
+/// Returns the documents of the set with a similar image, ascending, each with the distance of its most similar one.
 fn similar(segment: &Segment, set: &Set, perceptual_hash: u128) -> Result<Vec<(u32, u32)>, Damage> {
-    let docs = segment.column::<u32>(Section::LookDocs.place())?;
+    let docs = segment.column::<u32>(Section::HashDocs.place())?;
     let all = segment.column::<u128>(Section::PerceptualHash.place())?;
     let mut found: Vec<(u32, u32)> = Vec::new();
     for (doc, its) in docs.iter().zip(all) {
@@ -113,26 +119,26 @@ fn similar(segment: &Segment, set: &Set, perceptual_hash: u128) -> Result<Vec<(u
     Ok(found)
 }
 
-/// The first places behind the one to go on from, and one more to know whether there are more.
-struct Best {
+/// The first hits after the cursor, and one more to know whether others follow.
+struct TopHits {
     after: Option<SearchKey>,
     most: usize,
     heap: BinaryHeap<(SearchKey, usize, u32)>,
 }
 
-impl Best {
-    fn new(question: &Question) -> Best {
+impl TopHits {
+    fn new(question: &Question) -> TopHits {
         let most = question.skip.saturating_add(question.limit).saturating_add(1);
-        Best { after: question.after, most, heap: BinaryHeap::new() }
+        TopHits { after: question.after, most, heap: BinaryHeap::new() }
     }
 
-    /// Takes in the documents of a set, highest first. Most fall to the first comparison, since sessions are ordered by
-    /// their day.
+    /// Offers the documents of a set in descending order. The first comparison rejects most, since sessions are ordered by
+    /// day.
     fn take(&mut self, part: usize, segment: &Segment, set: &Set, rank: impl Fn(u32) -> u32) -> Result<(), Damage> {
         let made = segment.column::<i64>(Section::Made.place())?;
         let indexes = segment.column::<u32>(Section::Index.place())?;
         let mut damage = None;
-        set.each_back(|doc| {
+        set.for_each_descending(|doc| {
             let rank = rank(doc);
             let made = made.get(doc as usize).copied().unwrap_or(i64::MIN);
             if self.heap.len() >= self.most
@@ -148,7 +154,7 @@ impl Best {
                 Ok(Some(session)) => {
                     self.offer(SearchKey { rank, made, id: session.iteration(index) }, part, doc);
                 }
-                Ok(None) => damage = Some(Damage::new("a session has no id")),
+                Ok(None) => damage = Some(Damage::new("a session key is invalid")),
                 Err(error) => damage = Some(error),
             }
         });
@@ -169,10 +175,10 @@ impl Best {
     }
 }
 
-/// Of every session with a match the first one. A session's iterations may lie in several segments, so that which is the
-/// first, and how many there are, is known at the end only.
+/// The first hit of every session. A session may span several segments, so the first hit and the number of matches are
+/// only known at the end.
 #[derive(Default)]
-struct Firsts(HashMap<SessionKey, First>);
+struct FirstPerSession(HashMap<SessionKey, First>);
 
 struct First {
     place: SearchKey,
@@ -181,7 +187,7 @@ struct First {
     matching: u64,
 }
 
-impl Firsts {
+impl FirstPerSession {
     fn take(&mut self, part: usize, segment: &Segment, set: &Set, rank: impl Fn(u32) -> u32) -> Result<(), Damage> {
         let made = segment.column::<i64>(Section::Made.place())?;
         let indexes = segment.column::<u32>(Section::Index.place())?;
@@ -192,7 +198,7 @@ impl Firsts {
             if matching == 0 {
                 continue;
             }
-            let session = session_of(*key).ok_or(Damage::new("a session has no id"))?;
+            let session = session_of(*key).ok_or(Damage::new("a session key is invalid"))?;
             let place = |doc: u32| SearchKey {
                 rank: rank(doc),
                 made: made.get(doc as usize).copied().unwrap_or(i64::MIN),

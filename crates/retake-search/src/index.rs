@@ -1,8 +1,8 @@
-//! The index of a workspace: loaded when it is first needed, caught up with the log at every search, written when enough
-//! has gathered, and made again when anything is wrong with it.
+//! The index of a workspace: loaded when it is first needed, brought up to date by every search, written when enough
+//! documents have gathered, and rebuilt when anything is wrong with it.
 //!
-//! One lock guards what is loaded. Answering happens outside it, on segments that never change; so does merging. An append
-//! never takes it.
+//! One lock guards the loaded index. Searching and merging work outside of it, on immutable segments. An append never
+//! takes it.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,36 +18,36 @@ use retake_log::store::{Error, Point, Progress};
 
 use super::build::build;
 use super::bytes::{Damage, Source};
-use super::evaluate::Live;
+use super::evaluate::SegmentView;
 use super::find::find;
 use super::manifest::{Entry, Manifest, segment_path};
 use super::segment::Segment;
 use super::set::Bits;
-use super::tail::{Fresh, Stuck, Tail};
+use super::tail::{Fresh, IndexError, Tail};
 use super::{Found, Question};
 
-/// How many events a process that ends may still take in: more are left to one that stays.
-const MOST_AT_END: u64 = 64 * 1024;
-/// How many segments there may be before someone who is not in the background merges them.
-const MOST_PARTS: usize = 48;
-/// How long a process must stay before it makes an index that nobody asked for.
-const SETTLED: Duration = Duration::from_secs(2);
-/// How often an index that fails is made again for one question.
-const TRIES: usize = 3;
+/// The most events that a closing process still indexes; more are left to a longer-running one.
+const MAX_CLOSING_EVENTS: u64 = 64 * 1024;
+/// The number of segments from which on a merge is requested at once.
+const MAX_SEGMENTS: usize = 48;
+/// The time that a process must run before it builds an index without being asked.
+const STARTUP_DELAY: Duration = Duration::from_secs(2);
+/// The number of attempts, with a rebuild in between, for one search.
+const MAX_ATTEMPTS: usize = 3;
 
-/// What progress is told while the index is made.
-pub(super) const MAKING: &str = "making the search index";
+/// The label of progress reports while the index is built.
+pub(super) const BUILDING: &str = "building the search index";
 
-/// How much is gathered before it is written, and how much is worth several threads.
+/// The thresholds of the index.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// How many documents in memory become a segment.
+    /// The number of documents in memory that become a segment.
     pub full: usize,
-    /// How many a process that ends leaves to the next one to read again.
+    /// The number of documents below which a closing process writes no segment.
     pub left: usize,
-    /// How many documents a segment has that is made from the whole log.
+    /// The number of documents per segment when the index is built from the log.
     pub made_at_once: usize,
-    /// From how many documents on a phrase is looked for by several threads.
+    /// The number of documents from which on a phrase is searched by several threads.
     pub worth_threads: u64,
 }
 
@@ -57,15 +57,15 @@ impl Default for Sizes {
     }
 }
 
-/// The index of a workspace. Every call may come from any thread.
+/// The index of a workspace. All methods may be called from any thread.
 pub struct Index {
     pub(super) dir: PathBuf,
     pub(super) sizes: Sizes,
     state: Mutex<Option<Loaded>>,
-    /// Events acknowledged since a segment was last written, as far as this process was told.
+    /// The number of events that this process noted since a segment was last written.
     pub(super) noted: AtomicU64,
     pub(super) stopping: AtomicBool,
-    /// How far making it has come, for those who wait.
+    /// The progress of a build (done, total), for callers that wait for it.
     pub(super) made: (AtomicU64, AtomicU64),
     pub(super) waiting: (Mutex<Waiting>, Condvar),
 }
@@ -79,25 +79,25 @@ pub(super) struct Waiting {
 /// An index in memory.
 pub(super) struct Loaded {
     pub(super) recoveries: String,
-    /// The opening of the log of which recoveries and point were found to be.
-    pub(super) fits: Option<u64>,
-    /// The point that parts and tail together have come to.
+    /// The open generation of the log for which `recoveries` and `point` were last verified.
+    pub(super) verified_generation: Option<u64>,
+    /// The journal position that parts and tail together have reached.
     pub(super) point: Point,
-    pub(super) parts: Vec<Kept>,
+    pub(super) parts: Vec<IndexPart>,
     pub(super) tail: Tail,
     pub(super) next: u64,
-    /// Parts and tail, ready for questions; none after a change.
-    pub(super) view: Option<Arc<Vec<Live>>>,
+    /// Parts and tail, ready to be searched; `None` after a change.
+    pub(super) view: Option<Arc<Vec<SegmentView>>>,
 }
 
-/// A segment with its file; without one, it could not be written and lives in memory.
-pub(super) struct Kept {
+/// A segment with the number of its file; without one, it could not be written and lives in memory.
+pub(super) struct IndexPart {
     pub(super) number: Option<u64>,
-    pub(super) live: Live,
+    pub(super) live: SegmentView,
 }
 
 impl Index {
-    /// The index of the workspace in `dir`. Nothing is read or written yet.
+    /// Creates the index of the workspace in `dir`, without reading or writing anything.
     pub fn new(dir: &Path, sizes: Sizes) -> Index {
         Index {
             dir: dir.join("cache").join("search"),
@@ -110,10 +110,9 @@ impl Index {
         }
     }
 
-    /// Answers a question with everything that was acknowledged before it was asked. When the index must be made first,
-    /// `progress` is told.
+    /// Searches everything that was acknowledged before the call. If the index must be built first, `progress` is called.
     pub fn search(&self, store: &dyn Log, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let view = {
                 let mut state = self.lock(progress);
                 self.current(&mut state, store, progress)?
@@ -121,7 +120,7 @@ impl Index {
             match find(question, &view, self.sizes.worth_threads) {
                 Ok(found) => return Ok(found),
                 Err(damage) => {
-                    tracing::warn!(%damage, "it is made again");
+                    tracing::warn!(%damage, "rebuilding the search index");
                     let mut state = self.lock(progress);
                     let seen = state.as_ref().and_then(|loaded| loaded.view.as_ref());
                     if seen.is_none_or(|current| Arc::ptr_eq(current, &view)) {
@@ -130,10 +129,10 @@ impl Index {
                 }
             }
         }
-        Err(Error::Database("the search index fails again and again, although it was made again".to_owned()))
+        Err(Error::Database("the search index keeps failing after a rebuild".to_owned()))
     }
 
-    /// An event was acknowledged. Called for every one, so it only counts.
+    /// Counts an acknowledged event. Called for every one, so it does nothing else.
     pub fn note(&self) {
         let noted = self.noted.fetch_add(1, Ordering::Relaxed) + 1;
         if noted >= self.sizes.full as u64 && noted.is_multiple_of(256) {
@@ -141,7 +140,7 @@ impl Index {
         }
     }
 
-    /// Waits until there is something to [tend](Index::tend); false when it is to end.
+    /// Waits until there is background work to do; returns false if the index is being closed.
     pub fn wait(&self) -> bool {
         let (waiting, changed) = &self.waiting;
         let mut waiting = waiting.lock();
@@ -153,18 +152,18 @@ impl Index {
         if waiting.settled {
             changed.wait_while(&mut waiting, idle);
         } else {
-            changed.wait_while_for(&mut waiting, idle, SETTLED);
+            changed.wait_while_for(&mut waiting, idle, STARTUP_DELAY);
         }
         waiting.settled = true;
         !self.stopping.load(Ordering::Acquire)
     }
 
-    /// Does what nobody should wait for: takes in what is new, writes it, merges.
+    /// Does the background work: indexes new events, writes segments and merges them.
     pub fn tend(&self, store: &dyn Log) {
         let mut state = self.lock(None);
         match self.current(&mut state, store, None) {
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "the search index cannot be kept up"),
+            Err(error) => tracing::warn!(%error, "the search index cannot be kept up to date"),
         }
         if let Some(loaded) = state.as_mut()
             && loaded.tail.len() >= self.sizes.full / 2
@@ -180,14 +179,14 @@ impl Index {
         self.waiting.0.lock().merge = false;
     }
 
-    /// Ends what is under way in the background.
+    /// Interrupts background work.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         let _guard = self.waiting.0.lock();
         self.waiting.1.notify_all();
     }
 
-    /// The last words of a process: leaves little for the next one to read again. Never begins anything long.
+    /// Closes the index, and writes what the next process would otherwise have to read again. Never starts anything long.
     pub fn close(&self, store: &dyn Log) {
         self.stop();
         let mut state = self.lock(None);
@@ -198,7 +197,7 @@ impl Index {
                 .as_ref()
                 .zip(store.totals().ok())
                 .map(|(loaded, now)| now.events.saturating_sub(loaded.point.events));
-            if behind.is_none_or(|behind| behind < self.sizes.full as u64 || behind > MOST_AT_END) {
+            if behind.is_none_or(|behind| behind < self.sizes.full as u64 || behind > MAX_CLOSING_EVENTS) {
                 return;
             }
             *state = loaded;
@@ -211,7 +210,7 @@ impl Index {
         }
     }
 
-    /// The lock, telling progress while someone makes the index.
+    /// Takes the lock, reporting progress while another thread builds the index.
     pub(super) fn lock(&self, progress: Option<&Progress>) -> MutexGuard<'_, Option<Loaded>> {
         let mut pause = Duration::from_micros(100);
         loop {
@@ -220,23 +219,24 @@ impl Index {
             }
             let (done, of) = (self.made.0.load(Ordering::Relaxed), self.made.1.load(Ordering::Relaxed));
             if let Some(progress) = progress.filter(|_| of > 0) {
-                progress(MAKING, done, of);
+                progress(BUILDING, done, of);
             }
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
     }
 
-    /// The index with everything that is acknowledged, loaded or made where it must be.
+    /// Returns the index with everything acknowledged, loading or building it if necessary.
     fn current(
         &self,
         state: &mut Option<Loaded>,
         store: &dyn Log,
         progress: Option<&Progress>,
-    ) -> Result<Arc<Vec<Live>>, Error> {
-        for _ in 0..TRIES {
-            let is_of_another =
-                |loaded: &Loaded| loaded.fits != Some(store.opening()) && loaded.recoveries != recoveries(store);
+    ) -> Result<Arc<Vec<SegmentView>>, Error> {
+        for _ in 0..MAX_ATTEMPTS {
+            let is_of_another = |loaded: &Loaded| {
+                loaded.verified_generation != Some(store.opening()) && loaded.recoveries != recoveries(store)
+            };
             if state.as_ref().is_some_and(is_of_another) {
                 self.forget(state);
             }
@@ -248,12 +248,14 @@ impl Index {
                 None => state.insert(self.make(store, progress)?),
             };
             let caught_up = self.catch_up(loaded, store);
-            match caught_up.and_then(|up| if up { loaded.view().map_err(Stuck::Damage).map(Some) } else { Ok(None) }) {
+            match caught_up
+                .and_then(|up| if up { loaded.view().map_err(IndexError::Damage).map(Some) } else { Ok(None) })
+            {
                 Ok(Some(view)) => return Ok(view),
                 Ok(None) => self.forget(state),
-                Err(Stuck::Log(error)) => return Err(error),
-                Err(Stuck::Damage(damage)) => {
-                    tracing::warn!(%damage, "it is made again");
+                Err(IndexError::Log(error)) => return Err(error),
+                Err(IndexError::Damage(damage)) => {
+                    tracing::warn!(%damage, "rebuilding the search index");
                     self.forget(state);
                 }
             }
@@ -261,18 +263,18 @@ impl Index {
         Err(Error::Database("the search index cannot be brought up to date".to_owned()))
     }
 
-    /// Throws the index away.
+    /// Discards the index.
     pub(super) fn forget(&self, state: &mut Option<Loaded>) {
         *state = None;
         if let Err(error) = fs::remove_dir_all(&self.dir)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, "an index that cannot be used cannot be removed either");
+            tracing::warn!(%error, "an unusable search index cannot be removed");
             let _ = fs::remove_file(self.dir.join("manifest"));
         }
     }
 
-    /// The index as it was written; none when there is none that fits the log.
+    /// Loads the index from disk; `None` if there is none that matches the log.
     fn load(&self, store: &dyn Log) -> Option<Loaded> {
         let manifest = Manifest::read(&self.dir)?;
         if manifest.recoveries != recoveries(store) {
@@ -291,27 +293,30 @@ impl Index {
                 dead_sessions = Bits::new(segment.sessions());
                 entry.dead_sessions.iter().for_each(|session| dead_sessions.insert(*session));
             }
-            let live =
-                Live { segment: Arc::new(segment), dead: Arc::new(dead), dead_sessions: Arc::new(dead_sessions) };
-            parts.push(Kept { number: Some(entry.number), live });
+            let live = SegmentView {
+                segment: Arc::new(segment),
+                dead: Arc::new(dead),
+                dead_sessions: Arc::new(dead_sessions),
+            };
+            parts.push(IndexPart { number: Some(entry.number), live });
         }
         let Manifest { recoveries, point, next, .. } = manifest;
-        Some(Loaded { recoveries, fits: None, point, parts, tail: Tail::default(), next, view: None })
+        Some(Loaded { recoveries, verified_generation: None, point, parts, tail: Tail::default(), next, view: None })
     }
 
-    /// Reads what the log has behind the index; false when it cannot, and the index must be made again.
-    fn catch_up(&self, loaded: &mut Loaded, store: &dyn Log) -> Result<bool, Stuck> {
-        if loaded.fits == Some(store.opening()) && store.ends_at(&loaded.point) {
+    /// Indexes the events that follow the index; returns false if that is impossible and the index must be rebuilt.
+    fn catch_up(&self, loaded: &mut Loaded, store: &dyn Log) -> Result<bool, IndexError> {
+        if loaded.verified_generation == Some(store.opening()) && store.ends_at(&loaded.point) {
             return Ok(true);
         }
         let target = store.totals()?.events;
         loop {
             let Some(since) = store.since(&loaded.point)? else { return Ok(false) };
-            // Buried documents are in the tail, where they are looked for first, so these may be as they were.
-            let parts: Vec<Live> = loaded.parts.iter().map(|part| part.live.clone()).collect();
+            // Superseded documents are in the tail, which is consulted first, so these views need not know of them.
+            let parts: Vec<SegmentView> = loaded.parts.iter().map(|part| part.live.clone()).collect();
             for event in &since.events {
                 if let Some(fresh) = loaded.tail.take(event, store, &parts)? {
-                    loaded.bury(fresh)?;
+                    loaded.mark_superseded(fresh)?;
                 }
                 loaded.view = None;
             }
@@ -320,20 +325,20 @@ impl Index {
                 self.write_tail(loaded);
             }
             if since.complete || loaded.point.events >= target {
-                loaded.fits = Some(store.opening());
+                loaded.verified_generation = Some(store.opening());
                 return Ok(true);
             }
         }
     }
 
-    /// Makes the tail a segment, and the manifest name it. A manifest is only ever written without a tail: what it says
-    /// is dead is in one of its segments again.
+    /// Writes the tail as a segment, and a manifest that names it. A manifest is only written without a tail, so that
+    /// every document it declares dead is in a newer segment.
     pub(super) fn write_tail(&self, loaded: &mut Loaded) {
         if !loaded.tail.is_empty() {
             self.write_part(loaded);
         }
         self.write_manifest(loaded);
-        if loaded.parts.len() >= MOST_PARTS {
+        if loaded.parts.len() >= MAX_SEGMENTS {
             self.waiting.0.lock().merge = true;
         }
         self.waiting.1.notify_one();
@@ -355,18 +360,19 @@ impl Index {
         };
         match Segment::open(source) {
             Ok(segment) => {
-                let live = Live { segment: Arc::new(segment), dead: Arc::default(), dead_sessions: Arc::default() };
-                loaded.parts.push(Kept { number, live });
+                let live =
+                    SegmentView { segment: Arc::new(segment), dead: Arc::default(), dead_sessions: Arc::default() };
+                loaded.parts.push(IndexPart { number, live });
                 loaded.tail = Tail::default();
                 loaded.view = None;
             }
-            // Found again, and acted on, by the next question.
+            // The next search finds the same damage and rebuilds.
             Err(damage) => tracing::warn!(%damage, "a part of the search index cannot be used"),
         }
     }
 
     pub(super) fn write_manifest(&self, loaded: &Loaded) {
-        let entry = |part: &Kept| {
+        let entry = |part: &IndexPart| {
             let (dead, dead_sessions) = (part.live.dead.docs(), part.live.dead_sessions.docs());
             Some(Entry { number: part.number?, dead, dead_sessions })
         };
@@ -381,10 +387,10 @@ impl Index {
 }
 
 impl Loaded {
-    /// Marks what the tail now says better.
-    fn bury(&mut self, fresh: Fresh) -> Result<(), Damage> {
+    /// Marks documents that the tail now supersedes as dead.
+    fn mark_superseded(&mut self, fresh: Fresh) -> Result<(), Damage> {
         for part in &mut self.parts {
-            let Live { segment, dead, dead_sessions } = &mut part.live;
+            let SegmentView { segment, dead, dead_sessions } = &mut part.live;
             match fresh {
                 Fresh::Iteration(session, index) => {
                     if let Some(doc) = segment.find(session, index)? {
@@ -401,17 +407,17 @@ impl Loaded {
         Ok(())
     }
 
-    /// Parts and tail, ready for questions.
-    fn view(&mut self) -> Result<Arc<Vec<Live>>, Damage> {
+    /// Returns parts and tail, ready to be searched.
+    fn view(&mut self) -> Result<Arc<Vec<SegmentView>>, Damage> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
-        let mut parts: Vec<Live> = self.parts.iter().map(|part| part.live.clone()).collect();
+        let mut parts: Vec<SegmentView> = self.parts.iter().map(|part| part.live.clone()).collect();
         if !self.tail.is_empty() {
             let bytes = build(Vec::new(), self.tail.docs.values(), self.tail.sessions.values())
                 .map_err(|error| Damage(error.to_string()))?;
             let segment = Arc::new(Segment::open(Source::Memory(bytes))?);
-            parts.push(Live { segment, dead: Arc::default(), dead_sessions: Arc::default() });
+            parts.push(SegmentView { segment, dead: Arc::default(), dead_sessions: Arc::default() });
         }
         Ok(Arc::clone(self.view.insert(Arc::new(parts))))
     }
@@ -432,7 +438,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_data()
 }
 
-/// Which recoveries the log has been through.
+/// Identifies the recoveries that the log has been through.
 pub(super) fn recoveries(store: &dyn Log) -> String {
     let names = store.recoveries().unwrap_or_default();
     format!("{} {}", names.len(), names.last().map_or("", |last| last.name.as_str()))

@@ -1,13 +1,13 @@
-//! Finding iterations: an index beside the log, made from it and thrown away at will.
+//! The search index of Retake, which is derived from the log and can be deleted at any time.
 //!
-//! It lies in `cache/search/` of the workspace and is kept by the process that owns the workspace. It consists of
-//! segments that never change and a manifest that names them and the point of the journal up to which they are complete.
-//! What was acknowledged after that point is read from the journal when someone searches, so appending does nothing for
-//! it. When enough has gathered it becomes a segment, and segments are merged so that they stay few. `docs/search.md`
-//! says how, and why not an engine from elsewhere.
+//! It lives in `cache/search/` of the workspace and belongs to the process that owns the workspace. It consists of
+//! immutable segments and a manifest that names them and the journal position up to which they are complete. What was
+//! acknowledged after that position is read from the journal by the next search, so appending does no work for the
+//! index. Enough new documents become a segment, and segments are merged so that they stay few. `docs/search.md`
+//! describes the design, and why no existing engine is used.
 //!
-//! Whatever is wrong with it (deleted, damaged, of another version, behind a recovery) ends in making it again, never in
-//! an error and never in a wrong answer: every piece carries a checksum that is looked at before the piece is used.
+//! An index that is missing, damaged, of another version or older than a recovery is rebuilt. It never causes an error or
+//! a wrong answer: every extent has a checksum that is verified before use.
 //!
 //! This crate knows nothing of sockets, images or how results are shown. [`Query::matches`] defines what must be found.
 
@@ -38,86 +38,86 @@ use serde::{Deserialize, Serialize};
 
 use retake_log::model::{IterationId, PerceptualHash, Query};
 
-/// What is asked of the index.
+/// A search request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// What iterations must be.
+    /// The query that iterations must match.
     pub query: Query,
-    /// What their pictures must look like; the most similar come first.
+    /// The perceptual hash that their images must resemble; the most similar come first.
     pub perceptual_hash: Option<PerceptualHash>,
-    /// One that is not to be found: the one they must look like.
+    /// An iteration to leave out: the one whose image they must resemble.
     pub except: Option<IterationId>,
-    /// In which order they come otherwise.
+    /// The order if no perceptual hash is given.
     pub sort: Sort,
-    /// Only those behind this place.
+    /// Only hits after this key.
     pub after: Option<SearchKey>,
-    /// How many to pass over from there: for a scroll bar that is dragged to anywhere.
+    /// The number of hits to skip from there, for a dragged scroll bar.
     #[serde(default)]
     pub skip: usize,
-    /// At most this many.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// Whether to count what the matches have.
+    /// Whether to count the values of all facets.
     pub facets: bool,
-    /// Whether only the first of each session is wanted. The total is that of the sessions then.
+    /// Whether to return only the first hit of each session. The total then counts sessions.
     #[serde(default)]
     pub per_session: bool,
 }
 
-/// The order of what is found.
+/// The order of hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sort {
-    /// Made last first.
+    /// Newest first.
     #[default]
     Newest,
-    /// Highest rated first, and of those made last first.
+    /// Highest rating first, then newest.
     Best,
 }
 
-/// A place in the order of what is found: it stays where it is, whatever is recorded meanwhile.
+/// The sort key of a hit. It stays valid whatever is recorded meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchKey {
-    /// How far from the first: the distance of its looks, or what its rating lacks.
+    /// The primary key: the distance of its perceptual hash, or 5 minus its rating.
     pub rank: u32,
-    /// When it was made, in milliseconds.
+    /// The time at which it was made, in milliseconds.
     pub made: i64,
     /// The iteration.
     pub id: IterationId,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// The next ones in the order asked for.
+    /// The hits, in the requested order.
     pub hits: Vec<Hit>,
-    /// How many match in all.
+    /// The number of all matches.
     pub total: u64,
-    /// Whether there are more behind these.
+    /// Whether more hits follow.
     pub more: bool,
-    /// What the matches have, if that was asked.
+    /// The counts per facet, if requested.
     pub facets: Option<Facets>,
 }
 
-/// One iteration that was found.
+/// An iteration that was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
-    /// Where it stands.
+    /// Its sort key.
     pub place: SearchKey,
-    /// The place of its recording in the session's chain.
+    /// The sequence number of its `recorded` event.
     pub seq: u32,
-    /// Its rating; 0 without one.
+    /// Its rating; 0 if unrated.
     pub rating: u8,
     /// Its tags.
     pub tags: Vec<String>,
-    /// The place of the event that gave it its note.
+    /// The sequence number of the event with its note.
     pub noted: Option<u32>,
-    /// In how many of 128 bits its looks differ from those asked for.
+    /// The number of bits, of 128, in which its perceptual hash differs from the requested one.
     pub distance: Option<u32>,
-    /// How many iterations of its session match, itself included, where only the first of each was wanted.
+    /// The number of matching iterations in its session, itself included, if only the first of each session was requested.
     #[serde(default)]
     pub siblings: Option<u64>,
 }
 
-/// How many matches have each value, the most frequent first, at most [`MOST_VALUES`] of a kind.
+/// The number of matches per value of each facet, most frequent first, at most [`MAX_FACET_VALUES`] per facet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facets {
     /// Models.
@@ -142,11 +142,11 @@ pub struct Facets {
     pub status: Vec<(String, u64)>,
 }
 
-/// The most values of one facet.
-pub const MOST_VALUES: usize = 50;
+/// The maximum number of values per facet.
+pub const MAX_FACET_VALUES: usize = 50;
 
-/// Up to this distance pictures count as similar. Those that were made from each other stay below
-/// [`PerceptualHash::NEAR`]; a new seed of the same prompt is often a little beyond.
+/// The largest distance of similar images. Images made from each other stay below [`PerceptualHash::NEAR`]; a new seed
+/// of the same prompt is often slightly above that.
 pub const SIMILAR: u32 = 40;
 
 impl Ord for SearchKey {

@@ -1,4 +1,4 @@
-//! Making the index from the whole log: the first one, and whenever one cannot be used.
+//! Builds the index from the whole log: at first, and whenever it cannot be used.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -8,20 +8,27 @@ use retake_log::model::{AnnotationChange, Event, EventBody, Session, SessionId};
 use retake_log::store::{Detail, Error, Progress};
 
 use super::doc::{Doc, SessionDoc, key_of};
-use super::index::{Index, Loaded, MAKING, recoveries};
+use super::index::{BUILDING, Index, Loaded, recoveries};
 use super::tail::Tail;
 
-/// How many sessions are asked for at once.
-const CHUNK: usize = 256;
+/// The number of session ids that are read at a time.
+const SESSIONS_PER_READ: usize = 256;
 
 impl Index {
-    /// Makes the index from what the log says now. What is acknowledged meanwhile is caught up with afterwards.
+    /// Builds the index from the current log. Events acknowledged meanwhile are indexed afterwards.
     pub(super) fn make(&self, store: &dyn Log, progress: Option<&Progress>) -> Result<Loaded, Error> {
         self.forget(&mut None);
         let recoveries = recoveries(store);
         let point = store.point()?;
-        let mut loaded =
-            Loaded { recoveries, fits: None, point, parts: Vec::new(), tail: Tail::default(), next: 1, view: None };
+        let mut loaded = Loaded {
+            recoveries,
+            verified_generation: None,
+            point,
+            parts: Vec::new(),
+            tail: Tail::default(),
+            next: 1,
+            view: None,
+        };
         let total = store.totals()?.events;
         self.made.1.store(total, Ordering::Relaxed);
         let made = self.make_parts(store, &mut loaded, total, progress);
@@ -42,7 +49,7 @@ impl Index {
     ) -> Result<(), Error> {
         let (mut after, mut done) = (None, 0);
         loop {
-            let ids = store.ids(after, CHUNK)?;
+            let ids = store.ids(after, SESSIONS_PER_READ)?;
             for id in &ids {
                 if self.stopping.load(Ordering::Acquire) {
                     return Err(Error::Misuse("the workspace is being closed".into()));
@@ -52,14 +59,14 @@ impl Index {
                 take_session(&mut loaded.tail, *id, events);
                 self.made.0.store(done, Ordering::Relaxed);
                 if let Some(progress) = progress {
-                    progress(MAKING, done.min(total), total);
+                    progress(BUILDING, done.min(total), total);
                 }
                 if loaded.tail.len() >= self.sizes.made_at_once {
                     self.write_part(loaded);
                 }
             }
             after = ids.last().copied();
-            if ids.len() < CHUNK {
+            if ids.len() < SESSIONS_PER_READ {
                 break;
             }
         }
@@ -70,7 +77,7 @@ impl Index {
     }
 }
 
-/// Takes in a whole session.
+/// Adds all documents of a session.
 fn take_session(tail: &mut Tail, id: SessionId, events: Vec<Event>) {
     let mut annotations: Vec<(u32, u32, AnnotationChange)> = Vec::new();
     let mut seqs: HashMap<u32, u32> = HashMap::new();

@@ -1,5 +1,5 @@
-//! The manifest: which segments make up the index, and how far it has come. The index is whatever the manifest says; a
-//! file that it does not name is left over and removed.
+//! The manifest: the segments that make up the index, and the journal position they cover. Files that it does not name
+//! are leftovers and are removed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use retake_log::store::Point;
 
-/// Raised when anything about the index changes: words, columns, or what is indexed. Another one is made again.
+/// The version of the index, raised when words, columns or indexed fields change. An index of another version is rebuilt.
 const VERSION: u32 = 1;
 
-/// What is written.
+/// The contents of the manifest file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u32,
-    /// Which recoveries the log had been through: after another one the index may hold what was lost.
+    /// The recoveries that the log had been through: after another one the index may contain what was lost.
     pub(super) recoveries: String,
-    /// Everything before this point of the journal is in the segments.
+    /// The journal position up to which the segments are complete.
     pub(super) point: Point,
     /// The segments, oldest first.
     pub(super) segments: Vec<Entry>,
-    /// The number of the next one.
+    /// The number of the next segment.
     pub(super) next: u64,
 }
 
-/// A segment, and what newer ones say better.
+/// A segment, with the documents that newer segments supersede.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) number: u64,
@@ -39,7 +39,7 @@ impl Manifest {
         Manifest { version: VERSION, recoveries, point, segments, next }
     }
 
-    /// The manifest in `dir`; none when there is none that can be read.
+    /// Reads the manifest in `dir`; `None` if there is none, or it cannot be read.
     pub(super) fn read(dir: &Path) -> Option<Manifest> {
         let bytes = fs::read(dir.join("manifest")).ok()?;
         let (body, crc) = bytes.split_last_chunk::<4>()?;
@@ -53,7 +53,7 @@ impl Manifest {
         bincode::deserialize(body).ok()
     }
 
-    /// Takes the place of the one before, at once: afterwards, whenever the process dies, it is the old one or the new.
+    /// Replaces the manifest atomically: after a crash there is the old one or the new one.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let mut bytes = bincode::serialize(self).map_err(io::Error::other)?;
         let crc = crc32fast::hash(&bytes);
@@ -65,7 +65,7 @@ impl Manifest {
         fs::rename(&temp, dir.join("manifest"))
     }
 
-    /// Removes what it does not name.
+    /// Removes segments that the manifest does not name.
     pub(super) fn sweep(&self, dir: &Path) {
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
@@ -77,7 +77,7 @@ impl Manifest {
     }
 }
 
-/// Where the segment of that number is.
+/// Returns the path of a segment.
 pub(super) fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.segment"))
 }

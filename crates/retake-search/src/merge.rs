@@ -1,39 +1,43 @@
-//! Merging: several segments become one, without the documents and sessions that newer segments say better.
+//! Merges several segments into one, without superseded documents and sessions.
 
 use std::io::{self, Write};
 
 use super::build::Writer;
 use super::bytes::Damage;
 use super::columns::{Columns, Section};
-use super::evaluate::Live;
+use super::evaluate::SegmentView;
 use super::segment::Segment;
 use super::terms::{self, Posting, Term};
 use retake_log::model::query::Field;
 
-/// Where a document of a merged segment is now; nowhere when it was dead.
-pub(super) struct Moves {
-    /// For each merged segment, for each of its documents.
+/// The new numbers of the documents of merged segments; `None` for dead ones.
+pub(super) struct Relocations {
+    /// By merged segment and document.
     pub(super) docs: Vec<Vec<Option<u32>>>,
-    /// For each merged segment, for each of its sessions.
+    /// By merged segment and session.
     pub(super) sessions: Vec<Vec<Option<u32>>>,
 }
 
-/// Why merging came to nothing.
+/// The reason why a merge failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotMerged {
+pub(super) enum MergeError {
     #[error(transparent)]
     Damage(#[from] Damage),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("it was interrupted")]
+    #[error("the merge was interrupted")]
     Stopped,
 }
 
-/// Writes one segment with all that lives in `parts`. Ends early when `stopped` says so.
-pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool) -> Result<(W, Moves), NotMerged> {
+/// Writes one segment with all live documents of `parts`. Stops early if `stopped` returns true.
+pub(super) fn merge<W: Write>(
+    parts: &[SegmentView],
+    out: W,
+    stopped: &dyn Fn() -> bool,
+) -> Result<(W, Relocations), MergeError> {
     let mut columns = Columns::default();
     let moves =
-        Moves { docs: merge_docs(parts, &mut columns, stopped)?, sessions: merge_sessions(parts, &mut columns)? };
+        Relocations { docs: merge_docs(parts, &mut columns, stopped)?, sessions: merge_sessions(parts, &mut columns)? };
     let mut writer = Writer::new(out)?;
     let mut streams = Vec::new();
     for (part, (docs, sessions)) in parts.iter().zip(moves.docs.iter().zip(&moves.sessions)) {
@@ -46,13 +50,13 @@ pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool
     while let Some(key) = streams.iter().filter_map(|stream| Some(&stream.next.as_ref()?.0)).min().cloned() {
         merged += 1;
         if merged.is_multiple_of(1024) && stopped() {
-            return Err(NotMerged::Stopped);
+            return Err(MergeError::Stopped);
         }
-        let (mut rows, mut places) = (Vec::new(), Vec::new());
+        let (mut rows, mut positions) = (Vec::new(), Vec::new());
         let mut field = Field::Prompt;
         for stream in &mut streams {
             if stream.next.as_ref().is_some_and(|(next, _)| *next == key) {
-                field = stream.take(&mut rows, &mut places)?;
+                field = stream.take(&mut rows, &mut positions)?;
             }
         }
         if rows.is_empty() {
@@ -63,7 +67,7 @@ pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool
         for (doc, start, count) in rows {
             posting.docs.push(doc);
             posting.counts.push(count);
-            posting.places.extend(places.iter().skip(start).take(count as usize));
+            posting.positions.extend(positions.iter().skip(start).take(count as usize));
         }
         let universe = if field == Field::Title { columns.sessions() } else { columns.docs() };
         writer.term(&key, &posting, universe)?;
@@ -72,12 +76,12 @@ pub(super) fn merge<W: Write>(parts: &[Live], out: W, stopped: &dyn Fn() -> bool
 }
 
 fn merge_docs(
-    parts: &[Live],
+    parts: &[SegmentView],
     columns: &mut Columns,
     stopped: &dyn Fn() -> bool,
-) -> Result<Vec<Vec<Option<u32>>>, NotMerged> {
+) -> Result<Vec<Vec<Option<u32>>>, MergeError> {
     let mut moves: Vec<Vec<Option<u32>>> = parts.iter().map(|part| vec![None; part.segment.docs() as usize]).collect();
-    // A session's documents lie together, so whole runs are merged.
+    // The documents of a session are adjacent, so whole runs are merged.
     let mut runs: Vec<(u64, usize, u32, u32)> = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         for (run, key) in part.segment.column::<u64>(Section::RunKeys.place())?.iter().enumerate() {
@@ -89,7 +93,7 @@ fn merge_docs(
     let mut of_session: Vec<(u32, usize, u32)> = Vec::new();
     for same in runs.chunk_by(|a, b| a.0 == b.0) {
         if stopped() {
-            return Err(NotMerged::Stopped);
+            return Err(MergeError::Stopped);
         }
         of_session.clear();
         for (_, at, start, end) in same {
@@ -111,7 +115,7 @@ fn merge_docs(
     Ok(moves)
 }
 
-fn merge_sessions(parts: &[Live], columns: &mut Columns) -> Result<Vec<Vec<Option<u32>>>, Damage> {
+fn merge_sessions(parts: &[SegmentView], columns: &mut Columns) -> Result<Vec<Vec<Option<u32>>>, Damage> {
     let mut moves: Vec<Vec<Option<u32>>> =
         parts.iter().map(|part| vec![None; part.segment.sessions() as usize]).collect();
     let mut sessions: Vec<(u64, usize, u32)> = Vec::new();
@@ -158,9 +162,9 @@ impl Stream<'_> {
         }
     }
 
-    /// Adds the documents of the next term, each with where its places begin and how many they are, and goes on to the
-    /// term behind it.
-    fn take(&mut self, rows: &mut Vec<(u32, usize, u32)>, places: &mut Vec<u32>) -> Result<Field, Damage> {
+    /// Adds the documents of the next term, each with the start and the number of its positions, and advances to the term
+    /// after it.
+    fn take(&mut self, rows: &mut Vec<(u32, usize, u32)>, positions: &mut Vec<u32>) -> Result<Field, Damage> {
         let Some((_, term)) = self.next.take() else { return Ok(Field::Prompt) };
         let (moves, universe) = match term.field {
             Field::Title => (self.sessions, self.segment.sessions()),
@@ -168,14 +172,14 @@ impl Stream<'_> {
         };
         let docs = terms::read_docs(&self.segment.read(term.docs)?, term.count, universe)?;
         let mut counts = vec![0u32; docs.len()];
-        let mut start = places.len();
+        let mut start = positions.len();
         let mut numbers = 0..docs.len();
         let all = || numbers.next().map(Some);
-        terms::read_places(&self.segment.read(term.places)?, term.count, all, |at: usize, place| {
+        terms::read_positions(&self.segment.read(term.positions)?, term.count, all, |at: usize, place| {
             if let Some(count) = counts.get_mut(at) {
                 *count += 1;
             }
-            places.push(place);
+            positions.push(place);
         })?;
         for (doc, count) in docs.iter().zip(counts) {
             if let Some(doc) = moves.get(*doc as usize).copied().flatten() {

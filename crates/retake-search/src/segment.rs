@@ -1,12 +1,11 @@
-//! Reading a segment: a part of the index that never changes. Only what a question needs is read, and what was read once
-//! is kept.
+//! Reads a segment, an immutable part of the index. Only what a search needs is read, and it is cached.
 
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::bytes::{Damage, Fixed, Piece, Source, unpack};
+use super::bytes::{Damage, Extent, Fixed, Source, unpack};
 use super::columns::{SECTIONS, Section};
 use super::counts::Tally;
 use super::doc::{Facts, LISTS, SINGLE, SessionKey};
@@ -15,30 +14,30 @@ use super::terms::{Block, Term, read_block};
 
 pub(super) const MAGIC: [u8; 8] = *b"RETAKES1";
 
-/// How many bytes of lists are read at once, at most.
-const AT_ONCE: u64 = 256 * 1024;
+/// The most bytes of posting lists that are read at once.
+const MAX_READ_BYTES: u64 = 256 * 1024;
 
-/// The last words of a segment: where everything is.
+/// The footer of a segment: the offsets of all sections.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Footer {
     pub(super) docs: u32,
     pub(super) sessions: u32,
     /// Offset, length and checksum of each section.
-    pub(super) pieces: Vec<(u64, u64, u32)>,
+    pub(super) extents: Vec<(u64, u64, u32)>,
 }
 
-/// A segment that is open.
+/// An open segment.
 pub(super) struct Segment {
     source: Source,
     footer: Footer,
     blocks: OnceLock<Vec<Block>>,
     cells: Vec<OnceLock<Cell>>,
     tally: OnceLock<Tally>,
-    /// The block of the dictionary that was read last, by its place.
+    /// The block of the dictionary that was read last, by its offset.
     kept: Mutex<Option<(u64, Arc<Vec<Term>>)>>,
 }
 
-/// A section that was read.
+/// A cached section.
 enum Cell {
     U8(Vec<u8>),
     U32(Vec<u32>),
@@ -48,22 +47,22 @@ enum Cell {
     Names(Vec<String>),
 }
 
-/// What a column is made of.
-pub(super) trait Kept: Fixed {
-    #[expect(private_interfaces, reason = "only this file keeps cells")]
+/// The type of the values of a column.
+pub(super) trait ColumnType: Fixed {
+    #[expect(private_interfaces, reason = "only this file uses cells")]
     fn keep(values: Vec<Self>) -> Cell;
-    #[expect(private_interfaces, reason = "only this file keeps cells")]
+    #[expect(private_interfaces, reason = "only this file uses cells")]
     fn kept(cell: &Cell) -> Option<&[Self]>;
 }
 
 macro_rules! kept {
     ($($type:ty => $cell:ident),*) => {$(
-        impl Kept for $type {
-            #[expect(private_interfaces, reason = "only this file keeps cells")]
+        impl ColumnType for $type {
+            #[expect(private_interfaces, reason = "only this file uses cells")]
             fn keep(values: Vec<Self>) -> Cell {
                 Cell::$cell(values)
             }
-            #[expect(private_interfaces, reason = "only this file keeps cells")]
+            #[expect(private_interfaces, reason = "only this file uses cells")]
             fn kept(cell: &Cell) -> Option<&[Self]> {
                 if let Cell::$cell(values) = cell { Some(values) } else { None }
             }
@@ -76,7 +75,7 @@ kept!(u8 => U8, u32 => U32, u64 => U64, i64 => I64, u128 => U128);
 impl Segment {
     /// Opens a segment: reads its footer and nothing else.
     pub(super) fn open(source: Source) -> Result<Segment, Damage> {
-        let cut = || Damage::new("a segment has no end");
+        let cut = || Damage::new("a segment has no footer");
         let end = source.length();
         let tail = source.raw(end.checked_sub(16).ok_or_else(cut)?, 16)?;
         let number = |from: usize| Some(u32::from_le_bytes(tail.get(from..from + 4)?.try_into().ok()?));
@@ -85,10 +84,10 @@ impl Segment {
             return Err(cut());
         }
         let offset = end.checked_sub(16 + u64::from(length)).ok_or_else(cut)?;
-        let bytes = source.read(Piece { offset, length: u64::from(length), crc })?;
+        let bytes = source.read(Extent { offset, length: u64::from(length), crc })?;
         let footer: Footer = bincode::deserialize(&bytes).map_err(|_| cut())?;
-        if footer.pieces.len() != SECTIONS {
-            return Err(Damage::new("a segment has other sections"));
+        if footer.extents.len() != SECTIONS {
+            return Err(Damage::new("a segment has the wrong number of sections"));
         }
         let cells = (0..SECTIONS).map(|_| OnceLock::new()).collect();
         Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new(), kept: Mutex::default() })
@@ -102,9 +101,9 @@ impl Segment {
         self.footer.sessions
     }
 
-    /// A column by its place.
-    pub(super) fn column<T: Kept>(&self, place: usize) -> Result<&[T], Damage> {
-        let cell = self.cells.get(place).ok_or(Damage::new("there is no such column"))?;
+    /// Returns a column.
+    pub(super) fn column<T: ColumnType>(&self, place: usize) -> Result<&[T], Damage> {
+        let cell = self.cells.get(place).ok_or(Damage::new("no such column"))?;
         let cell = match cell.get() {
             Some(cell) => cell,
             None => {
@@ -112,12 +111,12 @@ impl Segment {
                 cell.get_or_init(|| T::keep(values))
             }
         };
-        T::kept(cell).ok_or(Damage::new("a column is of another kind"))
+        T::kept(cell).ok_or(Damage::new("a column has the wrong type"))
     }
 
-    /// The names that a column's numbers stand for, from 1 on.
+    /// Returns the names that the numbers of a column stand for, counted from 1.
     pub(super) fn names(&self, place: usize) -> Result<&[String], Damage> {
-        let cell = self.cells.get(place).ok_or(Damage::new("there is no such column"))?;
+        let cell = self.cells.get(place).ok_or(Damage::new("no such column"))?;
         let cell = match cell.get() {
             Some(cell) => cell,
             None => {
@@ -126,10 +125,10 @@ impl Segment {
                 cell.get_or_init(|| Cell::Names(names))
             }
         };
-        if let Cell::Names(names) = cell { Ok(names) } else { Err(Damage::new("names are of another kind")) }
+        if let Cell::Names(names) = cell { Ok(names) } else { Err(Damage::new("a list of names has the wrong type")) }
     }
 
-    /// The counts of all documents, dead ones among them.
+    /// Returns the counts of all documents, dead ones included.
     pub(super) fn tally(&self) -> Result<&Tally, Damage> {
         match self.tally.get() {
             Some(tally) => Ok(tally),
@@ -140,7 +139,7 @@ impl Segment {
         }
     }
 
-    /// The terms whose keys are from the first to before the second.
+    /// Returns the terms whose keys lie in this half-open range.
     pub(super) fn terms(&self, (from, until): &(Vec<u8>, Vec<u8>)) -> Result<Vec<Term>, Damage> {
         let blocks = self.blocks()?;
         let first = blocks.partition_point(|block| block.first <= *from).saturating_sub(1);
@@ -156,7 +155,8 @@ impl Segment {
         Ok(found)
     }
 
-    /// The terms of a block. The one before is kept: a word is looked for in titles, then in everything else.
+    /// Returns the terms of a block. The last block is cached, since a word is searched in titles first and then in all
+    /// other texts.
     fn recent(&self, block: &Block) -> Result<Arc<Vec<Term>>, Damage> {
         let mut kept = self.kept.lock();
         if let Some((_, terms)) = kept.as_ref().filter(|(offset, _)| *offset == block.offset) {
@@ -179,34 +179,34 @@ impl Segment {
     }
 
     pub(super) fn block(&self, block: &Block) -> Result<Vec<Term>, Damage> {
-        let bytes = self.source.read(Piece { offset: block.offset, length: block.length, crc: block.crc })?;
+        let bytes = self.source.read(Extent { offset: block.offset, length: block.length, crc: block.crc })?;
         read_block(&bytes, block.postings)
     }
 
-    pub(super) fn read(&self, piece: Piece) -> Result<Vec<u8>, Damage> {
-        self.source.read(piece)
+    pub(super) fn read(&self, extent: Extent) -> Result<Vec<u8>, Damage> {
+        self.source.read(extent)
     }
 
-    /// Shows `each` the bytes of pieces that ascend, with their number. Those that lie close together are read at once:
-    /// a beginning may have thousands of words, each with a list of some bytes.
+    /// Calls `each` with the bytes of ascending extents and their index. Neighbouring ones are read at once: a prefix may
+    /// have thousands of words, each with a list of a few bytes.
     pub(super) fn read_each(
         &self,
-        pieces: &[Piece],
+        extents: &[Extent],
         mut each: impl FnMut(usize, &[u8]) -> Result<(), Damage>,
     ) -> Result<(), Damage> {
         let mut next = 0;
-        while let Some(first) = pieces.get(next) {
-            let close = |piece: &&Piece| piece.end() <= first.offset.saturating_add(AT_ONCE);
-            let count = pieces.iter().skip(next).take_while(close).count().max(1);
-            let run = pieces.get(next..next + count).unwrap_or_default();
-            let end = run.last().map_or(first.end(), Piece::end);
+        while let Some(first) = extents.get(next) {
+            let close = |extent: &&Extent| extent.end() <= first.offset.saturating_add(MAX_READ_BYTES);
+            let count = extents.iter().skip(next).take_while(close).count().max(1);
+            let run = extents.get(next..next + count).unwrap_or_default();
+            let end = run.last().map_or(first.end(), Extent::end);
             let bytes = self.source.raw(first.offset, end.saturating_sub(first.offset))?;
-            for piece in run {
-                let start = usize::try_from(piece.offset.saturating_sub(first.offset)).unwrap_or(usize::MAX);
-                let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+            for extent in run {
+                let start = usize::try_from(extent.offset.saturating_sub(first.offset)).unwrap_or(usize::MAX);
+                let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
                 let its = bytes.get(start..start.saturating_add(length)).unwrap_or_default();
-                if !piece.holds(its) {
-                    return Err(Damage::new("a piece does not match its checksum"));
+                if !extent.holds(its) {
+                    return Err(Damage::new("an extent does not match its checksum"));
                 }
                 each(next, its)?;
                 next += 1;
@@ -215,7 +215,7 @@ impl Segment {
         Ok(())
     }
 
-    /// The documents of a session: from the first to before the second. Nothing when it has none here.
+    /// Returns the half-open range of the documents of a session; empty if it has none here.
     pub(super) fn run(&self, session: SessionKey) -> Result<(u32, u32), Damage> {
         match self.column::<u64>(Section::RunKeys.place())?.binary_search(&session) {
             Ok(run) => self.run_range(run),
@@ -223,14 +223,14 @@ impl Segment {
         }
     }
 
-    /// The documents of the session of that place in the list of runs.
+    /// Returns the half-open range of the documents of a run.
     pub(super) fn run_range(&self, run: usize) -> Result<(u32, u32), Damage> {
         let starts = self.column::<u32>(Section::RunStarts.place())?;
         let start = starts.get(run).copied().unwrap_or(self.docs());
         Ok((start, starts.get(run + 1).copied().unwrap_or(self.docs())))
     }
 
-    /// The session that a document belongs to.
+    /// Returns the session of a document.
     pub(super) fn session(&self, doc: u32) -> Result<SessionKey, Damage> {
         let starts = self.column::<u32>(Section::RunStarts.place())?;
         let run = starts.partition_point(|start| *start <= doc).saturating_sub(1);
@@ -238,7 +238,7 @@ impl Segment {
         keys.get(run).copied().ok_or(Damage::new("an iteration has no session"))
     }
 
-    /// The document of an iteration.
+    /// Returns the document of an iteration.
     pub(super) fn find(&self, session: SessionKey, index: u32) -> Result<Option<u32>, Damage> {
         let (start, end) = self.run(session)?;
         if start == end {
@@ -248,13 +248,13 @@ impl Segment {
         Ok(run.binary_search(&index).ok().and_then(|at| start.checked_add(u32::try_from(at).ok()?)))
     }
 
-    /// The place of a session among those that this segment says something of.
+    /// Returns the number of a session in this segment.
     pub(super) fn find_session(&self, session: SessionKey) -> Result<Option<u32>, Damage> {
         let keys = self.column::<u64>(Section::SessionKeys.place())?;
         Ok(keys.binary_search(&session).ok().and_then(|at| u32::try_from(at).ok()))
     }
 
-    /// What is known of a document.
+    /// Returns the properties of a document.
     pub(super) fn facts(&self, doc: u32) -> Result<Facts, Damage> {
         let at = doc as usize;
         let missing = || Damage::new("a column is too short");
@@ -269,10 +269,10 @@ impl Segment {
         for (kind, list) in lists.iter_mut().enumerate() {
             *list = self.list(kind, doc)?.into_iter().map(str::to_owned).collect();
         }
-        let look_docs = self.column::<u32>(Section::LookDocs.place())?;
+        let hash_docs = self.column::<u32>(Section::HashDocs.place())?;
         let perceptual_hash = self.column::<u128>(Section::PerceptualHash.place())?;
-        let first = look_docs.partition_point(|of| *of < doc);
-        let its = look_docs.iter().zip(perceptual_hash).skip(first).take_while(|(of, _)| **of == doc);
+        let first = hash_docs.partition_point(|of| *of < doc);
+        let its = hash_docs.iter().zip(perceptual_hash).skip(first).take_while(|(of, _)| **of == doc);
         Ok(Facts {
             session: self.session(doc)?,
             index: number(Section::Index)?,
@@ -288,7 +288,7 @@ impl Segment {
         })
     }
 
-    /// The names of one kind that a document has any number of.
+    /// Returns the names of a document in a facet with any number of names.
     pub(super) fn list(&self, kind: usize, doc: u32) -> Result<Vec<&str>, Damage> {
         let place = Section::list(kind);
         let starts = self.column::<u32>(place)?;
@@ -299,7 +299,7 @@ impl Segment {
         numbers.iter().filter_map(|number| self.name(place + 2, *number).transpose()).collect()
     }
 
-    /// The project of a session that this segment says something of.
+    /// Returns the project of a session in this segment.
     pub(super) fn project(&self, session: u32) -> Result<Option<&str>, Damage> {
         let number = self.column::<u32>(Section::Project.place())?.get(session as usize).copied().unwrap_or(0);
         self.name(Section::ProjectNames.place(), number)
@@ -312,7 +312,7 @@ impl Segment {
     }
 
     fn section(&self, place: usize) -> Result<Vec<u8>, Damage> {
-        let (offset, length, crc) = self.footer.pieces.get(place).copied().unwrap_or_default();
-        self.source.read(Piece { offset, length, crc })
+        let (offset, length, crc) = self.footer.extents.get(place).copied().unwrap_or_default();
+        self.source.read(Extent { offset, length, crc })
     }
 }

@@ -1,22 +1,22 @@
-//! Sets of documents, by their numbers in a segment: a short list while they are few, a bit each when they are many.
+//! Sets of documents, by their numbers in a segment: a list while they are few, a bitmap if they are many.
 
-/// Some of the documents `0..universe`.
+/// A subset of the documents `0..universe`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Set {
-    /// These, ascending.
+    /// An ascending list.
     Few(Vec<u32>),
-    /// Those whose bit is set.
+    /// A bitmap.
     Many(Bits),
 }
 
-/// A bit a document.
+/// A bitmap with one bit per document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     words: Vec<u64>,
     universe: u32,
 }
 
-/// A list is shorter than the bits as long as it has fewer than one document of this many.
+/// The share of documents, as a divisor, below which a list is shorter than a bitmap.
 const SPARSE: u32 = 64;
 
 impl Set {
@@ -30,7 +30,7 @@ impl Set {
         Set::Many(bits)
     }
 
-    /// The documents of an ascending list.
+    /// Creates a set from an ascending list.
     pub(super) fn of(docs: Vec<u32>, universe: u32) -> Set {
         if !Set::is_many(docs.len() as u64, universe) {
             return Set::Few(docs);
@@ -38,12 +38,12 @@ impl Set {
         Set::Many(Set::Few(docs).into_bits(universe))
     }
 
-    /// Whether a bit each is the shorter form for that many.
+    /// Returns whether a bitmap is the shorter form for this many documents.
     pub(super) fn is_many(count: u64, universe: u32) -> bool {
         count.saturating_mul(u64::from(SPARSE)) > u64::from(universe)
     }
 
-    /// The same as a bit a document.
+    /// Converts the set to a bitmap.
     pub(super) fn into_bits(self, universe: u32) -> Bits {
         match self {
             Set::Few(docs) => {
@@ -127,7 +127,7 @@ impl Set {
         self.keep(|doc| !dead.contains(doc))
     }
 
-    /// Those of which `test` is true.
+    /// Keeps the documents for which `test` is true.
     pub(super) fn keep(self, mut test: impl FnMut(u32) -> bool) -> Set {
         match self {
             Set::Few(mut docs) => {
@@ -150,8 +150,8 @@ impl Set {
         }
     }
 
-    /// Shows `each` the documents, the highest number first.
-    pub(super) fn each_back(&self, mut each: impl FnMut(u32)) {
+    /// Calls `each` for the documents in descending order.
+    pub(super) fn for_each_descending(&self, mut each: impl FnMut(u32)) {
         match self {
             Set::Few(docs) => docs.iter().rev().for_each(|doc| each(*doc)),
             Set::Many(bits) => {
@@ -162,7 +162,7 @@ impl Set {
                     while left != 0 {
                         let bit = 63 - left.leading_zeros();
                         left &= !(1 << bit);
-                        // The universe fits, so each of its numbers does.
+                        // The universe verified_generation into a u32, and so does every document.
                         each(u32::try_from(at).unwrap_or(u32::MAX) + bit);
                     }
                 }
@@ -170,7 +170,7 @@ impl Set {
         }
     }
 
-    /// How many there are from `start` up to `end`.
+    /// Returns the number of documents from `start` up to `end`.
     pub(super) fn count(&self, start: u32, end: u32) -> u64 {
         match self {
             Set::Few(docs) => {
@@ -187,14 +187,14 @@ impl Bits {
         Bits { words: vec![0; universe.div_ceil(64) as usize], universe }
     }
 
-    /// The bits as a posting list writes them.
+    /// Reads a bitmap as a posting list stores it.
     pub(super) fn from_bytes(bytes: &[u8], universe: u32) -> Bits {
         let mut bits = Bits::new(universe);
         bits.add_bytes(bytes);
         bits
     }
 
-    /// Sets the bits that a posting list has written, too.
+    /// Adds the bits of a stored bitmap.
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
         for (word, bytes) in self.words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word |= bytes.try_into().map_or(0, u64::from_le_bytes);
@@ -225,7 +225,7 @@ impl Bits {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Sets all from `start` up to `end`.
+    /// Sets all bits from `start` up to `end`.
     pub(super) fn fill(&mut self, start: u32, end: u32) {
         let end = end.min(self.universe);
         let (mut at, last) = (start, end);
@@ -250,14 +250,14 @@ impl Bits {
         count
     }
 
-    /// The documents, ascending.
+    /// Returns the documents, ascending.
     pub(super) fn docs(&self) -> Vec<u32> {
         let mut docs = Vec::with_capacity(usize::try_from(self.len()).unwrap_or(0));
         docs.extend(self.ascending());
         docs
     }
 
-    /// The documents, ascending, one at a time.
+    /// Iterates over the documents, ascending.
     pub(super) fn ascending(&self) -> impl Iterator<Item = u32> {
         (0u32..).zip(&self.words).flat_map(|(at, word)| {
             let mut left = *word;
@@ -270,10 +270,10 @@ impl Bits {
     }
 }
 
-/// The number of a document among those whose bit is set.
+/// An index from documents to their rank among the set bits.
 pub(super) struct Ranks<'a> {
     bits: &'a Bits,
-    /// How many are set before each word.
+    /// The number of set bits before each word.
     before: Vec<u32>,
 }
 
@@ -289,7 +289,7 @@ impl<'a> Ranks<'a> {
         Ranks { bits, before }
     }
 
-    /// None when it is not among them.
+    /// Returns the rank of a document; `None` if its bit is not set.
     pub(super) fn of(&self, doc: u32) -> Option<usize> {
         let at = (doc / 64) as usize;
         let word = *self.bits.words.get(at)?;
@@ -301,7 +301,7 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// `count` bits from `from` on.
+/// Returns a mask of `count` bits from `from` on.
 fn mask(from: u32, count: u32) -> u64 {
     let low = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
     low << from
@@ -313,13 +313,13 @@ mod tests {
 
     fn docs(set: &Set) -> Vec<u32> {
         let mut docs = Vec::new();
-        set.each_back(|doc| docs.push(doc));
+        set.for_each_descending(|doc| docs.push(doc));
         docs.reverse();
         docs
     }
 
     #[test]
-    fn both_forms_mean_the_same() {
+    fn both_forms_are_equivalent() {
         let universe = 1000;
         let every = |step: u32| (0..universe).filter(|doc| doc % step == 0).collect::<Vec<_>>();
         for (a, b) in [(3, 5), (100, 7), (2, 100), (100, 90)] {

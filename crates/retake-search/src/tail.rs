@@ -1,4 +1,4 @@
-//! The tail: what was acknowledged since the last segment, as documents in memory.
+//! The tail: documents acknowledged since the last segment, in memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,39 +9,39 @@ use retake_log::store::{Detail, Error};
 
 use super::bytes::Damage;
 use super::doc::{Doc, SessionDoc, SessionKey, TAG, key_of};
-use super::evaluate::Live;
+use super::evaluate::SegmentView;
 
-/// Documents that are not in a segment yet, or newer than there.
+/// Documents that are not in a segment yet, or are newer than there.
 #[derive(Default)]
 pub(super) struct Tail {
     pub(super) docs: BTreeMap<(SessionKey, u32), Doc>,
     pub(super) sessions: BTreeMap<SessionKey, SessionDoc>,
 }
 
-/// Something that was not in the tail before.
+/// A key that was not in the tail before.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fresh {
     Iteration(SessionKey, u32),
     Session(SessionKey),
 }
 
-/// Why events could not be taken in.
-pub(super) enum Stuck {
-    /// The index must be made again.
+/// The reason why events cannot be indexed.
+pub(super) enum IndexError {
+    /// The index is damaged and must be rebuilt.
     Damage(Damage),
     /// The log cannot be read.
     Log(Error),
 }
 
-impl From<Damage> for Stuck {
-    fn from(damage: Damage) -> Stuck {
-        Stuck::Damage(damage)
+impl From<Damage> for IndexError {
+    fn from(damage: Damage) -> IndexError {
+        IndexError::Damage(damage)
     }
 }
 
-impl From<Error> for Stuck {
-    fn from(error: Error) -> Stuck {
-        Stuck::Log(error)
+impl From<Error> for IndexError {
+    fn from(error: Error) -> IndexError {
+        IndexError::Log(error)
     }
 }
 
@@ -54,9 +54,14 @@ impl Tail {
         self.docs.len() + self.sessions.len()
     }
 
-    /// Takes in an event. Taking in one again that was taken in before does no harm, as long as all behind it follow: what
-    /// an iteration says is only ever replaced by something newer. Gives what is in the tail now and was not before.
-    pub(super) fn take(&mut self, event: &Event, store: &dyn Log, parts: &[Live]) -> Result<Option<Fresh>, Stuck> {
+    /// Indexes an event, and returns the key that was not in the tail before. Indexing an event again is harmless as long
+    /// as all later ones follow, since documents are only ever replaced by newer states.
+    pub(super) fn take(
+        &mut self,
+        event: &Event,
+        store: &dyn Log,
+        parts: &[SegmentView],
+    ) -> Result<Option<Fresh>, IndexError> {
         let session = key_of(event.session);
         match &event.body {
             EventBody::Recorded { index, iteration } => {
@@ -72,8 +77,8 @@ impl Tail {
                         Ok(None)
                     }
                     Entry::Vacant(vacant) => {
-                        // What damage took cannot be found, and what is said of it neither.
-                        let Some(mut doc) = again(id, store, parts)? else { return Ok(None) };
+                        // An iteration lost to damage is not indexed, and neither are its annotations.
+                        let Some(mut doc) = restored(id, store, parts)? else { return Ok(None) };
                         doc.annotate(event.seq, change);
                         vacant.insert(doc);
                         Ok(Some(Fresh::Iteration(session, *index)))
@@ -84,7 +89,7 @@ impl Tail {
             | EventBody::Titled { .. }
             | EventBody::Archived { .. }
             | EventBody::Restored { .. } => {
-                // The head may know of later events already; they will say the same.
+                // The head may include later events already; indexing those gives the same document.
                 let Some(head) = store.head(event.session)? else { return Ok(None) };
                 let known = self.sessions.insert(session, SessionDoc::new(&head)).is_some();
                 Ok((!known).then_some(Fresh::Session(session)))
@@ -94,8 +99,8 @@ impl Tail {
     }
 }
 
-/// The document of an iteration that is in a segment, with its texts read from the log.
-fn again(id: IterationId, store: &dyn Log, parts: &[Live]) -> Result<Option<Doc>, Stuck> {
+/// Restores the document of an iteration from its segment, with its texts read from the log.
+fn restored(id: IterationId, store: &dyn Log, parts: &[SegmentView]) -> Result<Option<Doc>, IndexError> {
     let session = key_of(id.session);
     for part in parts.iter().rev() {
         let Some(number) = part.segment.find(session, id.index)? else { continue };
@@ -106,7 +111,7 @@ fn again(id: IterationId, store: &dyn Log, parts: &[Live]) -> Result<Option<Doc>
         let Some(Event { body: EventBody::Recorded { index, iteration }, .. }) =
             store.event(id.session, facts.seq, Detail::Brief)?
         else {
-            return Err(Damage::new("an iteration is not where the index says").into());
+            return Err(Damage::new("an iteration is not at its recorded position").into());
         };
         let mut doc = Doc::new(id.session.iteration(index), facts.seq, &iteration);
         doc.facts.rating = facts.rating;
@@ -117,7 +122,7 @@ fn again(id: IterationId, store: &dyn Log, parts: &[Live]) -> Result<Option<Doc>
             let Some(Event { body: EventBody::Annotated { change, .. }, .. }) =
                 store.event(id.session, facts.noted, Detail::Brief)?
             else {
-                return Err(Damage::new("a note is not where the index says").into());
+                return Err(Damage::new("a note is not at its recorded position").into());
             };
             doc.note(facts.noted, change.note.as_deref().unwrap_or_default());
         }

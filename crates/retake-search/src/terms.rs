@@ -1,26 +1,26 @@
-//! Words and where they are: the dictionary of a segment, and its posting lists.
+//! The dictionary of a segment and its posting lists.
 //!
-//! A term is a word in a field; terms lie in blocks of some dozens, sorted, each only with what differs from the one
-//! before. A posting list is a bit a document when that is shorter, and the distances between documents when not. The
-//! places of the word in each document follow, for phrases. Titles belong to sessions, everything else to iterations.
+//! A term is a word in a field. Terms are sorted in front-coded blocks of a few dozen. A posting list is a bitmap where
+//! that is shorter, and a list of deltas otherwise. The positions of the word in each document follow, for phrases. Titles
+//! belong to sessions, everything else to iterations.
 
 use retake_log::model::query::Field;
 
-use super::bytes::{Damage, Piece, Reader, put};
+use super::bytes::{Damage, Extent, Reader, put};
 use super::set::{Bits, Set};
 
-/// How many terms lie in a block.
+/// The number of terms per block.
 pub(super) const BLOCK: usize = 48;
 
-/// Where a term is found.
+/// The occurrences of a term.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Posting {
     /// The documents, ascending.
     pub(super) docs: Vec<u32>,
-    /// How often in each.
+    /// The number of occurrences in each.
     pub(super) counts: Vec<u32>,
-    /// Where in each, ascending, one document behind the other.
-    pub(super) places: Vec<u32>,
+    /// The ascending positions in each, concatenated.
+    pub(super) positions: Vec<u32>,
 }
 
 /// A term of the dictionary.
@@ -28,38 +28,38 @@ pub(super) struct Posting {
 pub(super) struct Term {
     pub(super) word: Vec<u8>,
     pub(super) field: Field,
-    /// How many documents have it.
+    /// The number of documents that contain it.
     pub(super) count: u32,
-    pub(super) docs: Piece,
-    pub(super) places: Piece,
+    pub(super) docs: Extent,
+    pub(super) positions: Extent,
 }
 
-/// The first term of a block, and where the block is.
+/// The first term of a block, and its location.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(super) struct Block {
     pub(super) first: Vec<u8>,
     pub(super) offset: u64,
     pub(super) length: u64,
     pub(super) crc: u32,
-    /// Where the posting lists of its terms begin.
+    /// The offset of the posting lists of its terms.
     pub(super) postings: u64,
 }
 
-/// A term's key: words sort as bytes, and the fields of one word lie side by side.
+/// Returns the key of a term: words sort as bytes, and the fields of one word are adjacent.
 pub(super) fn key(word: &str, field: Field) -> Vec<u8> {
     let mut key = word.as_bytes().to_vec();
     key.extend([0, field_byte(field)]);
     key
 }
 
-/// The key of a term that was read.
+/// Returns the key of a term of the dictionary.
 pub(super) fn key_bytes(term: &Term) -> Vec<u8> {
     let mut key = term.word.clone();
     key.extend([0, field_byte(term.field)]);
     key
 }
 
-/// The keys of one word in all fields: from the first to before the second.
+/// Returns the half-open range of the keys of a word in all fields.
 pub(super) fn keys_of(word: &str) -> (Vec<u8>, Vec<u8>) {
     let (mut from, mut until) = (word.as_bytes().to_vec(), word.as_bytes().to_vec());
     from.push(0);
@@ -67,7 +67,7 @@ pub(super) fn keys_of(word: &str) -> (Vec<u8>, Vec<u8>) {
     (from, until)
 }
 
-/// The keys of all words that begin so.
+/// Returns the half-open range of the keys of all words with a prefix.
 pub(super) fn keys_from(start: &str) -> (Vec<u8>, Vec<u8>) {
     let from = start.as_bytes().to_vec();
     let mut until = from.clone();
@@ -76,8 +76,8 @@ pub(super) fn keys_from(start: &str) -> (Vec<u8>, Vec<u8>) {
     (from, until)
 }
 
-/// Writes a term behind the one before it in its block.
-pub(super) fn put_term(block: &mut Vec<u8>, before: &[u8], key: &[u8], count: usize, docs: Piece, places: Piece) {
+/// Appends a term to its block.
+pub(super) fn put_term(block: &mut Vec<u8>, before: &[u8], key: &[u8], count: usize, docs: Extent, positions: Extent) {
     let shared = before.iter().zip(key).take_while(|(a, b)| a == b).count();
     let rest = key.get(shared..).unwrap_or_default();
     put(block, shared as u64);
@@ -85,12 +85,12 @@ pub(super) fn put_term(block: &mut Vec<u8>, before: &[u8], key: &[u8], count: us
     block.extend_from_slice(rest);
     put(block, count as u64);
     put(block, docs.length);
-    put(block, places.length);
+    put(block, positions.length);
     block.extend_from_slice(&docs.crc.to_le_bytes());
-    block.extend_from_slice(&places.crc.to_le_bytes());
+    block.extend_from_slice(&positions.crc.to_le_bytes());
 }
 
-/// The terms of a block, in order.
+/// Reads the terms of a block, in order.
 pub(super) fn read_block(bytes: &[u8], mut postings: u64) -> Result<Vec<Term>, Damage> {
     let mut reader = Reader::new(bytes);
     let mut key: Vec<u8> = Vec::new();
@@ -108,20 +108,21 @@ fn read_term(reader: &mut Reader<'_>, key: &mut Vec<u8>, postings: &mut u64) -> 
     key.truncate(shared);
     key.extend_from_slice(reader.take(length)?);
     let count = reader.small()?;
-    let (docs_length, places_length) = (reader.number()?, reader.number()?);
+    let (docs_length, positions_length) = (reader.number()?, reader.number()?);
     let crc = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
-    let (docs_crc, places_crc) = (crc(reader.take(4)?)?, crc(reader.take(4)?)?);
-    let docs = Piece { offset: *postings, length: docs_length, crc: docs_crc };
-    let places = Piece { offset: docs.offset.checked_add(docs.length)?, length: places_length, crc: places_crc };
-    *postings = places.offset.checked_add(places.length)?;
+    let (docs_crc, positions_crc) = (crc(reader.take(4)?)?, crc(reader.take(4)?)?);
+    let docs = Extent { offset: *postings, length: docs_length, crc: docs_crc };
+    let positions =
+        Extent { offset: docs.offset.checked_add(docs.length)?, length: positions_length, crc: positions_crc };
+    *postings = positions.offset.checked_add(positions.length)?;
     let (word, field) = match key.as_slice() {
         [word @ .., 0, field] => (word.to_vec(), byte_field(*field)?),
         _ => return None,
     };
-    Some(Term { word, field, count, docs, places })
+    Some(Term { word, field, count, docs, positions })
 }
 
-/// The bytes of a list of documents.
+/// Encodes a posting list.
 pub(super) fn put_docs(docs: &[u32], universe: u32) -> Vec<u8> {
     if is_bits(docs.len(), universe) {
         let mut bits = Bits::new(universe);
@@ -137,7 +138,7 @@ pub(super) fn put_docs(docs: &[u32], universe: u32) -> Vec<u8> {
     bytes
 }
 
-/// The documents of a list.
+/// Decodes a posting list.
 pub(super) fn read_docs(bytes: &[u8], count: u32, universe: u32) -> Result<Vec<u32>, Damage> {
     if is_bits(count as usize, universe) {
         return Ok(Bits::from_bytes(bytes, universe).docs());
@@ -147,7 +148,7 @@ pub(super) fn read_docs(bytes: &[u8], count: u32, universe: u32) -> Result<Vec<u
     Ok(docs)
 }
 
-/// Adds the documents of a list to those that are set.
+/// Adds the documents of a posting list to a bitmap.
 pub(super) fn add_docs(bytes: &[u8], count: u32, universe: u32, to: &mut Bits) -> Result<(), Damage> {
     if is_bits(count as usize, universe) {
         to.add_bytes(bytes);
@@ -156,7 +157,7 @@ pub(super) fn add_docs(bytes: &[u8], count: u32, universe: u32, to: &mut Bits) -
     each_doc(bytes, count, universe, |doc| to.insert(doc))
 }
 
-/// Shows `each` the documents of a list of distances.
+/// Calls `each` for the documents of a list of deltas.
 fn each_doc(bytes: &[u8], count: u32, universe: u32, mut each: impl FnMut(u32)) -> Result<(), Damage> {
     let mut reader = Reader::new(bytes);
     let mut next = 0u32;
@@ -169,7 +170,7 @@ fn each_doc(bytes: &[u8], count: u32, universe: u32, mut each: impl FnMut(u32)) 
     Ok(())
 }
 
-/// The documents of a list as a set, without making a list of many.
+/// Decodes a posting list to a set, without listing many documents.
 pub(super) fn read_set(bytes: &[u8], count: u32, universe: u32) -> Result<Set, Damage> {
     if is_bits(count as usize, universe) {
         return Ok(Set::Many(Bits::from_bytes(bytes, universe)));
@@ -177,14 +178,14 @@ pub(super) fn read_set(bytes: &[u8], count: u32, universe: u32) -> Result<Set, D
     Ok(Set::of(read_docs(bytes, count, universe)?, universe))
 }
 
-/// The bytes of the places in each document.
-pub(super) fn put_places(counts: &[u32], places: &[u32]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(places.len() + counts.len());
-    let mut places = places.iter();
+/// Encodes the positions in each document.
+pub(super) fn put_positions(counts: &[u32], positions: &[u32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(positions.len() + counts.len());
+    let mut positions = positions.iter();
     for count in counts {
         put(&mut bytes, u64::from(*count));
         let mut next = 0;
-        for place in places.by_ref().take(*count as usize) {
+        for place in positions.by_ref().take(*count as usize) {
             put(&mut bytes, u64::from(place - next));
             next = *place;
         }
@@ -192,19 +193,19 @@ pub(super) fn put_places(counts: &[u32], places: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// Shows `each` the places of the documents that are wanted, one after the other. `next` is asked once for each document
-/// of the list, and says by what it is to be known; nothing where it is not wanted.
-pub(super) fn read_places<T: Copy>(
+/// Calls `each` for the positions in the wanted documents, in order. `next` is called once per document of the list, and
+/// returns the value to pass for it, or `Some(None)` if it is not wanted.
+pub(super) fn read_positions<T: Copy>(
     bytes: &[u8],
     count: u32,
     mut next: impl FnMut() -> Option<Option<T>>,
     mut each: impl FnMut(T, u32),
 ) -> Result<(), Damage> {
-    let unreadable = || Damage::new("the places of a word cannot be read");
+    let unreadable = || Damage::new("the positions of a word cannot be read");
     let mut rest = bytes;
     for _ in 0..count {
         let wanted = next().ok_or_else(unreadable)?;
-        // Nearly always a byte each: a text has a word a few times, and its places are less than 128 apart.
+        // The fast path, one byte per number: a text contains a word a few times, less than 128 positions apart.
         if let [count @ 0..0x80, behind @ ..] = rest
             && let Some((steps, behind)) = behind.split_at_checked(usize::from(*count))
             && steps.iter().all(|step| *step < 0x80)
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_come_back_in_either_form() {
+    fn posting_lists_round_trip_in_both_forms() {
         for step in [1, 2, 7, 9, 500] {
             let docs: Vec<u32> = (0..1000).filter(|doc| doc % step == 0).collect();
             let bytes = put_docs(&docs, 1000);
@@ -268,28 +269,28 @@ mod tests {
             assert_eq!(read_set(&bytes, count, 1000).unwrap().len(), u64::from(count));
         }
         let mut seen = Vec::new();
-        let places = put_places(&[2, 0, 1, 3], &[3, 900, 0, 5, 6, 130]);
+        let positions = put_positions(&[2, 0, 1, 3], &[3, 900, 0, 5, 6, 130]);
         let mut docs = 0..;
-        read_places(&places, 4, || docs.next().map(Some), |doc, place| seen.push((doc, place))).unwrap();
+        read_positions(&positions, 4, || docs.next().map(Some), |doc, place| seen.push((doc, place))).unwrap();
         assert_eq!(seen, [(0, 3), (0, 900), (2, 0), (3, 5), (3, 6), (3, 130)]);
         seen.clear();
         let mut docs = 0..;
         let wanted = || docs.next().map(|doc| (doc != 0).then_some(doc));
-        read_places(&places, 4, wanted, |doc, place| seen.push((doc, place))).unwrap();
+        read_positions(&positions, 4, wanted, |doc, place| seen.push((doc, place))).unwrap();
         assert_eq!(seen, [(2, 0), (3, 5), (3, 6), (3, 130)]);
-        for cut in 0..places.len() {
-            assert!(read_places(&places[..cut], 4, || Some(Some(())), |(), _| {}).is_err(), "{cut}");
+        for cut in 0..positions.len() {
+            assert!(read_positions(&positions[..cut], 4, || Some(Some(())), |(), _| {}).is_err(), "{cut}");
         }
     }
 
     #[test]
-    fn a_block_gives_its_terms_back() {
+    fn a_block_round_trips() {
         let mut block = Vec::new();
         let mut before = Vec::new();
-        let piece = |length| Piece { offset: 0, length, crc: 7 };
+        let extent = |length| Extent { offset: 0, length, crc: 7 };
         for word in ["bridge", "bridges", "brücke"] {
             let key = key(word, Field::Note);
-            put_term(&mut block, &before, &key, 5, piece(10), piece(20));
+            put_term(&mut block, &before, &key, 5, extent(10), extent(20));
             before = key;
         }
         let terms = read_block(&block, 100).unwrap();

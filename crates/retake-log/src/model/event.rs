@@ -1,4 +1,4 @@
-//! Events: the only thing ever written. Everything else is computed from them.
+//! Events: the only records that are ever written. Everything else is derived from them.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use super::iteration::Iteration;
 use retake_recipe::Hash;
 use retake_recipe::Timestamp;
 
-/// Something that happened to a session, with when, who, and the hash of the event before it.
+/// An event of a session, with its time, its actor and the hash of the previous event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// The session it happened to.
+    /// The session.
     pub session: SessionId,
-    /// Its place in the session's chain, from 0, without gaps.
+    /// Its sequence number within the session, from 0, without gaps.
     pub seq: u32,
-    /// When it was recorded.
+    /// The time at which it was recorded.
     pub at: Timestamp,
-    /// Who did it.
+    /// The actor.
     pub actor: Actor,
-    /// The idempotency key of the request it came from.
+    /// The idempotency key of its request.
     pub key: String,
-    /// What happened.
+    /// The kind of event and its contents.
     pub body: EventBody,
     /// The hash of the session's previous event; [`Hash::NONE`] for the first.
     pub prev: Hash,
@@ -40,10 +40,10 @@ pub struct Actor {
     pub user: String,
 }
 
-/// What happened.
+/// The kind of an event and its contents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventBody {
-    /// The session began; always written together with its first iteration.
+    /// The session was started; always written together with its first iteration.
     Started {
         /// Its title.
         title: Option<String>,
@@ -57,36 +57,36 @@ pub enum EventBody {
         /// The iteration.
         iteration: Box<Iteration>,
     },
-    /// An iteration was rated, tagged or noted.
+    /// An iteration was rated, tagged or given a note.
     Annotated {
-        /// Which one.
+        /// Its index.
         index: u32,
-        /// What changed.
+        /// The change.
         change: AnnotationChange,
     },
-    /// The session got another title or project.
+    /// The title or the project of the session was changed.
     Titled {
-        /// The new title, if that changed.
+        /// The new title, if it changed.
         title: Option<String>,
-        /// The new project, if that changed.
+        /// The new project, if it changed.
         project: Option<String>,
     },
     /// The session was archived.
     Archived {
-        /// Why.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// The session was taken out of the archive.
+    /// The session was restored from the archive.
     Restored {
-        /// Why.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// Recovery found that events of this session are gone from every copy. Written so that the loss stays on record,
-    /// the chain goes on, and no index or id is given out twice.
+    /// Recovery found that events of this session are missing from every copy. Recorded so that the loss stays known, the
+    /// chain continues, and no index or id is assigned twice.
     Lost(Loss),
-    /// A kind of event from a newer version: kept, shown as such, and skipped.
+    /// An event of a kind that only newer versions know: kept, shown as such, and skipped.
     Unknown {
-        /// Its number.
+        /// The number of its kind.
         kind: u16,
         /// The version of its payload.
         version: u16,
@@ -137,13 +137,13 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// What recovery could not find anywhere.
+/// A gap in the chain of a session that recovery could not fill from any copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
-    /// The places in the chain that are gone.
+    /// The sequence numbers of the lost events.
     pub seqs: Vec<u32>,
-    /// The last index that was ever given out, when the lost events were the last ones.
+    /// The last index that was ever assigned, if the lost events were the last ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_index: Option<u32>,
     /// The latest time before the gap.
@@ -154,11 +154,11 @@ pub struct Loss {
     pub before: Option<Timestamp>,
 }
 
-/// A change to an annotation: what is absent stays as it was.
+/// A change to an annotation. Absent fields stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AnnotationChange {
-    /// 1 to 5.
+    /// The rating, 1 to 5.
     pub rating: Option<u8>,
     /// The new tags, replacing the old ones; empty removes them.
     pub tags: Option<Vec<String>>,
@@ -166,46 +166,46 @@ pub struct AnnotationChange {
     pub note: Option<String>,
 }
 
-/// What someone wants to happen, before the session it happens to has given it an index and a place in the chain.
+/// An event that is to be appended, before its session assigns an index and a sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Draft {
-    /// Begin a session; must be followed by `Record` in the same batch.
+    /// Starts a session; must be followed by `Record` in the same batch.
     Start {
         /// Its title.
         title: Option<String>,
         /// Its project.
         project: Option<String>,
     },
-    /// Record an iteration. Without a parent it comes from the one before it.
+    /// Records an iteration. Without a parent, the previous iteration of the session becomes its parent.
     Record(Box<Iteration>),
-    /// Rate, tag or note an iteration.
+    /// Rates or tags an iteration, or gives it a note.
     Annotate {
-        /// Which one.
+        /// Its index.
         index: u32,
-        /// What changes.
+        /// The change.
         change: AnnotationChange,
     },
-    /// Give the session another title or project.
+    /// Changes the title or the project of the session.
     Title {
-        /// The new title, if that changes.
+        /// The new title, if it changes.
         title: Option<String>,
-        /// The new project, if that changes.
+        /// The new project, if it changes.
         project: Option<String>,
     },
-    /// Archive the session.
+    /// Archives the session.
     Archive {
-        /// Why.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// Take the session out of the archive.
+    /// Restores the session from the archive.
     Restore {
-        /// Why.
+        /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// Name a loss.
+    /// Records a loss.
     Lose(Loss),
-    /// Record an iteration that was made elsewhere, before. Its parent is the one that is given: without one it came from
-    /// nothing that is known, and the one before it is not taken for its parent.
+    /// Records an imported iteration. Without a parent its origin is unknown; the previous iteration does not become its
+    /// parent.
     BringIn(Box<Iteration>),
 }
 
@@ -224,7 +224,7 @@ impl EventBody {
         }
     }
 
-    /// Why it was done, where someone said.
+    /// Returns the reason, if one was given.
     pub fn reason(&self) -> Option<&str> {
         match self {
             EventBody::Archived { reason } | EventBody::Restored { reason } => reason.as_deref(),

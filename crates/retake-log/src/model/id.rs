@@ -7,7 +7,7 @@ use std::str::FromStr;
 use chrono::{Datelike, NaiveDate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// `session-YYYY-MM-DD-NNN`: a UTC day and a number counted from 1 within it.
+/// A session id, `session-YYYY-MM-DD-NNN`: a UTC day and a number counted from 1 within that day.
 ///
 /// Ordered by day and number, not by text: `-1000` comes after `-999`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,37 +16,37 @@ pub struct SessionId {
     number: NonZeroU32,
 }
 
-/// One iteration of one session.
+/// The id of an iteration: a session and an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IterationId {
-    /// The session it belongs to.
+    /// The session.
     pub session: SessionId,
-    /// Its index there, from 0.
+    /// The index within the session, from 0.
     pub index: u32,
 }
 
-/// The text is not a session id.
+/// The error for a text that is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a session id such as session-2025-12-11-001")]
 pub struct ParseIdError(pub(crate) String);
 
 impl SessionId {
-    /// The id of that number on that day; none for years that do not have four digits.
+    /// Creates an id; `None` if the year does not have four digits.
     pub fn new(day: NaiveDate, number: NonZeroU32) -> Option<SessionId> {
         (1..=9999).contains(&day.year()).then_some(SessionId { day, number })
     }
 
-    /// The UTC day of its first iteration.
+    /// Returns the UTC day of the first iteration.
     pub fn day(self) -> NaiveDate {
         self.day
     }
 
-    /// Its number within the day, from 1.
+    /// Returns the number within the day, from 1.
     pub fn number(self) -> NonZeroU32 {
         self.number
     }
 
-    /// The iteration of that index in this session.
+    /// Returns the id of an iteration of this session.
     pub fn iteration(self, index: u32) -> IterationId {
         IterationId { session: self, index }
     }
@@ -67,7 +67,7 @@ impl fmt::Display for IterationId {
 impl FromStr for SessionId {
     type Err = ParseIdError;
 
-    /// Reads exactly what `Display` writes: one session has one spelling.
+    /// Parses exactly what `Display` writes: a session has one spelling.
     fn from_str(text: &str) -> Result<SessionId, ParseIdError> {
         let id = text.strip_prefix("session-").and_then(|rest| {
             let (day, number) = rest.split_at_checked(10)?;
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_spelling_a_session() {
+    fn a_session_has_one_spelling() {
         for text in [
             "session-2025-12-11-001",
             "session-2025-12-11-999",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn ordered_by_day_and_number() {
+    fn ids_are_ordered_by_day_and_number() {
         let ids =
             ["session-2025-12-10-1000", "session-2025-12-11-002", "session-2025-12-11-999", "session-2025-12-11-1000"];
         let parsed: Vec<SessionId> = ids.iter().map(|id| id.parse().unwrap()).collect();

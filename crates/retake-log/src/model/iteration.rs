@@ -1,4 +1,4 @@
-//! An iteration: the recipe, what came of it, its pictures and what it came from; and the limits a new one must keep.
+//! An iteration: its recipe, outcome, images and parent, and the limits for new ones.
 
 use retake_recipe::{Hash, Timestamp};
 use schemars::JsonSchema;
@@ -9,23 +9,23 @@ use super::perceptual_hash::PerceptualHash;
 
 pub use retake_recipe::recipe::*;
 
-/// One immutable attempt.
+/// One attempt; immutable once recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
-    /// When the picture was made, which for work brought in is not when it was recorded.
+    /// The time at which it was made. For imported work this is earlier than the time of recording.
     pub created_at: Timestamp,
-    /// All it takes to make it again.
+    /// Everything needed to make it again.
     pub recipe: Recipe,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Its pictures, none when the attempt gave none.
+    /// The images; empty if the attempt produced none.
     pub images: Vec<ImageRef>,
-    /// The iteration it came from, in any session.
+    /// The iteration it was derived from, in any session.
     pub parent: Option<IterationId>,
-    /// Why that one, when it was found by evidence rather than told: what the evidence is.
+    /// The evidence for the parent, if it was inferred and not given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_reason: Option<String>,
-    /// The iteration it may have come from, where the evidence is too weak to say so.
+    /// The iteration it was probably derived from, if the evidence is too weak for a parent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub likely_parent: Option<LikelyParent>,
 }
@@ -40,16 +40,16 @@ pub struct LikelyParent {
     pub reason: String,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether it worked.
+    /// Whether it succeeded.
     pub status: OutcomeStatus,
-    /// What the provider said, mostly when it failed or refused.
+    /// The message of the provider, mostly after a failure or refusal.
     pub message: Option<String>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub generation_time_ms: Option<u64>,
-    /// What it cost.
+    /// The cost.
     pub cost: Option<Cost>,
 }
 
@@ -75,7 +75,7 @@ pub struct Cost {
     pub currency: String,
 }
 
-/// A picture in the image store.
+/// An image in the image store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageRef {
@@ -83,49 +83,49 @@ pub struct ImageRef {
     pub hash: Hash,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its media type, told from its first bytes; `application/octet-stream` when it is none we know.
+    /// The media type according to its first bytes; `application/octet-stream` if they are of no known type.
     pub mime_type: String,
-    /// Its width, where it could be read.
+    /// The width, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub width: Option<u32>,
-    /// Its height, where it could be read.
+    /// The height, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub height: Option<u32>,
-    /// The file name it came with.
+    /// The original file name.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
-    /// The hash of its pixels, where it could be decoded: the same picture saved again has the same.
+    /// The hash of its pixels, if it could be decoded: lossless copies have the same one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pixels: Option<Hash>,
     /// The perceptual hash, if the image could be decoded.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "looks")]
     pub perceptual_hash: Option<PerceptualHash>,
-    /// The path of the original, when it stayed where it was instead of being copied into the store.
+    /// The path of the original, if it was linked and not copied into the store.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub linked: Option<String>,
 }
 
 impl Iteration {
-    /// Checks what a new iteration must keep. What is already on disk is never checked against these limits.
+    /// Checks the limits for a new iteration. Recorded iterations are never checked against them.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.recipe.prompt.trim().is_empty() {
             return Err(Invalid {
                 field: "prompt",
                 problem: "is empty".to_owned(),
-                hint: "say what was asked for, in the words that were typed".to_owned(),
+                hint: "pass the prompt as it was typed".to_owned(),
             });
         }
         self.check_limits()
     }
 
-    /// Checks an iteration that is brought in from files. It must have a picture, and may be without a prompt: where the
-    /// file says none, an empty one is the truth, and any other would be made up.
+    /// Checks the limits for an imported iteration. It must have an image but may lack a prompt, since a file without one has
+    /// none to offer and an invented one would be false.
     pub fn check_brought_in(&self) -> Result<(), Invalid> {
         if self.images.is_empty() {
             return Err(Invalid {
                 field: "images",
                 problem: "is empty".to_owned(),
-                hint: "bring in a picture: an iteration without one is recorded".to_owned(),
+                hint: "import at least one image, or record the iteration instead".to_owned(),
             });
         }
         self.check_limits()

@@ -1,8 +1,7 @@
 //! The values and rules of Retake: ids, references, iterations, events, and the fold from events to a session.
 //!
-//! Everything here is a pure function of what it is given, so every rule can be tested without a disk or a clock.
-//!
-//! Never known here: the time of day, files, sled, async, how anything is encoded on disk or shown to people.
+//! Everything here is a pure function of its arguments, so every rule can be tested without a disk or a clock. There is no
+//! file, no database, no async code and no encoding of records in this module.
 
 pub mod amounts;
 pub mod event;

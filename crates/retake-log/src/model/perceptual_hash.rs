@@ -1,25 +1,25 @@
-//! What a picture looks like, as 128 bits: pictures that look alike differ in few of them.
+//! The perceptual hash: 128 bits, of which images of the same composition differ in few.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A perceptual hash, shown as 32 lower-case hexadecimal digits. How it is made is the business of `images`; that it is
-/// never made differently is what makes stored ones comparable.
+/// A perceptual hash, written as 32 lower-case hexadecimal digits. It is computed in `images`, always in the same way, so
+/// that stored ones stay comparable. It does not know colours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PerceptualHash(pub u128);
 
-/// The text is not 32 hexadecimal digits.
+/// The error for a text that is not 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid perceptual hash: expected 32 hexadecimal digits")]
 pub struct ParsePerceptualHashError;
 
 impl PerceptualHash {
-    /// Up to this distance two pictures are nearly the same: one was made from the other, or resized, or saved again.
+    /// The largest distance of two images with the same composition: one was made from the other, resized, or saved again.
     pub const NEAR: u32 = 31;
 
-    /// In how many of 128 bits they differ.
+    /// Returns the number of bits in which two hashes differ, of 128.
     pub fn distance(self, other: PerceptualHash) -> u32 {
         (self.0 ^ other.0).count_ones()
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goes_through_text_and_counts_bits() {
+    fn text_round_trips_and_distance_counts_bits() {
         let hash = PerceptualHash(0x0f);
         assert_eq!(hash.to_string(), "0000000000000000000000000000000f");
         assert_eq!(hash.to_string().parse(), Ok(hash));

@@ -1,51 +1,51 @@
-//! What a person or an agent writes to mean an iteration: `session-2025-12-11-001#3`, `latest`, `#first`.
+//! References, by which people and agents name an iteration: `session-2025-12-11-001#3`, `latest`, `#first`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::id::SessionId;
 
-/// A session and a place in it, each said exactly or by description.
+/// A session and a position in it, each named exactly or by description.
 ///
 /// `session-2025-12-11-001#3` is exact; `session-2025-12-11-001` is its last iteration; `latest` the last of the most
-/// recent session; `#3`, `#first` and `#latest` are places in the most recent session.
+/// recent session; `#3`, `#first` and `#latest` are positions in the most recent session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Which session.
+    /// The session.
     pub session: SessionChoice,
-    /// Which of its iterations.
+    /// The iteration within the session.
     pub position: Position,
 }
 
 /// The session part of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionChoice {
-    /// This one.
+    /// The session of this id.
     Id(SessionId),
-    /// The one that was modified last.
+    /// The active session that was modified last.
     MostRecent,
 }
 
 /// The iteration part of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Nothing was said: the last one.
+    /// Not specified: the last one.
     Unsaid,
-    /// This index.
+    /// The iteration of this index.
     Index(u32),
-    /// The first one there is.
+    /// The first one.
     First,
     /// The last one.
     Latest,
 }
 
-/// The text is not a reference.
+/// The error for a text that is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a reference such as session-2025-12-11-001#3, session-2025-12-11-001 or latest")]
 pub struct NotAReference(String);
 
 impl Reference {
-    /// The last iteration of that session.
+    /// Returns a reference to the last iteration of a session.
     pub fn last_of(session: SessionId) -> Reference {
         Reference { session: SessionChoice::Id(session), position: Position::Unsaid }
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_the_contract() {
+    fn every_form_is_parsed_and_written_back() {
         let id: SessionId = "session-2025-12-11-001".parse().unwrap();
         let check = |text: &str, session, position| {
             let reference: Reference = text.parse().unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest() {
+    fn anything_else_is_refused() {
         for text in [
             "",
             "#",

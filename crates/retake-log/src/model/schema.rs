@@ -1,4 +1,4 @@
-//! How the values that are written as text describe themselves in a JSON schema.
+//! JSON schemas of the values that are written as text.
 
 use std::borrow::Cow;
 

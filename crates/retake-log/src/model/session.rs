@@ -1,7 +1,7 @@
-//! The fold from events to a session: its head (what the next event builds on), its summary (a row of the listing), and
-//! the whole session with its iterations.
+//! The fold from events to a session: its head (what the next event builds on), its summary (a row of the listing), and the
+//! session with all its iterations.
 //!
-//! The index rule lives here: a [`Summary`] is made from the last index, and both numbers it shows are computed from it.
+//! A [`Summary`] holds only the last index; the count and the current index are computed from it and cannot disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use super::iteration::Iteration;
 use retake_recipe::Hash;
 use retake_recipe::Timestamp;
 
-/// What the next event of a session builds on, and all a listing needs. Folded one event at a time.
+/// The state of a session that the next event builds on, and that a listing needs. Folded one event at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The session.
     pub id: SessionId,
-    /// The place the next event takes.
+    /// The sequence number of the next event.
     pub next_seq: u32,
     /// The hash of the last event.
     pub tip: Hash,
@@ -28,29 +28,29 @@ pub struct Head {
     pub project: Option<String>,
     /// Whether it is archived.
     pub archived: bool,
-    /// The iterations there are; none only while a new session is being put together, or after all of them were lost.
+    /// The time span of its iterations; `None` only while a new session is being created, or after all of them were lost.
     pub span: Option<Span>,
-    /// The last index ever given out, which recovery may know to be beyond the last iteration there is.
+    /// The last index ever assigned, which after a loss may be above that of the last iteration.
     pub last_index: Option<u32>,
 }
 
-/// From when to when a session's work lasted.
+/// The time span of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
-    /// When its first iteration was made.
+    /// The time of its first iteration.
     pub created_at: Timestamp,
-    /// When its latest iteration was made or annotated; never goes back.
+    /// The time of its latest iteration or annotation; never goes backwards.
     pub last_modified_at: Timestamp,
 }
 
-/// A row of the listing. Only made by [`Head::summary`], so it always has at least one iteration.
+/// A row of the listing. Only [`Head::summary`] creates one, so it always has at least one iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// The session.
     pub id: SessionId,
-    /// When its first iteration was made.
+    /// The time of its first iteration.
     pub created_at: Timestamp,
-    /// When its latest iteration was made or annotated.
+    /// The time of its latest iteration or annotation.
     pub last_modified_at: Timestamp,
     /// The title.
     pub title: Option<String>,
@@ -61,7 +61,7 @@ pub struct Summary {
     last_index: u32,
 }
 
-/// Why a session does not take a draft.
+/// The reason why a session refuses a draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// There is no such session.
@@ -72,34 +72,34 @@ pub enum Refusal {
     NoIteration {
         /// The session.
         id: SessionId,
-        /// What was asked for.
+        /// The requested index.
         index: u32,
         /// Its last index.
         last: u32,
     },
-    /// The session is archived and takes no more iterations.
+    /// The session is archived and accepts no iterations.
     #[error("{0} is archived")]
     Archived(SessionId),
-    /// The session has another number of iterations than the caller built on.
+    /// The session does not have the number of iterations that the caller expected.
     #[error("{id} has {actual} iterations, not {expected}")]
     Count {
         /// The session.
         id: SessionId,
-        /// What the caller expected.
+        /// The expected number.
         expected: u32,
-        /// What there are.
+        /// The actual number.
         actual: u32,
     },
     /// All iterations of the session were lost to damage.
     #[error("all iterations of {0} were lost to damage")]
     Gone(SessionId),
-    /// The session is full: an index or a place in the chain would not fit.
+    /// The session is full: no index or sequence number is left.
     #[error("{0} is full")]
     Full(SessionId),
 }
 
 impl Head {
-    /// The head of a session to which nothing has happened yet.
+    /// Creates the head of a session without events.
     pub fn new(id: SessionId) -> Head {
         Head {
             id,
@@ -113,7 +113,7 @@ impl Head {
         }
     }
 
-    /// The row of the listing; none when there is no iteration to show.
+    /// Returns the row of the listing; `None` if there is no iteration.
     pub fn summary(&self) -> Option<Summary> {
         let span = self.span?;
         Some(Summary {
@@ -127,7 +127,7 @@ impl Head {
         })
     }
 
-    /// Whether the session takes this draft, and what event it becomes.
+    /// Returns the event that a draft becomes, or why the session refuses it.
     pub fn place(&self, draft: Draft) -> Result<EventBody, Refusal> {
         if self.next_seq == u32::MAX {
             return Err(Refusal::Full(self.id));
@@ -163,7 +163,7 @@ impl Head {
         })
     }
 
-    /// The index that the next iteration gets.
+    /// Returns the index of the next iteration.
     fn next_index(&self) -> Result<u32, Refusal> {
         match self.last_index {
             _ if self.archived => Err(Refusal::Archived(self.id)),
@@ -172,7 +172,7 @@ impl Head {
         }
     }
 
-    /// The head after this event.
+    /// Applies an event.
     pub fn advance(&mut self, event: &Event) {
         self.next_seq = event.seq.saturating_add(1);
         self.tip = event.hash;
@@ -212,12 +212,12 @@ impl Head {
 }
 
 impl Summary {
-    /// How many iterations were ever recorded.
+    /// Returns the number of iterations ever recorded.
     pub fn iteration_count(&self) -> u32 {
         self.last_index.saturating_add(1)
     }
 
-    /// The index of the last one: always one less than the count.
+    /// Returns the index of the last iteration, which is always one less than the count.
     pub fn current_iteration_index(&self) -> u32 {
         self.iteration_count() - 1
     }
@@ -226,40 +226,40 @@ impl Summary {
 /// A session with all its iterations, folded from all its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Where it stands.
+    /// The head after the last event.
     pub head: Head,
-    /// Its iterations by index. An index that is missing below the last was lost to damage.
+    /// The iterations by index. An index missing below the last one was lost to damage.
     pub iterations: BTreeMap<u32, IterationState>,
-    /// The places in the chain that are known to be lost.
+    /// The sequence numbers of events that are known to be lost.
     pub lost: BTreeSet<u32>,
 }
 
-/// An iteration as it stands, with what was said of it since.
+/// An iteration with its current annotation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IterationState {
-    /// What was recorded.
+    /// The iteration as it was recorded.
     pub iteration: Iteration,
-    /// When it was recorded.
+    /// The time of recording.
     pub recorded_at: Timestamp,
-    /// Who recorded it.
+    /// The actor who recorded it.
     pub recorded_by: super::event::Actor,
-    /// What was said of it.
+    /// The annotation.
     pub annotation: Annotation,
 }
 
-/// The newest word on an iteration.
+/// The latest rating, tags and note of an iteration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Annotation {
-    /// 1 to 5.
+    /// The rating, 1 to 5.
     pub rating: Option<u8>,
-    /// Tags.
+    /// The tags.
     pub tags: Vec<String>,
-    /// A note.
+    /// The note.
     pub note: Option<String>,
 }
 
 impl Annotation {
-    /// The annotation after this change.
+    /// Applies a change.
     pub fn apply(&mut self, change: &AnnotationChange) {
         if let Some(rating) = change.rating {
             self.rating = Some(rating);
@@ -274,7 +274,7 @@ impl Annotation {
 }
 
 impl Session {
-    /// Folds a session's events, in the order of their places; none when there are none.
+    /// Folds the events of a session in the order of their sequence numbers; `None` if there are none.
     pub fn fold(events: impl IntoIterator<Item = Event>) -> Option<Session> {
         let mut events = events.into_iter().peekable();
         let mut session =

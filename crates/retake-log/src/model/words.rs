@@ -1,14 +1,14 @@
-//! Words as searching sees them: folded so that case, accents and width do not matter, and cut so that scripts written
-//! without spaces can be searched too.
+//! The tokenizer of search: words are folded, so that case, accents and width do not matter, and scripts that are written
+//! without spaces are split into characters, so that they can be searched too.
 //!
-//! Everything that compares words (queries, the index, the marks on a result) goes through here, so they cannot disagree.
+//! Queries, the index and the highlighting of results all use this one, so they cannot disagree.
 
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// The longest word that is told apart, in bytes; what is longer is known by its beginning.
+/// The longest word in bytes; longer ones are truncated.
 pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word in a text.
@@ -16,22 +16,22 @@ pub const MAX_WORD_BYTES: usize = 64;
 pub struct Word {
     /// The word, folded.
     pub text: String,
-    /// The bytes it takes in the text it came from.
+    /// Its byte range in the original text.
     pub at: Range<usize>,
 }
 
-/// The words of a text, in order.
+/// Returns the words of a text, in order.
 ///
 /// A word is a run of letters and digits. A character of a script that is written without spaces (Chinese, Japanese,
-/// Thai and their like, and Korean, where particles cling to words) is a word of its own, so that any part of a sentence
-/// is found as a phrase. The road not taken: pairs of characters, which make rarer words but lose single-character ones.
+/// Thai and similar ones, and Korean, where particles are attached to words) is a word of its own, so that any part of a
+/// sentence is found as a phrase. Pairs of characters would make rarer words, but lose single-character ones.
 pub fn words(text: &str) -> Vec<Word> {
     let mut found = Vec::new();
     each_word(text, |word, at| found.push(Word { text: word.to_owned(), at }));
     found
 }
 
-/// Shows `take` the words of a text, in order.
+/// Calls `take` for every word of a text, in order.
 pub fn each_word(text: &str, mut take: impl FnMut(&str, Range<usize>)) {
     let mut word = String::new();
     let mut start = 0;
@@ -80,7 +80,7 @@ pub fn each_word(text: &str, mut take: impl FnMut(&str, Range<usize>)) {
     }
 }
 
-/// A name folded for comparison: case, accents, width and outer blanks do not matter, everything else does.
+/// Folds a name for comparison: case, accents, width and surrounding whitespace do not matter, everything else does.
 pub fn fold_name(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     name.trim().chars().filter(|c| !is_dropped(*c)).for_each(|c| fold_character(c, &mut folded));
@@ -98,7 +98,7 @@ fn fold_character(character: char, folded: &mut String) {
         folded.push(character.to_ascii_lowercase());
         return;
     }
-    // Recomposed at the end: what is left of a Korean syllable or a voiced kana belongs together.
+    // Recomposed at the end, so that Korean syllables and voiced kana stay single characters.
     for plain in character.to_lowercase().nfkd().filter(|c| !is_dropped(*c)).nfc() {
         match plain {
             'ß' => folded.push_str("ss"),
@@ -114,14 +114,14 @@ fn fold_character(character: char, folded: &mut String) {
     }
 }
 
-/// Marks that only decorate a letter. Those that are part of the spelling, as in Hindi, stay.
+/// Returns whether a character is a mark that only modifies a letter. Marks that are part of the spelling, as in Hindi, stay.
 fn is_dropped(character: char) -> bool {
     matches!(u32::from(character),
         0x0300..=0x036F | 0x0591..=0x05BD | 0x05BF | 0x05C1..=0x05C2 | 0x05C4..=0x05C5 | 0x064B..=0x065F | 0x0670
         | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x200C..=0x200D | 0x20D0..=0x20FF | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F)
 }
 
-/// Characters of scripts whose words nothing separates.
+/// Returns whether a character belongs to a script without separators between words.
 fn stands_alone(character: char) -> bool {
     matches!(u32::from(character),
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1100..=0x11FF | 0x1780..=0x17FF | 0x2E80..=0x2FDF | 0x3005..=0x3007
@@ -154,22 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_cut_into_characters() {
+    fn scripts_without_spaces_are_split_into_characters() {
         assert_eq!(texts("玻璃桥 in 2D風"), ["玻", "璃", "桥", "in", "2d", "風"]);
         assert_eq!(texts("ガラスの橋ｶﾞ"), ["ガ", "ラ", "ス", "の", "橋", "カ", "\u{3099}"]);
         assert_eq!(texts("유리 다리를"), ["유", "리", "다", "리", "를"]);
-        assert_eq!(texts("पुल कांच"), ["पुल", "कांच"], "marks that spell stay");
+        assert_eq!(texts("पुल कांच"), ["पुल", "कांच"], "vowel signs stay");
     }
 
     #[test]
-    fn a_word_knows_where_it_was() {
+    fn a_word_has_its_range_in_the_text() {
         let text = "  Crème, 橋!";
         let found: Vec<&str> = words(text).into_iter().map(|word| &text[word.at]).collect();
         assert_eq!(found, ["Crème", "橋"]);
     }
 
     #[test]
-    fn a_text_without_a_break_is_one_bounded_word() {
+    fn a_text_without_separators_is_one_bounded_word() {
         let found = words(&"é".repeat(100_000));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].text, "e".repeat(MAX_WORD_BYTES));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_what_is_not_a_letter() {
+    fn names_keep_punctuation() {
         assert_eq!(fold_name(" DPM++ 2M Karras "), "dpm++ 2m karras");
         assert_eq!(fold_name("Été/SDXL_v1.0.safetensors"), "ete/sdxl_v1.0.safetensors");
     }

@@ -1,10 +1,10 @@
-//! The facets of the language: their names, and how what is written behind the colon is read.
+//! The facets of the query language: their names, and how the values after the colon are parsed.
 
 use crate::model::words::fold_name;
 
 use super::{Condition, Facet, Field, MatchKind, when};
 
-/// What is written behind a facet's colon.
+/// The type of the value of a facet.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text(Field),
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Time(Side),
 }
 
-/// Which side of a time is meant.
+/// The relation to a time.
 #[derive(Clone, Copy)]
 pub(super) enum Side {
     Since,
@@ -29,7 +29,7 @@ pub(super) enum Side {
     On,
 }
 
-/// The facets by their names, of which the first is the one to show.
+/// The facets by their names, of which the first is the canonical one.
 pub(super) const FACETS: &[(&[&str], Kind)] = &[
     (&["model"], Kind::Name(Facet::Model)),
     (&["lora"], Kind::Name(Facet::Lora)),
@@ -55,11 +55,11 @@ pub(super) const FACETS: &[(&[&str], Kind)] = &[
     (&["title"], Kind::Text(Field::Title)),
 ];
 
-/// What to write instead.
+/// Returns the hint for an invalid value.
 pub(super) fn example(kind: Kind) -> &'static str {
     match kind {
         Kind::Text(_) => "write a word, or a phrase in quotes",
-        Kind::Name(_) => "write a name, in quotes when it has blanks: model:\"SD XL\"",
+        Kind::Name(_) => "write a name, in quotes if it contains spaces: model:\"SD XL\"",
         Kind::Seed => "write a whole number from 0 to 18446744073709551615",
         Kind::Size => "write width and height in pixels: size:1024x768",
         Kind::Rating => "write rating:5, rating:>=4, rating:2..4 or rating:none",
@@ -71,8 +71,8 @@ pub(super) fn example(kind: Kind) -> &'static str {
     }
 }
 
-/// The condition that a name is as written: in quotes exactly that, with `*` a beginning. Otherwise a part of it for
-/// names that mostly come with versions and file endings, and all of it for those that people made up themselves.
+/// Returns the condition for a name: exact in quotes, a prefix with `*`. Otherwise names that mostly come with versions and
+/// file extensions need only contain the value, and names that people chose themselves must equal it.
 pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
     let (by, value) = match (whole, value.strip_suffix('*')) {
         (true, _) => (MatchKind::Whole, value),
@@ -84,13 +84,13 @@ pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Conditio
 }
 
 impl Condition {
-    /// The condition that a name is as `facet:value` would ask for.
+    /// Returns the condition that `facet:value` stands for.
     pub fn named(facet: Facet, value: &str) -> Condition {
         name_condition(facet, value, false)
     }
 }
 
-/// `5`, `>=4`, `2..4` or `none`.
+/// Parses `5`, `>=4`, `2..4` or `none`.
 pub(super) fn rating(value: &str) -> Option<Condition> {
     if value.eq_ignore_ascii_case("none") {
         return Some(Condition::Rating(0, 0));
@@ -113,7 +113,7 @@ pub(super) fn rating(value: &str) -> Option<Condition> {
     Some(Condition::Rating(low, high))
 }
 
-/// A whole number, without a sign.
+/// Parses a whole number without a sign.
 pub(super) fn digits(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }

@@ -1,4 +1,4 @@
-//! What a query means: the naive evaluation, which looks at one iteration at a time. Slow, plain, and the specification.
+//! The naive evaluation of a query, one iteration at a time: slow, plain, and the specification for the index.
 
 use crate::model::session::{Annotation, Head};
 use crate::model::words::{each_word, fold_name};
@@ -6,21 +6,21 @@ use crate::model::{Iteration, IterationId};
 
 use super::{Condition, Facet, Field, Part, Query};
 
-/// An iteration with all that can be asked of it.
+/// An iteration with everything that a query can refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Which one.
+    /// Its id.
     pub id: IterationId,
-    /// What was recorded.
+    /// The iteration.
     pub iteration: &'a Iteration,
-    /// What was said of it.
+    /// Its annotation.
     pub annotation: &'a Annotation,
-    /// Where its session stands.
+    /// The head of its session.
     pub session: &'a Head,
 }
 
 impl Query {
-    /// Whether this iteration is what is asked for.
+    /// Returns whether an iteration matches.
     pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
         match self {
             Query::All(parts) => parts.iter().all(|part| part.matches(candidate)),
@@ -65,7 +65,7 @@ impl Condition {
 }
 
 impl<'a> Candidate<'a> {
-    /// Its texts, each with the field it is.
+    /// Returns its texts with their fields.
     pub fn texts(&self) -> Vec<(Field, &'a str)> {
         let recipe = &self.iteration.recipe;
         let mut texts = vec![(Field::Prompt, recipe.prompt.as_str())];
@@ -76,7 +76,7 @@ impl<'a> Candidate<'a> {
         texts
     }
 
-    /// Its names of one kind.
+    /// Returns its names of one facet.
     pub fn names(&self, facet: Facet) -> Vec<&'a str> {
         let recipe = &self.iteration.recipe;
         match facet {
@@ -89,7 +89,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// The size asked for, or else that of its first picture.
+    /// Returns the requested size, or else that of its first image.
     pub fn size(&self) -> Option<(u32, u32)> {
         let (recipe, made) = (&self.iteration.recipe, self.iteration.images.first());
         Some((recipe.width.or_else(|| made?.width)?, recipe.height.or_else(|| made?.height)?))

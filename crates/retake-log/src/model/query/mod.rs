@@ -1,12 +1,11 @@
-//! The query language: `bridge model:sdxl rating:>=4 -fog before:2026-05`. What can be asked of iterations, how it is
-//! written, and what it means.
+//! The query language: `bridge model:sdxl rating:>=4 -fog before:2026-05`.
 //!
-//! Words side by side must all be there; `"in this order"` is a phrase; `brid*` is a beginning; `-` or `NOT` means not
-//! (and a bare word there is not looked for in negative prompts, which name what was not wanted); `OR` and parentheses
-//! choose. `facet:value` asks for a part of the recipe, a judgement or a time. [`Query::parse`]
-//! reads it, and [`Query::matches`] says by itself what it means: whatever answers faster must answer the same.
+//! Adjacent words must all occur; `"in this order"` is a phrase; `brid*` is a prefix; `-` or `NOT` negates (a bare word is
+//! then not searched for in negative prompts, which name what was not wanted); `OR` and parentheses combine. `facet:value`
+//! asks for a part of the recipe, an annotation or a time. [`Query::parse`] parses a query, and [`Query::matches`] is the
+//! specification of its meaning: an index must give the same answers.
 //!
-//! Never known here: any index. The time of day comes in from outside.
+//! This module knows no index, and the current time is an argument.
 
 mod facet;
 mod matching;
@@ -23,64 +22,64 @@ use serde::{Deserialize, Serialize};
 use super::id::SessionId;
 use super::iteration::OutcomeStatus;
 
-/// What is asked.
+/// A query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Query {
-    /// All of these; everything when there are none.
+    /// All of these; everything if there are none.
     All(Vec<Query>),
     /// Any of these.
     Any(Vec<Query>),
     /// Everything but this.
     Not(Box<Query>),
-    /// This one thing.
+    /// This condition.
     Is(Condition),
 }
 
-/// One thing an iteration is or is not.
+/// A condition that an iteration meets or does not meet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
-    /// These words, one after the other, in one of its texts.
+    /// One of its texts contains these words in this order.
     Text {
-        /// Which text; any when it is not said.
+        /// The text; any text if `None`.
         field: Option<Field>,
-        /// The words, folded; never none.
+        /// The words, folded; never empty.
         words: Vec<String>,
-        /// Whether the last one is only a beginning.
+        /// Whether the last word is a prefix.
         prefix: bool,
     },
-    /// It has such a name.
+    /// One of its names matches.
     Name {
-        /// What the name is of.
+        /// The facet that the name belongs to.
         facet: Facet,
         /// How the name is compared.
         by: MatchKind,
-        /// With what, folded.
+        /// The value to compare with, folded.
         value: String,
     },
     /// The seed.
     Seed(u64),
-    /// The size asked for, or that of its picture.
+    /// The requested size, or that of its image.
     Size(u32, u32),
-    /// The rating is one of these, both included; without one it is 0.
+    /// The rating lies in this inclusive range; unrated counts as 0.
     Rating(u8, u8),
-    /// What came of it.
+    /// The outcome.
     Outcome(OutcomeStatus),
     /// Whether its session is archived.
     Archived(bool),
     /// The session it belongs to.
     Session(SessionId),
-    /// It has one of these.
+    /// It has this part.
     Has(Part),
-    /// It was made at or after the first time and before the second, in milliseconds.
+    /// It was made within this half-open range of milliseconds.
     Made {
-        /// From when.
+        /// The start, included.
         from: Option<i64>,
-        /// Until when.
+        /// The end, excluded.
         until: Option<i64>,
     },
 }
 
-/// A text that words are looked for in.
+/// A text that is searched for words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Field {
     /// The prompt, as typed or as sent.
@@ -93,7 +92,7 @@ pub enum Field {
     Title,
 }
 
-/// Something that has a name.
+/// A property of iterations whose values are names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Facet {
     /// The model.
@@ -113,18 +112,18 @@ pub enum Facet {
 /// How a name is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MatchKind {
-    /// It is exactly that.
+    /// The name equals the value.
     Whole,
-    /// It begins so.
+    /// The name starts with the value.
     Start,
-    /// That is a part of it.
+    /// The name contains the value.
     Part,
 }
 
-/// What an iteration may have or lack.
+/// A part that an iteration may have or lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Part {
-    /// A picture.
+    /// An image.
     Image,
     /// A note.
     Note,
@@ -138,25 +137,25 @@ pub enum Part {
     Negative,
 }
 
-/// Why a query cannot be read.
+/// The error for a query that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at character {}", at + 1)]
 pub struct ParseQueryError {
-    /// The character it went wrong at, from 0.
+    /// The index of the offending character, from 0.
     pub at: usize,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// What to write instead.
     pub hint: String,
 }
 
 impl Query {
-    /// Everything.
+    /// Returns the query that matches everything.
     pub fn everything() -> Query {
         Query::All(Vec::new())
     }
 
-    /// This and that.
+    /// Returns the conjunction of two queries.
     #[must_use]
     pub fn and(self, other: Query) -> Query {
         match (self, other) {
@@ -172,8 +171,8 @@ impl Query {
         }
     }
 
-    /// The words that a result has because it was found: each with the field it was asked for in, and whether it is only
-    /// a beginning. What was asked for with `-` is not among them.
+    /// Returns the words to highlight in a result: each with its field and whether the last one is a prefix. Negated ones are
+    /// left out.
     pub fn wanted_words(&self) -> Vec<(Option<Field>, &[String], bool)> {
         let mut found = Vec::new();
         self.gather_words(&mut found);
@@ -196,7 +195,7 @@ impl From<Condition> for Query {
 }
 
 impl MatchKind {
-    /// Whether a folded name compares so with a folded value.
+    /// Returns whether a folded name matches a folded value.
     pub fn holds(self, name: &str, value: &str) -> bool {
         match self {
             MatchKind::Whole => name == value,

@@ -1,4 +1,4 @@
-//! Reading a query. Whatever is written, it ends quickly in a query or in a message that points at a character.
+//! The parser of queries. Any input gives a query, or an error that points at a character, in bounded time.
 
 use crate::model::iteration::OutcomeStatus;
 use crate::model::words::words;
@@ -8,31 +8,31 @@ use super::facet::{FACETS, Kind, Side, digits, example, name_condition, rating};
 use super::when::{self, span};
 use super::{Condition, Field, ParseQueryError, Part, Query};
 
-/// The longest query.
+/// The longest query in bytes.
 pub const MAX_QUERY_BYTES: usize = 4096;
 /// The most conditions of a query.
 pub const MAX_CONDITIONS: usize = 128;
-/// How deep parentheses may lie in each other.
+/// The deepest nesting of parentheses.
 pub const MAX_DEPTH: usize = 32;
 
 impl Query {
-    /// Reads a query; `now` is what `yesterday` and `7d` are seen from.
+    /// Parses a query; `yesterday` and `7d` are relative to `now`.
     pub fn parse(text: &str, now: Timestamp) -> Result<Query, ParseQueryError> {
         if text.len() > MAX_QUERY_BYTES {
-            let problem = format!("the query is {} bytes long, and at most {MAX_QUERY_BYTES} are read", text.len());
-            let hint = "search for the few words that tell it from the others".to_owned();
+            let problem = format!("the query is {} bytes long: the limit is {MAX_QUERY_BYTES}", text.len());
+            let hint = "search for a few distinctive words".to_owned();
             return Err(ParseQueryError { at: text.chars().take(MAX_QUERY_BYTES).count(), problem, hint });
         }
         let mut parser = Parser { text: text.chars().collect(), at: 0, depth: 0, conditions: 0, now };
         let query = parser.alternatives()?;
         if parser.peek() == Some(')') {
-            return Err(parser.wrong("there is a `)` without its `(`", "remove it, or put the text into quotes"));
+            return Err(parser.error("unmatched `)`", "remove it, or put the text in quotes"));
         }
         Ok(query)
     }
 
-    /// The iterations made in the time that `since` and `until` leave, both as in `since:` and `until:`. The name of the
-    /// one that is no time otherwise.
+    /// Returns the query for iterations made between two times, written as for `since:` and `until:`. The error is the name of
+    /// the argument that is not a time, with examples.
     pub fn made(since: Option<&str>, until: Option<&str>, now: Timestamp) -> Result<Query, (&'static str, String)> {
         let read = |name: &'static str, text: Option<&str>| match text {
             Some(text) => span(text, now).map(Some).ok_or((name, when::EXAMPLES.to_owned())),
@@ -56,7 +56,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// `one two OR three`: `OR` holds less tightly than standing side by side.
+    /// Parses `one two OR three`; `OR` binds less tightly than adjacency.
     fn alternatives(&mut self) -> Result<Query, ParseQueryError> {
         let mut alternatives = vec![self.all()?];
         loop {
@@ -66,18 +66,18 @@ impl Parser {
             }
             let before = alternatives.last();
             if before.is_some_and(|before| *before == Query::everything()) {
-                return Err(self.wrong_at(
+                return Err(self.error_at(
                     start,
                     "`OR` has nothing before it",
-                    "write it between two things, or lower-case to look for the word",
+                    "write it between two terms, or in lower case to search for the word",
                 ));
             }
             let next = self.all()?;
             if next == Query::everything() {
-                return Err(self.wrong_at(
+                return Err(self.error_at(
                     start,
-                    "`OR` has nothing behind it",
-                    "write it between two things, or lower-case to look for the word",
+                    "`OR` has nothing after it",
+                    "write it between two terms, or in lower case to search for the word",
                 ));
             }
             alternatives.push(next);
@@ -105,7 +105,7 @@ impl Parser {
         }
     }
 
-    /// One condition or group, perhaps with a `-`; none for punctuation that stands by itself.
+    /// Parses one condition or group, possibly negated; `None` for isolated punctuation.
     fn part(&mut self) -> Result<Option<Query>, ParseQueryError> {
         let start = self.at;
         let mut negated = false;
@@ -114,17 +114,17 @@ impl Parser {
                 self.skip_blanks();
                 negated = !negated;
                 if matches!(self.peek(), None | Some(')')) {
-                    return Err(self.wrong_at(
+                    return Err(self.error_at(
                         start,
-                        "`NOT` has nothing behind it",
-                        "write it before a word, or lower-case to look for the word",
+                        "`NOT` has nothing after it",
+                        "write it before a term, or in lower case to search for the word",
                     ));
                 }
             } else if self.peek() == Some('-') {
                 self.at += 1;
                 negated = !negated;
                 if self.peek().is_none_or(char::is_whitespace) {
-                    // A dash between words, as in a title.
+                    // An isolated dash between words, as in a title.
                     return Ok(None);
                 }
             } else {
@@ -136,35 +136,35 @@ impl Parser {
             Some('"') => Some(self.quoted(None)?),
             _ => self.word()?,
         };
-        Ok(query.map(|query| if negated { Query::Not(Box::new(of_the_picture(query))) } else { query }))
+        Ok(query.map(|query| if negated { Query::Not(Box::new(without_negative_prompts(query))) } else { query }))
     }
 
     fn group(&mut self) -> Result<Query, ParseQueryError> {
         let open = self.at;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.wrong(&format!("parentheses lie more than {MAX_DEPTH} deep"), "ask in fewer steps"));
+            return Err(self.error(&format!("parentheses are nested more than {MAX_DEPTH} deep"), "simplify the query"));
         }
         self.at += 1;
         let query = self.alternatives()?;
         if self.peek() != Some(')') {
-            return Err(self.wrong_at(open, "this `(` is never closed", "add a `)`, or put the text into quotes"));
+            return Err(self.error_at(open, "unclosed `(`", "add a `)`, or put the text in quotes"));
         }
         self.at += 1;
         self.depth -= 1;
         Ok(query)
     }
 
-    /// A phrase in quotes, of which the last word may be a beginning: `"glass brid*"`.
+    /// Parses a quoted phrase, whose last word may be a prefix: `"glass brid*"`.
     fn quoted(&mut self, field: Option<Field>) -> Result<Query, ParseQueryError> {
         let start = self.at;
         let (text, _) = self.quotes()?;
         self.text_condition(start, field, &text)?.ok_or_else(|| {
-            self.wrong_at(start, "there is no word in these quotes", "put words between them, or leave them out")
+            self.error_at(start, "there is no word in these quotes", "put words between them, or remove them")
         })
     }
 
-    /// A bare word, or `facet:value`.
+    /// Parses a bare word, or `facet:value`.
     fn word(&mut self) -> Result<Option<Query>, ParseQueryError> {
         let word_at = self.at;
         let mut word = String::new();
@@ -187,46 +187,46 @@ impl Parser {
         let known = FACETS.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
         let Some((_, kind)) = known else {
             let all: Vec<&str> = FACETS.iter().filter_map(|(names, _)| names.first().copied()).collect();
-            let hint = format!("to look for the text put it into quotes; facets are {}", all.join(", "));
-            return Err(self.wrong_at(start, &format!("there is no facet `{}`", shown(name)), &hint));
+            let hint = format!("put the text in quotes to search for it; the facets are {}", all.join(", "));
+            return Err(self.error_at(start, &format!("unknown facet `{}`", excerpt(name)), &hint));
         };
         if let (Kind::Text(field), Some('"')) = (kind, self.peek()) {
             return self.quoted(Some(*field));
         }
         let (value, whole) = self.value(matches!(kind, Kind::Time(_)))?;
         if value.trim().is_empty() {
-            let hint = format!("write it right behind the colon: {}", example(*kind));
-            return Err(self.wrong_at(value_at, &format!("`{name}:` has no value"), &hint));
+            let hint = format!("write it directly after the colon: {}", example(*kind));
+            return Err(self.error_at(value_at, &format!("`{name}:` has no value"), &hint));
         }
-        let none = |parser: &Parser| {
+        let invalid = |parser: &Parser| {
             let hint = example(*kind);
-            parser.wrong_at(value_at, &format!("`{name}:` cannot be `{}`", shown(&value)), hint)
+            parser.error_at(value_at, &format!("invalid value for `{name}:`: `{}`", excerpt(&value)), hint)
         };
         let condition = match kind {
             Kind::Text(field) => {
-                return self.text_condition(value_at, Some(*field), &value)?.ok_or_else(|| none(self));
+                return self.text_condition(value_at, Some(*field), &value)?.ok_or_else(|| invalid(self));
             }
             Kind::Name(facet) => name_condition(*facet, &value, whole),
-            Kind::Seed => Condition::Seed(digits(&value).ok_or_else(|| none(self))?),
+            Kind::Seed => Condition::Seed(digits(&value).ok_or_else(|| invalid(self))?),
             Kind::Size => {
-                let (width, height) = value.split_once(['x', 'X', '×']).ok_or_else(|| none(self))?;
+                let (width, height) = value.split_once(['x', 'X', '×']).ok_or_else(|| invalid(self))?;
                 let side = |text: &str| digits(text).and_then(|side| u32::try_from(side).ok());
-                Condition::Size(side(width).ok_or_else(|| none(self))?, side(height).ok_or_else(|| none(self))?)
+                Condition::Size(side(width).ok_or_else(|| invalid(self))?, side(height).ok_or_else(|| invalid(self))?)
             }
-            Kind::Rating => rating(&value).ok_or_else(|| none(self))?,
+            Kind::Rating => rating(&value).ok_or_else(|| invalid(self))?,
             Kind::Outcome => Condition::Outcome(match value.to_lowercase().as_str() {
                 "succeeded" => OutcomeStatus::Succeeded,
                 "failed" => OutcomeStatus::Failed,
                 "refused" => OutcomeStatus::Refused,
-                _ => return Err(none(self)),
+                _ => return Err(invalid(self)),
             }),
             Kind::Status => match value.to_lowercase().as_str() {
                 "active" => Condition::Archived(false),
                 "archived" => Condition::Archived(true),
                 "all" => return self.count(start, Query::everything()),
-                _ => return Err(none(self)),
+                _ => return Err(invalid(self)),
             },
-            Kind::Session => Condition::Session(value.parse::<SessionId>().map_err(|_| none(self))?),
+            Kind::Session => Condition::Session(value.parse::<SessionId>().map_err(|_| invalid(self))?),
             Kind::Has => Condition::Has(match value.to_lowercase().as_str() {
                 "image" | "images" | "picture" => Part::Image,
                 "note" => Part::Note,
@@ -234,13 +234,13 @@ impl Parser {
                 "rating" => Part::Rating,
                 "lora" | "loras" => Part::Lora,
                 "negative" => Part::Negative,
-                _ => return Err(none(self)),
+                _ => return Err(invalid(self)),
             }),
             Kind::Time(side) => {
-                let (from, until) = span(&value, self.now).ok_or_else(|| none(self))?;
+                let (from, until) = span(&value, self.now).ok_or_else(|| invalid(self))?;
                 match side {
                     Side::Since => Condition::Made { from: Some(from), until: None },
-                    // `after:7d` means what `since:7d` does: its end is now.
+                    // `after:7d` means the same as `since:7d`, since its range ends now.
                     Side::After if until > self.now.millis() => Condition::Made { from: Some(from), until: None },
                     Side::After => Condition::Made { from: Some(until), until: None },
                     Side::Before => Condition::Made { from: None, until: Some(from) },
@@ -252,7 +252,7 @@ impl Parser {
         self.count(start, condition.into())
     }
 
-    /// What follows a colon, and whether it was in quotes. A time may be two words: `last week`.
+    /// Parses the value after a colon, and returns whether it was quoted. A time may have two words: `last week`.
     fn value(&mut self, time: bool) -> Result<(String, bool), ParseQueryError> {
         if self.peek() == Some('"') {
             return self.quotes();
@@ -288,7 +288,7 @@ impl Parser {
             match self.peek() {
                 Some('"') => break,
                 Some(next) => text.push(next),
-                None => return Err(self.wrong_at(open, "this quote is never closed", "add a `\"` behind the phrase")),
+                None => return Err(self.error_at(open, "unclosed quote", "add a `\"` after the phrase")),
             }
             self.at += 1;
         }
@@ -305,14 +305,14 @@ impl Parser {
         let prefix = text.ends_with('*');
         let text = text.strip_suffix('*').unwrap_or(text);
         if let Some(star) = text.chars().position(|c| c == '*') {
-            let hint = "put it behind the beginning of a word: brid*";
-            return Err(self.wrong_at(start + star, "a `*` only ends a word", hint));
+            let hint = "put it after the beginning of a word: brid*";
+            return Err(self.error_at(start + star, "`*` is only allowed at the end of a word", hint));
         }
         let words: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
         if words.is_empty() {
             return if prefix { self.count(start, Query::everything()).map(Some) } else { Ok(None) };
         }
-        // What stands between the last word and the star ends the word: `glass, *`.
+        // Punctuation between the last word and the star ends the word: `glass, *`.
         let prefix = prefix && text.chars().last().is_some_and(|last| !words_end(last));
         self.conditions += words.len() - 1;
         self.count(start, Condition::Text { field, words, prefix }.into()).map(Some)
@@ -322,7 +322,7 @@ impl Parser {
         self.conditions += 1;
         if self.conditions > MAX_CONDITIONS {
             let problem = format!("the query has more than {MAX_CONDITIONS} words and conditions");
-            return Err(self.wrong_at(start, &problem, "search for the few that tell it from the others"));
+            return Err(self.error_at(start, &problem, "search for a few distinctive words"));
         }
         Ok(query)
     }
@@ -351,23 +351,23 @@ impl Parser {
         self.text.get(self.at).copied()
     }
 
-    fn wrong(&self, problem: &str, hint: &str) -> ParseQueryError {
-        self.wrong_at(self.at, problem, hint)
+    fn error(&self, problem: &str, hint: &str) -> ParseQueryError {
+        self.error_at(self.at, problem, hint)
     }
 
-    fn wrong_at(&self, at: usize, problem: &str, hint: &str) -> ParseQueryError {
+    fn error_at(&self, at: usize, problem: &str, hint: &str) -> ParseQueryError {
         ParseQueryError { at, problem: problem.to_owned(), hint: hint.to_owned() }
     }
 }
 
-/// The same, with bare words looked for in all texts but the negative prompt: `-fog` asks for pictures without fog, and
-/// a negative prompt with `fog` in it is no reason to hide one.
-fn of_the_picture(query: Query) -> Query {
-    let each = |queries: Vec<Query>| queries.into_iter().map(of_the_picture).collect();
+/// Restricts bare words to all texts but the negative prompt: `-fog` asks for images without fog, and a negative prompt
+/// that contains `fog` is no reason to hide one.
+fn without_negative_prompts(query: Query) -> Query {
+    let each = |queries: Vec<Query>| queries.into_iter().map(without_negative_prompts).collect();
     match query {
         Query::All(queries) => Query::All(each(queries)),
         Query::Any(queries) => Query::Any(each(queries)),
-        Query::Not(query) => Query::Not(Box::new(of_the_picture(*query))),
+        Query::Not(query) => Query::Not(Box::new(without_negative_prompts(*query))),
         Query::Is(Condition::Text { field: None, words, prefix }) => {
             let text = |field| Condition::Text { field: Some(field), words: words.clone(), prefix }.into();
             Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())
@@ -380,8 +380,8 @@ fn words_end(last: char) -> bool {
     words(last.encode_utf8(&mut [0; 4])).is_empty()
 }
 
-/// A little of what was written, for a message.
-fn shown(text: &str) -> String {
+/// Returns the beginning of a text, for a message.
+fn excerpt(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_manual() {
+    fn the_example_of_the_documentation() {
         let until = "2026-05-01T00:00:00.000Z".parse::<Timestamp>().unwrap().millis();
         assert_eq!(
             parse("bridge model:sdxl rating:>=4 -fog before:2026-05"),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_choices() {
+    fn words_phrases_and_alternatives() {
         for blank in ["", "  ", " , - ! ", "()", "AND"] {
             assert_eq!(parse(blank), Query::everything(), "{blank:?}");
         }
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn every_facet() {
+    fn every_facet_is_parsed() {
         assert_eq!(parse("tag:hero"), name(Facet::Tag, MatchKind::Whole, "hero"));
         assert_eq!(parse("tag:her*"), name(Facet::Tag, MatchKind::Start, "her"));
         assert_eq!(parse("MODEL:\"SD XL\""), name(Facet::Model, MatchKind::Whole, "sd xl"));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     impl Query {
-        /// Two open spans as one, to compare them with a closed one.
+        /// Joins two open ranges into one, to compare it with a closed one.
         fn and_both(self) -> Query {
             match self {
                 Query::All(parts) => match parts.as_slice() {
@@ -496,24 +496,24 @@ mod tests {
     }
 
     #[test]
-    fn errors_point_at_the_character() {
+    fn errors_point_at_a_character() {
         for (query, at, problem) in [
-            ("bridge modle:sdxl", 7, "there is no facet `modle`"),
-            ("été color:red", 4, "there is no facet `color`"),
-            ("rating:six", 7, "`rating:` cannot be `six`"),
+            ("bridge modle:sdxl", 7, "unknown facet `modle`"),
+            ("été color:red", 4, "unknown facet `color`"),
+            ("rating:six", 7, "invalid value for `rating:`: `six`"),
             ("rating:", 7, "`rating:` has no value"),
-            ("a seed:-1", 7, "`seed:` cannot be `-1`"),
-            ("size:1024", 5, "`size:` cannot be `1024`"),
-            ("before:soon", 7, "`before:` cannot be `soon`"),
-            ("(a b", 0, "this `(` is never closed"),
-            ("a b)", 3, "there is a `)` without its `(`"),
-            ("a \"b", 2, "this quote is never closed"),
+            ("a seed:-1", 7, "invalid value for `seed:`: `-1`"),
+            ("size:1024", 5, "invalid value for `size:`: `1024`"),
+            ("before:soon", 7, "invalid value for `before:`: `soon`"),
+            ("(a b", 0, "unclosed `(`"),
+            ("a b)", 3, "unmatched `)`"),
+            ("a \"b", 2, "unclosed quote"),
             ("a \" , \"", 2, "there is no word in these quotes"),
             ("OR a", 0, "`OR` has nothing before it"),
-            ("a OR", 2, "`OR` has nothing behind it"),
-            ("a NOT", 2, "`NOT` has nothing behind it"),
-            ("br*dge", 2, "a `*` only ends a word"),
-            ("session:latest", 8, "`session:` cannot be `latest`"),
+            ("a OR", 2, "`OR` has nothing after it"),
+            ("a NOT", 2, "`NOT` has nothing after it"),
+            ("br*dge", 2, "`*` is only allowed at the end of a word"),
+            ("session:latest", 8, "invalid value for `session:`: `latest`"),
         ] {
             let error = Query::parse(query, now()).unwrap_err();
             assert_eq!((error.at, error.problem.as_str()), (at, problem), "{query}");
@@ -523,13 +523,13 @@ mod tests {
     }
 
     #[test]
-    fn hostile_queries_are_refused_clearly() {
+    fn hostile_queries_are_refused() {
         for (query, problem) in [
             ("a ".repeat(2000), "the query has more than 128 words and conditions"),
             ("a-".repeat(2000), "the query has more than 128 words and conditions"),
-            ("(".repeat(4000), "parentheses lie more than 32 deep"),
-            ("-(".repeat(2000), "parentheses lie more than 32 deep"),
-            ("x".repeat(1 << 20), "the query is 1048576 bytes long, and at most 4096 are read"),
+            ("(".repeat(4000), "parentheses are nested more than 32 deep"),
+            ("-(".repeat(2000), "parentheses are nested more than 32 deep"),
+            ("x".repeat(1 << 20), "the query is 1048576 bytes long: the limit is 4096"),
         ] {
             let error = Query::parse(&query, now()).unwrap_err();
             assert_eq!(error.problem, problem);

@@ -1,18 +1,18 @@
-//! A query that someone is still writing: what stands there so far, and the last word only as a beginning.
+//! Queries that are still being typed, whose last word is taken as a prefix.
 
 use std::borrow::Cow;
 
-/// The facets of which a beginning can be asked for and is not what they mean anyway.
+/// The facets whose values can be prefixes and are not matched by a part anyway.
 const OPEN_FACETS: [&str; 6] = ["tag", "project", "prompt", "negative", "note", "title"];
 
-/// The query as it is meant while its last word is being written: `glass bri` is `glass bri*`. What is unfinished in
-/// another way (an open quote, a facet without a value) stays as it is, for [`super::Query::parse`] to say so.
+/// Turns the last word of a query into a prefix: `glass bri` becomes `glass bri*`. A query that is unfinished in another way
+/// (an open quote, a facet without a value) stays as it is, so that [`super::Query::parse`] reports it.
 pub fn while_typing(text: &str) -> Cow<'_, str> {
     let in_quotes = !text.matches('"').count().is_multiple_of(2);
     let word = text.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"')).next().unwrap_or_default();
     let ends_in_a_word = word.chars().next_back().is_some_and(char::is_alphanumeric);
     let keyword = ["OR", "AND", "NOT"].contains(&word);
-    // Of a seed or a time there is no beginning.
+    // Seeds and times have no prefixes.
     let facet = word.trim_start_matches('-').split_once(':').map(|(name, _)| name.to_lowercase());
     let open = facet.is_none_or(|facet| OPEN_FACETS.contains(&facet.as_str()));
     if ends_in_a_word && open && !in_quotes && !keyword { Cow::Owned(format!("{text}*")) } else { Cow::Borrowed(text) }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_word_at_the_end_is_a_beginning() {
+    fn only_a_word_at_the_end_becomes_a_prefix() {
         for (typed, meant) in [
             ("bri", "bri*"),
             ("glass bri", "glass bri*"),
