@@ -11,11 +11,15 @@ use std::sync::Arc;
 use directories::ProjectDirs;
 use retake_log::OpenLog;
 use retake_team::{Config, DEFAULT_CACHE_BYTES, ImageLocation, PgLog, RemoteImages, Settings, open_log};
+use serde::{Deserialize, Serialize};
 
+use crate::disk::Disk;
 use crate::images::Originals;
 use crate::model::Hash;
 use crate::store::{self, Clock};
 
+/// The file with what this machine remembers of a workspace's settings.
+const KNOWN_FILE: &str = "team.json";
 /// A variable that bounds the copies of originals on this machine, in bytes.
 const CACHE_VARIABLE: &str = "RETAKE_CACHE_BYTES";
 /// A variable that names the directory for what belongs to the machine.
@@ -64,7 +68,8 @@ impl TeamWorkspace {
 
     /// Returns what opens the log in the process that holds the connections.
     pub(crate) fn open_log(&self, clock: Clock) -> OpenLog {
-        open_log(self.config.clone(), &self.dir, clock)
+        let team = self.clone();
+        open_log(self.config.clone(), &self.dir, clock, Arc::new(move |settings| team.check_known(settings)))
     }
 
     /// Opens the place of the originals, which the workspace's settings name.
@@ -76,9 +81,43 @@ impl TeamWorkspace {
         Ok(Arc::new(SharedOriginals(images)))
     }
 
-    /// Asks the server for the settings.
-    fn settings(&self) -> Result<Settings, store::Error> {
-        Ok(PgLog::open(self.config.clone())?.settings().clone())
+    /// Returns the settings as this machine knows them, or asks the server the first time. They never change, and the
+    /// process that holds the connections checks them.
+    fn settings(&self) -> Result<Known, store::Error> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let known = Known::from(PgLog::open(self.config.clone())?.settings());
+        self.remember(&known);
+        Ok(known)
+    }
+
+    fn known(&self) -> Option<Known> {
+        serde_json::from_slice(&fs::read(self.dir.join(KNOWN_FILE)).ok()?).ok()
+    }
+
+    fn remember(&self, known: &Known) {
+        let text = serde_json::to_vec(known).map_err(io::Error::other);
+        let written = text.and_then(|text| Disk::default().replace(&self.dir.join(KNOWN_FILE), &text));
+        if let Err(error) = written {
+            tracing::warn!(%error, "the settings of the workspace cannot be kept on this machine");
+        }
+    }
+
+    /// Fails if another workspace took the place of the one that this machine knows, since its images are elsewhere.
+    fn check_known(&self, settings: &Settings) -> Result<(), store::Error> {
+        let found = Known::from(settings);
+        match self.known() {
+            Some(known) if known != found => {
+                self.remember(&found);
+                Err(store::Error::Server {
+                    problem: format!("{} is another workspace than the one this machine knew", self.config),
+                    hint: Some("run the command again".to_owned()),
+                    temporary: false,
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes this machine's directory, readable for its user only: it holds copies of images and texts.
@@ -90,6 +129,19 @@ impl TeamWorkspace {
             fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))?;
         }
         Ok(())
+    }
+}
+
+/// What this machine remembers of a workspace's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    workspace: String,
+    images: String,
+}
+
+impl From<&Settings> for Known {
+    fn from(settings: &Settings) -> Known {
+        Known { workspace: settings.workspace.clone(), images: settings.images.clone() }
     }
 }
 

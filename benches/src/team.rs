@@ -9,7 +9,6 @@
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    missing_docs,
     reason = "a benchmark reports on stdout and stops at the first surprise"
 )]
 

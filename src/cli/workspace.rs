@@ -69,7 +69,8 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
     let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) else {
         return Ok(Chosen { dir, team: None, by });
     };
-    let team = TeamWorkspace::new(url)?;
+    let team = TeamWorkspace::new(url)
+        .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string(), "write postgres://ROLE@HOST/DATABASE"))?;
     Ok(Chosen { dir: team.dir().to_owned(), team: Some(team), by })
 }
 

@@ -1,6 +1,7 @@
 //! Two machines with directories of their own, as the faces use them: shared logs with a search index each.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -21,7 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 fn join(url: &str, dir: &Path, lifetime: Lifetime) -> SharedLog {
-    let carrier = retake_team::open_log(config(url), dir, still_clock());
+    let carrier = retake_team::open_log(config(url), dir, still_clock(), Arc::new(|_| Ok(())));
     let how = Participation { extensions: vec![extension(dir)], carrier: Some(carrier), ..lifetime.into() };
     SharedLog::open(dir, options(), how).unwrap()
 }

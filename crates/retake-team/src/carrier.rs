@@ -14,16 +14,20 @@ use retake_log::store::{
 use retake_log::{Follower, Log, OpenLog};
 
 use super::follow::Cursor;
-use super::{Config, PgLog};
+use super::{Config, PgLog, Settings};
 
 /// Which opening of this process a log is.
 static OPENINGS: AtomicU64 = AtomicU64::new(1 << 32);
 
+/// A check of the workspace's settings before its log is used.
+pub type CheckSettings = Arc<dyn Fn(&Settings) -> Result<(), Error> + Send + Sync>;
+
 /// Returns what opens the log of a team workspace, for a machine whose own files are in `dir`.
-pub fn open_log(config: Config, dir: &Path, clock: Clock) -> OpenLog {
+pub fn open_log(config: Config, dir: &Path, clock: Clock, check: CheckSettings) -> OpenLog {
     let dir = dir.to_owned();
     Arc::new(move || {
         let log = PgLog::open(config.clone())?;
+        check(log.settings())?;
         Ok(Box::new(TeamLog::new(log, &dir, clock.clone())))
     })
 }

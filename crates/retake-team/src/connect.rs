@@ -265,6 +265,9 @@ fn classify(error: tokio_postgres::Error) -> Failure {
     if PASSING.contains(&code) || code.code().starts_with("08") || code.code() == KEY_USED {
         return Failure::Retry(problem);
     }
+    if [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(code) {
+        return Failure::Final(Error::Pooler);
+    }
     Failure::Final(if code.code().starts_with("28") || *code == SqlState::UNDEFINED_DATABASE {
         Error::Denied { server: String::new(), problem }
     } else if [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_FUNCTION].contains(code) {

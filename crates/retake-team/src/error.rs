@@ -72,6 +72,9 @@ pub enum Error {
         /// The place in its chain.
         seq: u32,
     },
+    /// A pooler gave one connection of ours different sessions of the server.
+    #[error("the connection goes through a transaction pooler, which loses prepared statements")]
+    Pooler,
     /// The server answered with an error that a retry does not cure.
     #[error("PostgreSQL reported an error: {0}")]
     Server(String),
@@ -94,6 +97,7 @@ impl Error {
             Error::NoWorkspace { .. } => "create it with `retake team init URL --images LOCATION`",
             Error::SchemaVersion { found, needed } if found < needed => "run `retake team upgrade URL` once",
             Error::SchemaVersion { .. } => "install the newer version of Retake that the team uses",
+            Error::Pooler => "connect to the server directly, or set the pooler to session pooling",
             Error::Restored => "run `retake team upgrade URL` once as the owner of the schema",
             _ => return None,
         })

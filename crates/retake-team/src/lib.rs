@@ -43,7 +43,7 @@ mod schema;
 mod tls;
 mod verify;
 
-pub use carrier::open_log;
+pub use carrier::{CheckSettings, open_log};
 pub use config::{Config, TlsMode};
 pub use error::Error;
 pub use follow::Cursor;

@@ -92,7 +92,7 @@ CREATE TABLE counters (
     archived bigint NOT NULL DEFAULT 0,
     events   bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
-INSERT INTO counters (slot) SELECT generate_series(0, 31);
+INSERT INTO counters (slot) SELECT generate_series(0, 127);
 
 CREATE FUNCTION reject_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -262,7 +262,7 @@ BEGIN
         - (before.created IS NOT NULL AND before.archived)::integer;
     UPDATE counters SET sessions = sessions + v_listed, archived = archived + v_archived,
         events = events + cardinality(p_records)
-        WHERE slot = pg_backend_pid() % 32;
+        WHERE slot = pg_backend_pid() % 128;
     RETURN h;
 END $$;
 
