@@ -13,13 +13,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Error;
-use super::connect::{Failure, Lease, Server};
+use super::connect::{Failure, KEY_KNOWN, Lease, Server};
 use super::log::PgLog;
 use super::rows::{RecordArrays, day_number, head, head_columns, numbers, session};
 
 /// The shortest time between two notifications of one process. Followers catch up by number, so one is enough for many
 /// appends.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
+/// How long a new session waits for its turn; then it goes on without, so that waits do not add up.
+const MAX_TURN_WAIT: Duration = Duration::from_millis(250);
 /// For how many new sessions the lock is taken first after a guess at the next number was wrong.
 const CAUTIOUS_CREATES: u32 = 16;
 
@@ -34,6 +36,12 @@ impl PgLog {
     /// Appends a batch. When this returns, PostgreSQL has committed it as durably as it is configured to.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
         let batch = Arc::new(batch);
+        // New sessions of one process take turns: each knows the number before it, and the server lets only one commit
+        // at a time anyway.
+        let _turn = match batch.target {
+            Target::New(_) => self.creating.try_lock_for(MAX_TURN_WAIT),
+            Target::Existing(_) => None,
+        };
         let guess = match batch.target {
             Target::New(day) if self.notifier.may_guess() => {
                 self.last_number(day).and_then(|last| new_head(day_number(day), last).ok())
@@ -75,12 +83,17 @@ impl PgLog {
                     // Behind the append on the same connection, so after its commit, and in the same round trip.
                     let (row, _) =
                         join(client.query_one(&statement, &parameters), client.execute(&notify, &channel)).await;
-                    row?
+                    row
                 } else {
                     let statement = client.prepare_cached(&sql).await?;
-                    client.query_one(&statement, &arguments.parameters()).await?
+                    client.query_one(&statement, &arguments.parameters()).await
                 };
-                outcome(&row, &batch, &encoded).map_err(Failure::Final)
+                match row {
+                    Ok(row) => outcome(&row, &batch, &encoded).map_err(Failure::Final),
+                    // The locked path looks the key up.
+                    Err(error) if error.code().is_some_and(|code| code.code() == KEY_KNOWN) => Ok(Outcome::Stale),
+                    Err(error) => Err(error.into()),
+                }
             })
         })?;
         self.notify_later();

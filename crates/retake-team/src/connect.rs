@@ -262,7 +262,7 @@ fn classify(error: tokio_postgres::Error) -> Failure {
         &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         &SqlState::IDLE_SESSION_TIMEOUT,
     ];
-    if PASSING.contains(&code) || code.code().starts_with("08") || code.code() == KEY_USED {
+    if PASSING.contains(&code) || code.code().starts_with("08") || code.code() == KEY_KNOWN {
         return Failure::Retry(problem);
     }
     if [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::DUPLICATE_PSTATEMENT].contains(code) {
@@ -277,8 +277,8 @@ fn classify(error: tokio_postgres::Error) -> Failure {
     })
 }
 
-/// The code with which `append` reports that its key was used while it ran.
-const KEY_USED: &str = "RT004";
+/// The code with which `append` reports that its key is known.
+pub(crate) const KEY_KNOWN: &str = "RT004";
 
 fn with_sources(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();

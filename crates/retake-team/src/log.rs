@@ -18,6 +18,8 @@ pub struct PgLog {
     pub(crate) server: Arc<Server>,
     pub(crate) settings: Settings,
     pub(crate) known: Mutex<Known>,
+    /// Held while a session is created.
+    pub(crate) creating: parking_lot::Mutex<()>,
     pub(crate) notifier: Arc<super::append::Notifier>,
 }
 
@@ -34,7 +36,7 @@ impl PgLog {
         let server = Server::new(config)?;
         let settings = schema::check(&server)?;
         let notifier = super::append::Notifier::new(&server.config.schema);
-        Ok(PgLog { server, settings, known: Mutex::default(), notifier })
+        Ok(PgLog { server, settings, known: Mutex::default(), creating: parking_lot::Mutex::default(), notifier })
     }
 
     /// Creates the schema of a new workspace with this id. Images are kept in `images`; `role` is granted the right to

@@ -78,24 +78,20 @@ impl PgLog {
         };
         values.push(Box::new(i64::try_from(limit.min(MAX_PAGE)).unwrap_or(0)));
         let columns = head_columns("");
+        let (schema, limit) = (self.schema(), values.len());
+        let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction} LIMIT ${limit}");
         let part = |archived: bool| {
             format!(
-                "(SELECT {columns} FROM {}.heads WHERE archived = {archived} AND created IS NOT NULL{place} \
-                 ORDER BY modified {direction}, day {direction}, number {direction})",
-                self.schema()
+                "(SELECT {columns} FROM {schema}.heads WHERE archived = {archived} AND created IS NOT NULL{place} {sorted})"
             )
         };
-        let from = match status {
+        let sql = match status {
             Status::Active => part(false),
             Status::Archived => part(true),
-            // Both halves of the index, merged as they are read: one index serves all three.
-            Status::All => format!("({} UNION ALL {})", part(false), part(true)),
+            // The first rows of both halves of the index: one index serves all three. The limits inside make the planner
+            // read it in order.
+            Status::All => format!("SELECT {columns} FROM ({} UNION ALL {}) AS p {sorted}", part(false), part(true)),
         };
-        let sql = format!(
-            "SELECT {columns} FROM {from} AS p ORDER BY modified {direction}, day {direction}, number {direction} \
-             LIMIT ${}",
-            values.len()
-        );
         let rows = self.query(sql, values, |row| Ok(head(row, 0)?.summary().map(Arc::new)))?;
         Ok(rows.into_iter().flatten().collect())
     }

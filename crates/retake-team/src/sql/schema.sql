@@ -240,8 +240,7 @@ BEGIN
     IF p_exact THEN
         INSERT INTO keys VALUES (p_keys[1], h.day, h.number, p_key_seq[1], p_key_index[1]) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
-            -- Another request with this key committed to another session since the key was looked up.
-            RAISE EXCEPTION 'the key was used meanwhile' USING ERRCODE = 'RT004';
+            RAISE EXCEPTION 'the key is known' USING ERRCODE = 'RT004';
         END IF;
     ELSE
         INSERT INTO keys
@@ -276,6 +275,9 @@ CREATE TYPE append_result AS (outcome text, hit_index integer, head heads);
 
 -- Appends a batch in one round trip. `p_number` is the number of the session; with `p_new` it must be the next of its
 -- day. Everything is checked under the lock of the session (or of the day), which is held to the commit.
+--
+-- A key that is known takes precedence over everything else. It is looked up only if something does not fit, or if there
+-- are no records; otherwise its unique index finds it, and error RT004 sends the client to look it up.
 CREATE FUNCTION append(
     p_day integer, p_number integer, p_new boolean, p_expected integer, p_records bytea[], p_index integer[],
     p_time bigint[], p_title bytea[], p_project bytea[], p_key bytea, p_key_seq integer, p_key_index integer,
@@ -285,21 +287,26 @@ DECLARE
     h heads;
     hit keys;
     v_last integer;
-    v_known boolean;
+    v_outcome text;
 BEGIN
-    SELECT * INTO hit FROM keys WHERE key = p_key;
-    v_known := FOUND;
-    IF NOT v_known THEN
-        IF p_new THEN
-            v_last := lock_day(p_day);
-        ELSE
-            SELECT * INTO h FROM heads WHERE day = p_day AND number = p_number FOR UPDATE;
-        END IF;
-        -- Once more under the lock: the same request may have been committed while this one waited.
-        SELECT * INTO hit FROM keys WHERE key = p_key;
-        v_known := FOUND;
+    IF p_new THEN
+        v_last := lock_day(p_day);
+        h := (p_day, v_last, 0, decode(repeat('00', 32), 'hex'), NULL, NULL, false, NULL, NULL, 0, -1, 0)::heads;
+    ELSE
+        SELECT * INTO h FROM heads WHERE day = p_day AND number = p_number FOR UPDATE;
     END IF;
-    IF v_known THEN
+    v_outcome := CASE
+        WHEN h.day IS NULL THEN 'missing'
+        WHEN cardinality(p_records) = 0 THEN 'stale'
+        WHEN p_new AND p_number <> v_last + 1 THEN 'stale'
+        WHEN p_expected IS NOT NULL AND p_expected <> h.iteration_count AND NOT p_new THEN 'count'
+        WHEN le_u32(p_records[1], 24) <> h.next_seq OR substr(p_records[1], 37, 32) <> h.tip THEN 'stale'
+    END;
+    IF v_outcome IS NOT NULL THEN
+        SELECT * INTO hit FROM keys WHERE key = p_key;
+        IF NOT FOUND THEN
+            RETURN (v_outcome, NULL, h)::append_result;
+        END IF;
         -- The first commit is visible, but with a synchronous standby it may have given up waiting. A write of our own
         -- makes this answer wait for everything before it.
         PERFORM pg_logical_emit_message(true, 'retake', '');
@@ -307,23 +314,8 @@ BEGIN
         RETURN ('repeated', hit.index, h)::append_result;
     END IF;
     IF p_new THEN
-        h := (p_day, v_last, 0, '\x'::bytea, NULL, NULL, false, NULL, NULL, 0, -1, 0)::heads;
-        IF p_number <> v_last + 1 THEN
-            RETURN ('stale', NULL, h)::append_result;
-        END IF;
         h.number := p_number;
-        h.tip := decode(repeat('00', 32), 'hex');
         UPDATE days SET last = p_number WHERE day = p_day;
-    ELSE
-        IF h.day IS NULL THEN
-            RETURN ('missing', NULL, h)::append_result;
-        END IF;
-        IF p_expected IS NOT NULL AND p_expected <> h.iteration_count THEN
-            RETURN ('count', NULL, h)::append_result;
-        END IF;
-        IF le_u32(p_records[1], 24) <> h.next_seq OR substr(p_records[1], 37, 32) <> h.tip THEN
-            RETURN ('stale', NULL, h)::append_result;
-        END IF;
     END IF;
     h := store_records(h, true, p_records, p_index, p_time, p_title, p_project, ARRAY[p_key], ARRAY[p_key_seq],
         ARRAY[p_key_index], p_links, p_text_hashes, p_texts);
