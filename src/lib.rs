@@ -45,7 +45,6 @@
 pub mod cli;
 pub mod images;
 pub mod mcp;
-#[cfg(feature = "team")]
 pub mod team;
 pub mod tracker;
 pub mod web;

@@ -145,7 +145,6 @@ impl Tracker {
     }
 
     /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
-    #[cfg(feature = "team")]
     pub fn open_team(team: &crate::team::TeamWorkspace, options: Options) -> Result<Tracker, Error> {
         let Options { clock, progress, disk, stay, on_wait } = options;
         let dir = team.dir();
