@@ -45,6 +45,7 @@
 pub mod cli;
 pub mod images;
 pub mod mcp;
+pub mod scrub;
 pub mod team;
 pub mod tracker;
 pub mod web;

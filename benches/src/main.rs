@@ -12,7 +12,7 @@ mod data;
 mod gallery;
 mod history;
 mod import;
-
+mod layout;
 mod metadata;
 mod open;
 mod page;
@@ -120,6 +120,7 @@ fn main() {
         ("history", history::run),
         ("open", open::run),
         ("size", size::run),
+        ("layout", layout::run),
         ("sharing", sharing::run),
         ("agents", agents::run),
         ("import", import::run),

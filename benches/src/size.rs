@@ -46,7 +46,7 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
 }
 
 /// The bytes that are allocated for a file, or for all files below a directory.
-fn on_disk(path: &Path) -> u64 {
+pub(crate) fn on_disk(path: &Path) -> u64 {
     let metadata = fs::symlink_metadata(path).unwrap();
     let below = |dir: &Path| fs::read_dir(dir).unwrap().map(|entry| on_disk(&entry.unwrap().path())).sum::<u64>();
     metadata.blocks() * 512 + if metadata.is_dir() { below(path) } else { 0 }

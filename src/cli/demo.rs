@@ -62,10 +62,9 @@ impl DemoArgs {
         filled?;
         let tracker = Tracker::open(dir, Options { stay: Lifetime::LongRunning, ..Options::default() })?;
         match GalleryLock::take(dir)? {
-            GalleryLock::Taken(url) => {
+            GalleryLock::Taken(served) => {
                 context.close(tracker);
-                self.at.show(&url, true, &mut context.output);
-                Ok(Exit::Done)
+                self.at.show_served(&served, address, &mut context.output)
             }
             GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
         }

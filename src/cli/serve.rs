@@ -1,5 +1,6 @@
 //! `retake serve`.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::tracker::{Lifetime, Tracker};
-use crate::web::{self, Bound, GalleryLock, Held, Serving};
+use crate::web::{self, Bound, GalleryLock, Held, Served, Serving};
 
 use super::args::Json;
 use super::context::{self, Context};
@@ -22,7 +23,7 @@ use super::output::{NAME, Output, paint};
 #[command(after_help = "Examples:\n  \
     retake serve --open\n  \
     retake serve --addr 127.0.0.1:0\n  \
-    retake serve --addr 0.0.0.0:7373 --token 'a long secret'")]
+    retake serve --addr 0.0.0.0:7373 --token 'correct horse battery'")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     pub(super) at: At,
@@ -53,10 +54,9 @@ impl ServeArgs {
         let dir = context.workspace()?.dir;
         let tracker = context.open(Lifetime::LongRunning)?;
         match GalleryLock::take(&dir)? {
-            GalleryLock::Taken(url) => {
+            GalleryLock::Taken(served) => {
                 context.close(tracker);
-                self.at.show(&url, true, &mut context.output);
-                Ok(Exit::Done)
+                self.at.show_served(&served, address, &mut context.output)
             }
             GalleryLock::Free(held) => self.at.serve(tracker, &held, address, context),
         }
@@ -72,13 +72,13 @@ impl At {
             let message = format!("--addr {asked:?} is no address");
             Failure::flags(message, "write HOST:PORT, such as 127.0.0.1:7373")
         })?;
-        if self.token.as_deref().is_some_and(|token| token.trim().is_empty()) {
-            return Err(Failure::flags("the token is empty", "give a long text that nobody guesses"));
+        if let Some(token) = &self.token {
+            check_token(token)?;
         }
         if self.token.is_none() && !web::is_loopback(&address) {
             return Err(Failure::flags(
                 format!("{address} can be reached from other machines, and there is no token"),
-                "add --token with a long text that nobody guesses, or serve on 127.0.0.1",
+                "add --token with a long random text, or serve on 127.0.0.1",
             ));
         }
         Ok(address)
@@ -94,7 +94,7 @@ impl At {
     ) -> Result<Exit, Failure> {
         let bound: Bound = web::bind(address)?;
         let url = bound.url();
-        held.announce(&url)?;
+        held.announce(&url, bound.address(), self.token.as_deref())?;
         self.show(&url, false, &mut context.output);
         let tracker = Arc::new(tracker);
         let serving = Serving { user: context::user(), token: self.token.clone() };
@@ -103,6 +103,18 @@ impl At {
             context.close(tracker);
         }
         served?;
+        Ok(Exit::Done)
+    }
+
+    /// Shows where the gallery is that another process serves, which must be the one that was asked for.
+    pub(super) fn show_served(
+        &self,
+        served: &Served,
+        address: SocketAddr,
+        output: &mut Output,
+    ) -> Result<Exit, Failure> {
+        served.check(self.addr.is_some().then_some(address), self.token.as_deref())?;
+        self.show(&served.url, true, output);
         Ok(Exit::Done)
     }
 
@@ -126,6 +138,25 @@ impl At {
             output.warn(format_args!("no browser could be opened: {error}"));
         }
     }
+}
+
+/// The fewest characters of a token.
+const MIN_TOKEN_CHARS: usize = 16;
+/// The fewest different characters of a token.
+const MIN_TOKEN_VARIETY: usize = 8;
+
+/// Checks that a token cannot be guessed.
+fn check_token(token: &str) -> Result<(), Failure> {
+    let variety: BTreeSet<char> = token.chars().collect();
+    if token.trim().chars().count() < MIN_TOKEN_CHARS || variety.len() < MIN_TOKEN_VARIETY {
+        return Err(Failure::flags(
+            format!(
+                "the token is too easy to guess: it needs {MIN_TOKEN_CHARS} characters or more, {MIN_TOKEN_VARIETY} of them different"
+            ),
+            "generate one, for example with `openssl rand -base64 24`",
+        ));
+    }
+    Ok(())
 }
 
 /// Where a gallery is.

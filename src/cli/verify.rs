@@ -204,6 +204,9 @@ fn findings(view: &VerifyView, output: &mut Output) {
         words::count(view.images, "image"),
         words::size(view.journal_bytes)
     );
+    if let Some(last) = view.last_read_at {
+        output.line(format_args!("everything was last read in the background at {}", words::time(last)));
+    }
     if view.whole {
         output.line(format_args!("{} {checked}", paint(GOOD, "everything checks out:")));
         return;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,7 +93,14 @@ impl Images {
 
     /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
     pub fn put_file(&self, path: &Path) -> Result<ImageRef, Error> {
-        let mut source = Source { file: File::open(path).map_err(|error| reading(path, error))?, failed: false };
+        self.put_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
+    }
+
+    /// Keeps a copy of an open image file, which is called `path`. Whatever happens to that name meanwhile, it is the open
+    /// file that is read.
+    pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, Error> {
+        let mut source = Source { file, failed: false };
+        source.file.rewind().map_err(|error| reading(path, error))?;
         let stored = self.files.put_reader(&mut source);
         let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
         let kept = self.files.path(stored.hash);
@@ -120,7 +127,7 @@ impl Images {
     /// Links an image file: it stays where it is, and the reference has its path.
     pub fn link_file(&self, path: &Path) -> Result<ImageRef, Error> {
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
-        let hashed = File::open(&path).and_then(|file| {
+        let hashed = open_regular(&path).and_then(|file| {
             let mut hasher = blake3::Hasher::new();
             hasher.update_reader(file)?;
             Ok(Stored { hash: *hasher.finalize().as_bytes(), bytes: hasher.count() })
@@ -151,7 +158,7 @@ impl Images {
         if kept.is_file() {
             return Ok(kept);
         }
-        let linked = self.linked.lock().get(&hash).cloned();
+        let linked = self.linked.lock().get(&hash).filter(|path| is_bounded_file(path)).cloned();
         match (linked, &self.elsewhere) {
             (Some(linked), _) => Ok(linked),
             (None, Some(place)) => place.fetch(hash),
@@ -176,7 +183,7 @@ impl Images {
 
     /// Reads an image. The error is `NotFound` if there is no such file, and `InvalidData` if it has other contents.
     pub fn get(&self, hash: Hash) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(self.locate(hash)?)?;
+        let bytes = read_whole(&self.locate(hash)?)?;
         if Hash::of(&bytes) == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
@@ -188,7 +195,7 @@ impl Images {
             return place.check(hash);
         }
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(File::open(self.locate(hash)?)?)?;
+        hasher.update_reader(open_regular(&self.locate(hash)?)?)?;
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
@@ -220,14 +227,14 @@ impl Images {
     /// Decodes any image file, in the store or not, and returns what its pixels say.
     pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
         let _permit = FILE_MEMORY.acquire(readable_length(path)?);
-        let picture = decode(&fs::read(path)?)?;
+        let picture = decode(&read_whole(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// Calls `use_it` with the decoded image of any file, which is in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
         let _permit = FILE_MEMORY.acquire(readable_length(path)?);
-        Ok(use_it(&decode(&fs::read(path)?)?))
+        Ok(use_it(&decode(&read_whole(path)?)?))
     }
 
     /// Calls `use_it` with a decoded image of the store, which is in memory meanwhile.
@@ -244,11 +251,11 @@ impl Images {
     /// the image is shown.
     fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
         if stored.bytes > MAX_DECODED_FILE_BYTES {
-            let header = File::open(path).map_or_else(|_| Header::UNKNOWN, header::read);
+            let header = open_regular(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
         }
         let _permit = FILE_MEMORY.acquire(stored.bytes);
-        self.described(stored, &fs::read(path).unwrap_or_default(), name)
+        self.described(stored, &read_whole(path).unwrap_or_default(), name)
     }
 
     fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>) -> ImageRef {
@@ -313,13 +320,44 @@ fn other_bytes() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the contents of the file do not match its hash")
 }
 
+/// Opens a regular file of at most [`MAX_IMAGE_BYTES`]. The original of a linked image is wherever an imported record says,
+/// which may be a device without end or a pipe that never opens.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    if found.len() > MAX_IMAGE_BYTES {
+        let problem = format!("the file has {} bytes, and at most {MAX_IMAGE_BYTES} are read", found.len());
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    Ok(file)
+}
+
+/// Reads a regular file of bounded size, also if it grows meanwhile.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
+    file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_bounded_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MAX_IMAGE_BYTES)
+}
+
 /// A file being copied, which remembers whether reading failed.
-struct Source {
-    file: File,
+struct Source<'a> {
+    file: &'a File,
     failed: bool,
 }
 
-impl Read for Source {
+impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer);
         self.failed = read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
@@ -343,6 +381,29 @@ mod tests {
         assert_eq!((kept.width, kept.height, kept.bytes), (None, None, 17));
         assert_eq!(images.get(kept.hash).unwrap(), b"no picture at all");
         assert_eq!(images.put(b"no picture at all").unwrap().hash, kept.hash);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_linked_original_that_is_a_device_or_a_pipe_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = Images::new(Disk::default(), dir.path());
+        let link = dir.path().join("link.png");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        for linked in ["/dev/zero", "/dev", link.to_str().unwrap()] {
+            let hash = Hash::of(linked.as_bytes());
+            let stored = Stored { hash: hash.0, bytes: 9 };
+            images.remember(&ImageRef {
+                linked: Some(linked.to_owned()),
+                ..image_ref(stored, Header::UNKNOWN, None, None)
+            });
+            assert!(!images.contains(hash), "{linked}");
+            assert_eq!(images.get(hash).unwrap_err().kind(), io::ErrorKind::NotFound, "{linked}");
+            assert_eq!(images.check(hash).unwrap_err().kind(), io::ErrorKind::NotFound, "{linked}");
+            assert!(images.thumbnail(hash, ThumbSide::Small).is_err(), "{linked}");
+            assert!(images.link_file(Path::new(linked)).is_err(), "{linked}");
+            assert!(images.put_file(Path::new(linked)).is_err(), "{linked}");
+        }
     }
 
     #[test]

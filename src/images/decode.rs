@@ -16,6 +16,7 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbIma
 
 use super::header::{self, UNKNOWN_TYPE};
 use super::pool::{PIXEL_MEMORY, Permit};
+use super::profile::{self, MAX_PROFILE_BYTES};
 use super::scale;
 use crate::model::Hash;
 
@@ -65,6 +66,9 @@ pub enum Undecodable {
     /// The image would take too much memory.
     #[error("its pixels would take more than {MAX_ALLOC} bytes of memory")]
     TooMuchMemory,
+    /// The colour profile is too large.
+    #[error("its colour profile has more than {MAX_PROFILE_BYTES} bytes")]
+    TooLargeProfile,
     /// The image would take too long.
     #[error("its pixels are spread over {0} passes, which would take too long")]
     TooManyPasses(u64),
@@ -154,6 +158,9 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
         UNKNOWN_TYPE => return Err(Undecodable::Unknown),
         _ => return Err(Undecodable::Unsupported(mime_type)),
     };
+    if !profile::is_bounded(bytes, mime_type) {
+        return Err(Undecodable::TooLargeProfile);
+    }
     // No limits on sides here: the error names the size.
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);

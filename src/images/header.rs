@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{ImageFormat, ImageReader, Limits};
 
+use super::profile;
+
 /// The media type of a file that is not an image of a known type.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
@@ -32,6 +34,7 @@ impl Header {
     pub fn of(bytes: &[u8]) -> Header {
         let mime_type = sniff(bytes);
         let size = match mime_type {
+            _ if !profile::is_bounded(bytes, mime_type) => None,
             "image/png" => decoded_size(bytes, ImageFormat::Png),
             "image/jpeg" => decoded_size(bytes, ImageFormat::Jpeg),
             "image/webp" => decoded_size(bytes, ImageFormat::WebP),

@@ -3,27 +3,25 @@
 use std::io;
 use std::path::Path;
 
-use image::RgbaImage;
-
 pub use retake_recipe::metadata::*;
 
 use super::decode::decode;
 
 /// Reads the metadata of an image file, and of the files that its generator wrote beside it.
 pub fn read_file(path: &Path) -> io::Result<Reading> {
-    read_file_with(path, &pixels)
+    read_with(path, &pixels)
 }
 
 /// Reads the metadata of an image from its bytes.
 pub fn read(bytes: &[u8]) -> Reading {
-    read_with(bytes, &pixels)
+    read_bytes_with(bytes, &pixels)
 }
 
-/// Lends the pixels while the picture holds its part of the budget.
-fn pixels(bytes: &[u8], lend: &mut dyn FnMut(&RgbaImage)) {
+/// Lends the pixels while the image holds its part of the budget.
+fn pixels(bytes: &[u8], lend: &mut dyn FnMut(Pixels<'_>)) {
     if let Ok(picture) = decode(bytes)
         && let Some(pixels) = picture.pixels().as_rgba8()
     {
-        lend(pixels);
+        lend(Pixels { width: pixels.width(), rgba: pixels.as_raw() });
     }
 }

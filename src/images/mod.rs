@@ -18,6 +18,7 @@ pub mod metadata;
 mod originals;
 mod phash;
 mod pool;
+mod profile;
 mod render;
 mod scale;
 mod text;

@@ -28,19 +28,25 @@ pub fn on_all_cores<T: Sync, R: Send>(
     let (next, finished, stopped) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let answers: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
     thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while !stopped.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(number) else { return };
-                    let answer = work(item);
-                    answers.lock().push((number, answer));
-                    if !go_on(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1) {
-                        stopped.store(true, Ordering::Relaxed);
-                    }
+        let worker = || {
+            while !stopped.load(Ordering::Relaxed) {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(item) = items.get(number) else { return };
+                let answer = work(item);
+                answers.lock().push((number, answer));
+                if !go_on(finished.fetch_add(1, Ordering::Relaxed) as u64 + 1) {
+                    stopped.store(true, Ordering::Relaxed);
                 }
-            });
+            }
+        };
+        for _ in 1..workers {
+            // Where the system has no more threads, those there are do the work; the calling one always does.
+            if let Err(error) = thread::Builder::new().name("retake-images".to_owned()).spawn_scoped(scope, worker) {
+                tracing::debug!(%error, "cannot start a thread");
+                break;
+            }
         }
+        worker();
     });
     let mut answers = answers.into_inner();
     answers.sort_unstable_by_key(|(number, _)| *number);

@@ -31,8 +31,8 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use super::lines;
 use super::server::Server;
+use super::{json, lines};
 use crate::tracker::Tracker;
 
 /// The largest message: a few pictures as base64.
@@ -140,6 +140,10 @@ impl Endpoint {
                 return refused(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::INVALID_REQUEST, why, None);
             }
         };
+        if !json::has_bounded_values(&message) {
+            let why = format!("a message may have at most {} values", json::MAX_VALUES);
+            return refused(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::INVALID_REQUEST, why, None);
+        }
         let on_connection = match &connection {
             Some(id) => is_known || self.has_ended(id),
             None => begins(&message) && self.connections.sessions.read().await.len() < MOST_CONNECTIONS,

@@ -5,14 +5,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientJsonRpcMessage, ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::json;
 
 /// The longest line taken in: a picture of some 48 MB as base64.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
@@ -34,7 +36,7 @@ impl Lines {
     {
         let (to_writer, lines) = mpsc::channel(QUEUE);
         let (to_server, incoming) = mpsc::channel(QUEUE);
-        let outgoing = Outbox(to_writer);
+        let outgoing = Outbox { lines: to_writer, unread: Arc::default() };
         tokio::spawn(write(writer, lines));
         let reading = read(BufReader::new(reader), to_server, outgoing.clone());
         tokio::spawn(async move {
@@ -60,6 +62,8 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            // A client that does not read its answers is not asked for more.
+            self.outgoing.unread.wait().await;
             let message = self.incoming.recv().await?;
             if self.opened.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_)) {
                 return Some(message);
@@ -78,9 +82,53 @@ impl Transport<RoleServer> for Lines {
 /// Messages waiting to be handled or written.
 const QUEUE: usize = 16;
 
+/// The most bytes of answers that wait to be written before no further request is taken up.
+const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
+
 /// The way to the task that writes.
 #[derive(Clone)]
-struct Outbox(mpsc::Sender<Line>);
+struct Outbox {
+    lines: mpsc::Sender<Line>,
+    unread: Arc<Unread>,
+}
+
+/// The answers that wait to be written.
+#[derive(Default)]
+struct Unread {
+    bytes: AtomicUsize,
+    less: Notify,
+}
+
+impl Unread {
+    /// Waits until there is room for another answer.
+    async fn wait(&self) {
+        loop {
+            let less = self.less.notified();
+            if self.bytes.load(Ordering::Acquire) < MAX_UNREAD_BYTES {
+                return;
+            }
+            less.await;
+        }
+    }
+
+    fn add(self: &Arc<Unread>, bytes: usize) -> UnreadBytes {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        UnreadBytes { unread: Arc::clone(self), bytes }
+    }
+}
+
+/// An answer that waits to be written, until it is or its sender gives up.
+struct UnreadBytes {
+    unread: Arc<Unread>,
+    bytes: usize,
+}
+
+impl Drop for UnreadBytes {
+    fn drop(&mut self) {
+        self.unread.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.unread.less.notify_waiters();
+    }
+}
 
 /// A line to write, and whom to tell what came of it.
 struct Line {
@@ -93,9 +141,10 @@ impl Outbox {
     async fn send(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(message)?;
         bytes.push(b'\n');
+        let _unread = self.unread.add(bytes.len());
         let (written, done) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        self.0.send(Line { bytes, written }).await.map_err(|_| gone())?;
+        self.lines.send(Line { bytes, written }).await.map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 
@@ -172,6 +221,10 @@ pub(super) type Refused = (ErrorCode, String, Option<RequestId>);
 pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
     // RFC 8259 allows a reader to skip the mark some Windows programs put first.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if !json::has_bounded_values(line) {
+        let why = format!("a message may have at most {} values", json::MAX_VALUES);
+        return Err((ErrorCode::INVALID_REQUEST, why, None));
+    }
     if let Ok(message) = serde_json::from_slice(line) {
         return Ok(Some(message));
     }
@@ -203,6 +256,34 @@ mod tests {
         }
         let expected = [Some("12345\n"), None, None, Some("\n"), Some("123456\n"), Some("last")];
         assert_eq!(lines.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_not_asked_for_more() {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (reader, writer) = tokio::io::split(ours);
+        let (mut their_reader, mut their_writer) = tokio::io::split(theirs);
+        let mut lines = Lines::new(reader, writer, Arc::new(watch::channel(false).0));
+        let outbox = lines.outgoing.clone();
+        let answers = tokio::spawn(async move {
+            for _ in 0..2 {
+                outbox.refuse(ErrorCode::INTERNAL_ERROR, "x".repeat(MAX_UNREAD_BYTES), None).await;
+            }
+        });
+        their_writer.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+        while lines.outgoing.unread.bytes.load(Ordering::Acquire) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut next = Box::pin(lines.receive());
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            let polled = std::future::poll_fn(|context| std::task::Poll::Ready(next.as_mut().poll(context))).await;
+            assert!(polled.is_pending(), "a request was taken up although answers wait");
+        }
+        let drained = tokio::spawn(async move { tokio::io::copy(&mut their_reader, &mut tokio::io::sink()).await });
+        assert!(next.await.is_some());
+        answers.await.unwrap();
+        drained.abort();
     }
 
     #[test]

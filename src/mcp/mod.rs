@@ -16,6 +16,7 @@ mod address;
 mod changes;
 mod http;
 mod icon;
+pub(crate) mod json;
 mod lines;
 mod paths;
 mod pictures;

@@ -1,14 +1,20 @@
-//! Which files a client may name for us to read: `record-iteration` takes pictures by path.
+//! The files that a client may name for us to read: `record-iteration` accepts images by path.
 //!
-//! On stdio the client started us and runs as the same user: it can read what we can, so by default any file goes. That
-//! is still a way around the limits that someone may have set for the *agent* behind the client, so it can be narrowed
-//! to directories. Over HTTP no path is taken at all. Whoever reaches the port need not be the user whose files we can
-//! read (another user of the machine, a container, someone behind a tunnel), and what is recorded can be read back:
-//! a path would be a way to read any file. There the picture itself comes along as base64.
+//! On stdio the client started us and runs as the same user: it can read what we can, so by default any file is accepted.
+//! That is still a way around limits that were set for the *agent* behind the client, so it can be narrowed to
+//! directories. Over HTTP no path is accepted at all: the client need not be the user whose files we can read (another
+//! user of the machine, a container, the far end of a tunnel), and what is recorded can be read back.
+//!
+//! Below a directory a file is opened from the directory's handle, one component at a time and without following links,
+//! and it is this open file that is read. A name that is swapped for a link after the check leads nowhere. Hard links are
+//! files like any other: whoever can create one below the directory can already read the file it links to.
 
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::tracker::{Error, ErrorKind, ImageFile, ImageInput};
+use crate::tracker::{Error, ErrorKind, ImageFile, ImageInput, OpenedImage};
 
 /// The files that may be named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,35 +22,95 @@ pub enum Paths {
     /// Any that this process can read.
     Any,
     /// Those below these directories, wherever links lead.
-    Below(Vec<PathBuf>),
+    Below(Vec<Root>),
     /// None.
     Never,
 }
 
-impl Paths {
-    /// Those below these directories, which must be there; any when there are none.
-    pub fn below(directories: &[PathBuf]) -> Result<Paths, Error> {
-        let found: Result<Vec<PathBuf>, Error> = directories
-            .iter()
-            .map(|directory| {
-                let what = |error: &dyn std::fmt::Display| {
-                    Error::new(
-                        ErrorKind::Invalid,
-                        format!("not a directory that pictures can be taken from: {}", directory.display()),
-                        "give a directory that is there",
-                    )
-                    .caused_by(error)
-                };
-                let found = directory.canonicalize().map_err(|error| what(&error))?;
-                if found.is_dir() { Ok(found) } else { Err(what(&"it is a file")) }
-            })
-            .collect();
-        let found = found?;
-        Ok(if found.is_empty() { Paths::Any } else { Paths::Below(found) })
+/// A directory below which files may be read.
+#[derive(Clone, Debug)]
+pub struct Root {
+    path: PathBuf,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no calls relative to a handle in std"))]
+    handle: Option<Arc<File>>,
+}
+
+impl PartialEq for Root {
+    fn eq(&self, other: &Root) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for Root {}
+
+impl Root {
+    fn open(directory: &Path) -> io::Result<Root> {
+        let path = directory.canonicalize()?;
+        if !path.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a file"));
+        }
+        let handle = if cfg!(unix) { Some(Arc::new(File::open(&path)?)) } else { None };
+        Ok(Root { path, handle })
     }
 
-    /// Checks every path among these pictures. One that passes names the file itself from now on, not a link that
-    /// could be turned elsewhere before it is read.
+    /// Opens a file by its canonical path, which has no links as long as it is what it was when it was resolved.
+    #[cfg(unix)]
+    fn open_file(&self, path: &Path) -> io::Result<File> {
+        use rustix::fs::{Mode, OFlags, openat};
+        let below = path.strip_prefix(&self.path).map_err(io::Error::other)?;
+        let mut directory = match &self.handle {
+            Some(handle) => handle.try_clone()?,
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        let mut components = below.components().peekable();
+        while let Some(component) = components.next() {
+            let std::path::Component::Normal(name) = component else { return Err(io::ErrorKind::NotFound.into()) };
+            // Without blocking, since it may be a pipe by now.
+            let kind = if components.peek().is_some() { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
+            directory = openat(&directory, name, flags, Mode::empty())?.into();
+        }
+        Ok(directory)
+    }
+
+    #[cfg(not(unix))]
+    fn open_file(&self, path: &Path) -> io::Result<File> {
+        if path.starts_with(&self.path) { File::open(path) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+}
+
+impl Paths {
+    /// Returns those below these directories, which must exist; any if there are none.
+    pub fn below(directories: &[PathBuf]) -> Result<Paths, Error> {
+        let roots = directories.iter().map(|directory| {
+            Root::open(directory).map_err(|error| {
+                Error::new(
+                    ErrorKind::Invalid,
+                    format!("not a directory that images can be taken from: {}", directory.display()),
+                    "give a directory that exists",
+                )
+                .caused_by(error)
+            })
+        });
+        let roots = roots.collect::<Result<Vec<Root>, Error>>()?;
+        Ok(if roots.is_empty() { Paths::Any } else { Paths::Below(roots) })
+    }
+
+    /// Checks every path among these images, and opens the files where only some may be read.
+    pub(super) fn open(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+        self.check(images)?;
+        let Paths::Below(roots) = self else { return Ok(()) };
+        for (number, image) in images.iter_mut().enumerate() {
+            let (ImageInput::Path(path) | ImageInput::File(ImageFile { path })) = image else { continue };
+            let file = roots.iter().find_map(|root| root.open_file(Path::new(&*path)).ok());
+            let file = file.filter(|file| file.metadata().is_ok_and(|found| found.is_file()));
+            let file = file.ok_or_else(|| outside(number, path, roots))?;
+            *image = ImageInput::Opened(OpenedImage::new(file, PathBuf::from(&*path)));
+        }
+        Ok(())
+    }
+
+    /// Checks every path among these images by name. One that passes names the file itself, not a link.
     pub(super) fn check(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         for (number, image) in images.iter_mut().enumerate() {
             let (ImageInput::Path(path) | ImageInput::File(ImageFile { path })) = image else { continue };
@@ -54,21 +120,13 @@ impl Paths {
                     return Err(Error::new(
                         ErrorKind::Invalid,
                         format!("images[{number}] is a path, and over HTTP no files are read"),
-                        "give the picture itself: {\"data\": base64, \"mimeType\": …}; `retake mcp` on stdio takes paths",
+                        "give the image itself: {\"data\": base64, \"mimeType\": …}; `retake mcp` on stdio takes paths",
                     ));
                 }
-                Paths::Below(directories) => {
-                    // The same words whether it lies elsewhere or is not there: they tell nothing of what there is.
+                Paths::Below(roots) => {
                     let inside = Path::new(&*path).canonicalize().ok();
-                    let inside = inside.filter(|file| directories.iter().any(|directory| file.starts_with(directory)));
-                    let Some(inside) = inside else {
-                        let shown: Vec<String> = directories.iter().map(|it| it.display().to_string()).collect();
-                        return Err(Error::new(
-                            ErrorKind::Invalid,
-                            format!("images[{number}] is no file that pictures may be taken from: {path}"),
-                            format!("give a file below {}, or the picture itself as base64", shown.join(" or ")),
-                        ));
-                    };
+                    let inside = inside.filter(|file| roots.iter().any(|root| file.starts_with(&root.path)));
+                    let inside = inside.ok_or_else(|| outside(number, path, roots))?;
                     *path = inside.to_string_lossy().into_owned();
                 }
             }
@@ -77,8 +135,21 @@ impl Paths {
     }
 }
 
+/// The same message whether the file is elsewhere or does not exist: it must not tell what exists.
+fn outside(number: usize, path: &str, roots: &[Root]) -> Error {
+    let shown: Vec<String> = roots.iter().map(|root| root.path.display().to_string()).collect();
+    Error::new(
+        ErrorKind::Invalid,
+        format!("images[{number}] is not a file that images may be taken from: {path}"),
+        format!("give a file below {}, or the image itself as base64", shown.join(" or ")),
+    )
+}
+
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn check(paths: &Paths, path: &Path) -> Result<String, String> {
@@ -88,16 +159,22 @@ mod tests {
         Ok(path)
     }
 
-    #[test]
-    #[cfg(unix)]
-    fn links_and_dots_do_not_lead_out() {
+    /// A directory `in` and a directory `out`, each with a file `a.png` that holds its directory's name.
+    fn inside_and_outside() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path().canonicalize().unwrap();
-        let (inside, outside) = (dir.join("in"), dir.join("out"));
+        let path = dir.path().canonicalize().unwrap();
+        let (inside, outside) = (path.join("in"), path.join("out"));
         for made in [&inside, &outside] {
             std::fs::create_dir(made).unwrap();
-            std::fs::write(made.join("a.png"), "x").unwrap();
+            std::fs::write(made.join("a.png"), made.file_name().unwrap().to_str().unwrap()).unwrap();
         }
+        (dir, inside, outside)
+    }
+
+    #[test]
+    fn links_and_dots_do_not_lead_out() {
+        let (dir, inside, outside) = inside_and_outside();
+        let dir = dir.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(outside.join("a.png"), inside.join("link.png")).unwrap();
         std::os::unix::fs::symlink(inside.join("a.png"), outside.join("back.png")).unwrap();
         std::os::unix::fs::symlink(&outside, inside.join("door")).unwrap();
@@ -105,7 +182,7 @@ mod tests {
         let file = inside.join("a.png").to_string_lossy().into_owned();
         assert_eq!(check(&paths, &inside.join("a.png")), Ok(file.clone()));
         assert_eq!(check(&paths, &inside.join("../in/./a.png")), Ok(file.clone()));
-        assert_eq!(check(&paths, &outside.join("back.png")), Ok(file), "a link into it, which it becomes");
+        assert_eq!(check(&paths, &outside.join("back.png")), Ok(file), "a link into it, which is resolved");
         for path in [
             outside.join("a.png"),
             inside.join("link.png"),
@@ -116,10 +193,42 @@ mod tests {
             PathBuf::from(""),
         ] {
             let refused = check(&paths, &path).unwrap_err();
-            assert_eq!(refused, format!("images[0] is no file that pictures may be taken from: {}", path.display()));
+            assert_eq!(refused, format!("images[0] is not a file that images may be taken from: {}", path.display()));
         }
         assert!(check(&Paths::Never, &inside.join("a.png")).unwrap_err().contains("over HTTP"));
         assert!(Paths::below(&[dir.join("nowhere")]).is_err());
         assert_eq!(Paths::below(&[]).unwrap(), Paths::Any);
+    }
+
+    #[test]
+    fn a_directory_that_is_swapped_for_a_link_after_the_check_leads_nowhere() {
+        let (_dir, inside, outside) = inside_and_outside();
+        std::fs::create_dir(inside.join("sub")).unwrap();
+        std::fs::write(inside.join("sub/a.png"), "in").unwrap();
+        let root = Root::open(&inside).unwrap();
+        let checked = inside.join("sub/a.png").canonicalize().unwrap();
+        let read = || {
+            let mut text = String::new();
+            root.open_file(&checked)?.read_to_string(&mut text).map(|_| text)
+        };
+        assert_eq!(read().unwrap(), "in");
+        std::fs::rename(inside.join("sub"), inside.join("moved")).unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("sub")).unwrap();
+        assert!(read().is_err(), "{:?}", read());
+        std::fs::remove_file(inside.join("sub")).unwrap();
+        std::fs::create_dir(inside.join("sub")).unwrap();
+        std::os::unix::fs::symlink(outside.join("a.png"), inside.join("sub/a.png")).unwrap();
+        assert!(read().is_err(), "{:?}", read());
+    }
+
+    #[test]
+    fn the_open_file_is_what_is_read() {
+        let (_dir, inside, outside) = inside_and_outside();
+        let paths = Paths::below(std::slice::from_ref(&inside)).unwrap();
+        let mut images = [ImageInput::Path(inside.join("a.png").to_string_lossy().into_owned())];
+        paths.open(&mut images).unwrap();
+        assert!(matches!(images, [ImageInput::Opened(_)]));
+        let mut images = [ImageInput::Path(outside.join("a.png").to_string_lossy().into_owned())];
+        paths.open(&mut images).unwrap_err();
     }
 }

@@ -127,6 +127,10 @@ impl From<store::Error> for Error {
                 "update Retake: the workspace was written by a newer version, and is left as it is",
             ),
             store::Error::Io { action, path, source } => disk_error(&action, &path, &source),
+            store::Error::OutcomeUnknown { ref source, .. } => {
+                let hint = "retry it with the same idempotency key: it is there once, whether or not this write was";
+                Error::new(ErrorKind::Internal, error.to_string(), hint).caused_by(source.to_string())
+            }
             store::Error::Database(cause) => Error::new(
                 ErrorKind::Internal,
                 "the database failed, and rebuilding it did not help",

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::alphabet;
@@ -26,7 +27,32 @@ pub enum ImageInput {
     File(ImageFile),
     /// The image itself.
     Data(ImageData),
+    /// An image file that was opened where only certain files may be read. Never part of a request.
+    #[serde(skip)]
+    Opened(OpenedImage),
 }
+
+/// An open image file.
+#[derive(Clone, Debug)]
+pub struct OpenedImage {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl OpenedImage {
+    /// Returns an open file that is called `path`.
+    pub fn new(file: File, path: PathBuf) -> OpenedImage {
+        OpenedImage { file: Arc::new(file), path }
+    }
+}
+
+impl PartialEq for OpenedImage {
+    fn eq(&self, other: &OpenedImage) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+}
+
+impl Eq for OpenedImage {}
 
 /// An image file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +79,8 @@ pub(super) enum Incoming {
     File(PathBuf),
     /// The bytes themselves.
     Bytes(Vec<u8>),
+    /// An open file to copy.
+    Opened(OpenedImage),
 }
 
 impl ImageInput {
@@ -78,6 +106,7 @@ impl Incoming {
         let mut kept = match self {
             Incoming::File(path) => images.put_file(path)?,
             Incoming::Bytes(bytes) => images.put(bytes)?,
+            Incoming::Opened(opened) => images.put_open(&opened.file, &opened.path)?,
         };
         if let Some(name) = &mut kept.name {
             name.retain(|c| !c.is_control());
@@ -93,6 +122,11 @@ fn check(number: usize, input: &ImageInput) -> Result<Incoming, Error> {
             let path = PathBuf::from(path);
             check_file(&format!("images[{number}]"), &path)?;
             Ok(Incoming::File(path))
+        }
+        ImageInput::Opened(opened) => {
+            let bytes = opened.file.metadata().map_or(0, |found| found.len());
+            check_size(&format!("images[{number}]"), &opened.path.display().to_string(), bytes)?;
+            Ok(Incoming::Opened(opened.clone()))
         }
         ImageInput::Data(ImageData { data, .. }) => {
             let bytes = decode(data).ok_or_else(|| {

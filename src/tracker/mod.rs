@@ -60,7 +60,7 @@ pub use image::{ImageBytes, ImageRequest, ImageView};
 pub use import::{
     BroughtSession, FileProblem, FilesReport, FilesRequest, ImportProblem, ImportReport, PlannedIteration,
 };
-pub use incoming::{ImageData, ImageFile, ImageInput};
+pub use incoming::{ImageData, ImageFile, ImageInput, OpenedImage};
 pub use iterations::{IterationList, IterationRow, IterationsRequest, Metadata};
 pub use list::{ListRequest, RecoveryNotice, SessionList, Sort, StatusFilter};
 pub use projects::{ProjectList, ProjectRow};
@@ -90,6 +90,7 @@ use std::sync::mpsc::Receiver;
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::Timestamp;
+use crate::scrub::{Pace, Scrub};
 use crate::search::extension as search_index;
 use crate::sharing::{Participation, SharedLog};
 use crate::store;
@@ -138,8 +139,11 @@ impl Tracker {
         let Options { clock, progress, disk, stay, on_wait } = options;
         let images = Images::new(disk.clone(), dir);
         let usual = store::Options::new(clock.clone());
-        let participation =
-            Participation { lifetime: stay, extensions: vec![search_index(dir)], on_wait, carrier: None };
+        let mut extensions = vec![search_index(dir)];
+        if stay == Lifetime::LongRunning {
+            extensions.push(Arc::new(Scrub::new(dir, images.clone(), clock.clone(), Pace::default())));
+        }
+        let participation = Participation { lifetime: stay, extensions, on_wait, carrier: None };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
         Ok(Tracker { log, images, workspace: dir.to_owned(), clock, progress })
     }

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{EventBody, SessionId};
+use crate::model::{EventBody, SessionId, Timestamp};
+use crate::scrub::ScrubReport;
 use crate::store::{Detail, Recovery};
 
 use super::audit::ImageState;
@@ -27,6 +28,9 @@ pub struct VerifyView {
     pub images: u64,
     /// What is wrong, each in one line that names what it concerns.
     pub problems: Vec<String>,
+    /// When a long-lived process had last read everything in the background; absent if none ever has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read_at: Option<Timestamp>,
     /// What to do about it; absent when nothing is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -53,6 +57,7 @@ impl Tracker {
             events: found.events,
             journal_bytes: found.journal_bytes,
             problems: found.problems,
+            last_read_at: ScrubReport::read(&self.workspace).completed_at,
             ..VerifyView::default()
         };
         let mut hints = Vec::new();

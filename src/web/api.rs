@@ -5,17 +5,17 @@
 //! and never as a path: no request names a file of this machine.
 
 use axum::Json;
-use axum::body::to_bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
-use super::guard::MAX_REQUEST_BYTES;
+use super::guard::{MAX_REQUEST_BYTES, RequestMemory};
 use super::reply::{Failed, refused, status};
 use super::state::Gallery;
-use crate::mcp::Paths;
 use crate::mcp::tools::{self, Call, Entry};
+use crate::mcp::{Paths, json};
 use crate::tracker::{CallContext, Error, ErrorKind, ErrorView};
 
 /// `GET /api/{tool}?…`.
@@ -32,8 +32,7 @@ pub(super) async fn ask(
             "send its arguments as JSON with POST",
         ));
     }
-    let arguments = from_query(entry, query);
-    call(&gallery, entry, arguments).await
+    call(&gallery, entry, Arguments::Parsed(from_query(entry, query))).await
 }
 
 /// `POST /api/{tool}` with the arguments as JSON.
@@ -43,6 +42,8 @@ pub(super) async fn tell(
     request: Request,
 ) -> Result<Response, Failed> {
     let entry = find(&name)?;
+    // Held until the answer is made: the memory of all requests together is bounded.
+    let _memory = request.extensions().get::<RequestMemory>().cloned();
     let most = usize::try_from(MAX_REQUEST_BYTES).unwrap_or(usize::MAX);
     let body = match to_bytes(request.into_body(), most).await {
         Ok(body) => body,
@@ -54,15 +55,31 @@ pub(super) async fn tell(
             ));
         }
     };
-    let arguments = if body.is_empty() { Ok(Map::new()) } else { serde_json::from_slice(&body) };
-    let arguments = arguments.map_err(|error| {
-        Error::new(
-            ErrorKind::Invalid,
-            format!("the request is no JSON object: {error}"),
-            "send the arguments as one JSON object; /api/openapi.json describes them",
-        )
-    })?;
-    call(&gallery, entry, arguments).await
+    call(&gallery, entry, Arguments::Body(body)).await
+}
+
+/// The arguments of a call, which are parsed on the thread that carries it out: a large body takes seconds, and the threads
+/// that serve connections must not wait for it.
+enum Arguments {
+    Parsed(Map<String, Value>),
+    Body(Bytes),
+}
+
+impl Arguments {
+    fn parse(self) -> Result<Map<String, Value>, Error> {
+        let hint = "send the arguments as one JSON object; /api/openapi.json describes them";
+        match self {
+            Arguments::Parsed(arguments) => Ok(arguments),
+            Arguments::Body(body) if body.is_empty() => Ok(Map::new()),
+            Arguments::Body(body) if !json::has_bounded_values(&body) => {
+                let message = format!("the request has more than {} values", json::MAX_VALUES);
+                Err(Error::new(ErrorKind::Invalid, message, "send large parameters as text"))
+            }
+            Arguments::Body(body) => serde_json::from_slice(&body).map_err(|error| {
+                Error::new(ErrorKind::Invalid, format!("the request is not a JSON object: {error}"), hint)
+            }),
+        }
+    }
 }
 
 /// The answer to a verb that there is none of.
@@ -75,9 +92,10 @@ pub(super) fn no_such_verb() -> Failed {
     ))
 }
 
-async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Map<String, Value>) -> Result<Response, Failed> {
-    refuse_paths(&arguments)?;
+async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) -> Result<Response, Failed> {
     let answered = gallery.ask(move |tracker, actor| {
+        let arguments = arguments.parse()?;
+        refuse_paths(&arguments)?;
         Ok(entry.call(&Call { tracker, actor, paths: &Paths::Never, context: &CallContext::default() }, arguments))
     });
     let result = answered.await?;

@@ -13,10 +13,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
@@ -27,8 +28,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
+use super::guesses::Peer;
 use super::reply::{ASK_AGAIN, refused};
 use super::state::Gallery;
 use super::url;
@@ -44,19 +47,18 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'sel
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types retake";
 
+/// A part of the memory that all requests may take together, held for as long as the request is worked on.
+#[derive(Clone)]
+pub(super) struct RequestMemory(#[expect(dead_code, reason = "held for its drop")] Arc<OwnedSemaphorePermit>);
+
 /// Lets a request through, or answers it.
 pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, next: Next) -> Response {
-    let mut response = match admit(&gallery, &request) {
-        Ok(()) => {
-            let body = std::mem::take(request.body_mut());
-            *request.body_mut() = Body::new(Bounded {
-                inner: body,
-                left: MAX_REQUEST_BYTES,
-                deadline: Box::pin(sleep(ARRIVAL)),
-                failed: false,
-            });
-            next.run(request).await
-        }
+    let admitted = match admit(&gallery, &request) {
+        Ok(()) => bound_body(&gallery, &mut request).await,
+        refused => refused,
+    };
+    let mut response = match admitted {
+        Ok(()) => next.run(request).await,
         Err(refusal) => *refusal,
     };
     let headers = response.headers_mut();
@@ -74,13 +76,49 @@ pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, 
     response
 }
 
+/// Bounds the body of a request in size, time and memory. One whose length is not announced is read here, so that it holds
+/// no more memory than it needs: its answer may be a stream that lasts for hours.
+async fn bound_body(gallery: &Gallery, request: &mut Request) -> Result<(), Box<Response>> {
+    let body = Body::new(Bounded {
+        inner: std::mem::take(request.body_mut()),
+        left: MAX_REQUEST_BYTES,
+        deadline: Box::pin(sleep(ARRIVAL)),
+        failed: false,
+    });
+    if !has_body(request) {
+        *request.body_mut() = body;
+        return Ok(());
+    }
+    let announced = content_length(request.headers());
+    let memory = gallery.request_memory(announced.unwrap_or(MAX_REQUEST_BYTES)).await;
+    let mut memory = memory.ok_or_else(|| {
+        refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many large requests are waiting",
+            "try again in a moment, with fewer at once",
+        )
+    })?;
+    *request.body_mut() = if announced.is_some() {
+        body
+    } else {
+        let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
+            let message = format!("the request could not be read: {error}");
+            refusal(StatusCode::PAYLOAD_TOO_LARGE, &message, "send it again, smaller and at once")
+        })?;
+        drop(memory.split(memory.num_permits().saturating_sub(bytes.len())));
+        Body::from(bytes)
+    };
+    request.extensions_mut().insert(RequestMemory(Arc::new(memory)));
+    Ok(())
+}
+
 fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
     let headers = request.headers();
     let host = host(request).ok_or_else(|| {
         refusal(StatusCode::BAD_REQUEST, "the request does not say which host it is for", "send one Host header")
     })?;
     let bearer = match gallery.token() {
-        Some(token) => match pass(token, request) {
+        Some(token) => match checked_pass(gallery, token, request)? {
             Pass::Bearer => true,
             Pass::Cookie => false,
             Pass::Address(to) => return Err(Box::new(let_in(token, &to))),
@@ -118,8 +156,7 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
             ));
         }
     }
-    let length = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if length.is_some_and(|length| length > MAX_REQUEST_BYTES) {
+    if content_length(headers).is_some_and(|length| length > MAX_REQUEST_BYTES) {
         return Err(refusal(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the request is larger than 48 MiB",
@@ -166,6 +203,42 @@ fn check_origin(method: &Method, headers: &HeaderMap, host: &Authority) -> Resul
         Some(_) if following_a_link => Ok(()),
         Some(_) => Err(foreign()),
     }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok())
+}
+
+fn has_body(request: &Request) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD | Method::DELETE)
+}
+
+/// Looks for the token, unless this client has presented too many wrong ones.
+fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pass, Box<Response>> {
+    let (guesses, now) = (gallery.guesses(), Instant::now());
+    let peer = request.extensions().get::<Peer>().copied();
+    if guesses.is_refused(peer, now) {
+        return Err(refusal(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many wrong tokens were presented",
+            "wait a minute, then open the address that `retake serve` printed",
+        ));
+    }
+    let found = pass(token, request);
+    if matches!(found, Pass::None) && presents_token(request) {
+        guesses.count(peer, now);
+    }
+    Ok(found)
+}
+
+/// Whether a request presents any token. Pages elsewhere can make a browser send one in an address, which says nothing of
+/// this client.
+fn presents_token(request: &Request) -> bool {
+    let headers = request.headers();
+    let foreign = text(headers, &HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
+    let in_cookie = headers.get_all(COOKIE).iter().any(|it| it.to_str().is_ok_and(|it| it.contains(COOKIE_NAME)));
+    let in_address = request.uri().query().unwrap_or_default().split('&').any(|it| it.starts_with("token="));
+    !foreign && (headers.contains_key(AUTHORIZATION) || in_cookie || in_address)
 }
 
 /// How a request shows the token.

@@ -23,6 +23,7 @@ mod demo;
 mod events;
 mod gallery_lock;
 mod guard;
+mod guesses;
 mod openapi;
 mod pages;
 mod patience;
@@ -34,6 +35,6 @@ mod url;
 mod words;
 
 pub use demo::fill;
-pub use gallery_lock::{GalleryLock, Held};
+pub use gallery_lock::{GalleryLock, Held, Served};
 pub use server::{Bound, Serving, bind, is_loopback};
 pub(crate) use url::encode;

@@ -8,11 +8,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -20,6 +20,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::guesses::Peer;
 use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
 use super::{api, assets, events, guard, openapi, pages, pictures, reply};
@@ -85,6 +86,11 @@ pub fn is_loopback(address: &SocketAddr) -> bool {
 }
 
 impl Bound {
+    /// Returns the address it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Where to point a browser.
     pub fn url(&self) -> String {
         // Everywhere is no place to point a browser at.
@@ -176,11 +182,11 @@ async fn accept(
             accepted = next(&listener, &places) => accepted,
             () = &mut ended => break,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, peer, place)) = accepted else { continue };
         // Without it an answer in several parts waits for the other side's acknowledgement: 40 ms each.
         let _ = stream.set_nodelay(true);
         let stream = TokioIo::new(Patient::new(stream, patience));
-        let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone().layer(Extension(peer))));
         let mut ending = end.subscribe();
         tokio::spawn(async move {
             let _place = place;
@@ -215,10 +221,10 @@ async fn accept(
 async fn next(
     listener: &tokio::net::TcpListener,
     places: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(tokio::net::TcpStream, Peer, OwnedSemaphorePermit)> {
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, address)) => Some((stream, Peer(address.ip()), place)),
         Err(error) => {
             // Out of file handles, mostly; nothing says when there will be one again.
             tracing::warn!(%error, "a connection could not be taken");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
+use super::guesses::Guesses;
 use crate::model::Actor;
 use crate::tracker::{Change, Error, ErrorKind, Tracker};
 
@@ -16,6 +17,8 @@ const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 pub(super) const MAX_CALLS: usize = 48;
 /// Pages that listen for news at once; each keeps a connection.
 const MAX_LISTENERS: usize = 128;
+/// The most bytes that the bodies of all requests take together: four of the largest.
+const MAX_REQUEST_MEMORY: usize = 4 * 48 * 1024 * 1024;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(20);
 
@@ -29,6 +32,8 @@ struct Inner {
     token: Option<String>,
     calls: Arc<Semaphore>,
     listeners: Arc<Semaphore>,
+    request_memory: Arc<Semaphore>,
+    guesses: Guesses,
     news: broadcast::Sender<Change>,
     ending: watch::Receiver<bool>,
 }
@@ -45,7 +50,9 @@ impl Gallery {
         let actor = Actor { client: CLIENT.to_owned(), user };
         let calls = Arc::new(Semaphore::new(MAX_CALLS));
         let listeners = Arc::new(Semaphore::new(MAX_LISTENERS));
-        Gallery(Arc::new(Inner { tracker, actor, token, calls, listeners, news, ending }))
+        let request_memory = Arc::new(Semaphore::new(MAX_REQUEST_MEMORY));
+        let guesses = Guesses::default();
+        Gallery(Arc::new(Inner { tracker, actor, token, calls, listeners, request_memory, guesses, news, ending }))
     }
 
     /// Asks the tracker on a thread that may block, when it is this request's turn.
@@ -70,6 +77,18 @@ impl Gallery {
             let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
             Err(Error::new(ErrorKind::Internal, "Retake broke off while it worked on this", hint).caused_by(panic))
         })
+    }
+
+    /// Reserves memory for the body of a request, or returns `None` if there is none for too long.
+    pub(super) async fn request_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes.min(MAX_REQUEST_MEMORY as u64)).ok()?;
+        let reserved = Arc::clone(&self.0.request_memory).acquire_many_owned(bytes);
+        timeout(TURN, reserved).await.ok()?.ok()
+    }
+
+    /// Returns the wrong tokens that clients have presented.
+    pub(super) fn guesses(&self) -> &Guesses {
+        &self.0.guesses
     }
 
     /// The token that whoever asks must have.

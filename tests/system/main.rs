@@ -1,8 +1,9 @@
 //! Real processes under conditions that need a tool of the operating system: PID namespaces, suspended processes, failing
 //! system calls. A test whose tool is missing, or not permitted here, is reported as ignored with the reason in its name.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failure is a test failure")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a test failure")]
 
 mod containers;
+mod faults;
 mod suspended;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = containers::trials();
     trials.extend(suspended::trials());
+    trials.extend(faults::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

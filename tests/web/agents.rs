@@ -46,9 +46,12 @@ fn strangers_do_not() {
     assert_eq!(gallery.sessions(), 0);
 
     let dir = tempfile::tempdir().unwrap();
-    let gallery = Gallery::serve(dir.path(), &["--token", "sesame"]);
+    let gallery = Gallery::serve(dir.path(), &["--token", "sesame street 1969"]);
     assert_eq!(ask(&gallery, "tools/call", record.clone(), &[]).status, 401);
-    assert_eq!(ask(&gallery, "tools/call", record.clone(), &[("Authorization", "Bearer sesam")]).status, 401);
-    let recorded = ask(&gallery, "tools/call", record, &[("Authorization", "Bearer sesame")]);
+    assert_eq!(
+        ask(&gallery, "tools/call", record.clone(), &[("Authorization", "Bearer sesame street 196")]).status,
+        401
+    );
+    let recorded = ask(&gallery, "tools/call", record, &[("Authorization", "Bearer sesame street 1969")]);
     assert_eq!(recorded.json()["result"]["isError"], false, "{recorded}");
 }

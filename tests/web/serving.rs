@@ -43,27 +43,30 @@ fn other_machines_need_a_token() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no token"));
 
-    let gallery = Gallery::serve(dir.path(), &["--token", "open sesame+"]);
-    assert!(gallery.url.ends_with("/?token=open%20sesame%2B"), "{}", gallery.url);
+    let gallery = Gallery::serve(dir.path(), &["--token", "open sesame+ forty"]);
+    assert!(gallery.url.ends_with("/?token=open%20sesame%2B%20forty"), "{}", gallery.url);
     assert_eq!(gallery.get("/").status, 401);
     assert_eq!(gallery.get("/api/list-sessions").header("www-authenticate"), Some("Bearer"));
     assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame")], b"").status, 401);
-    assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame+")], b"").status, 200);
+    assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame+ forty")], b"").status, 200);
 
     // The address that was printed lets a browser in, and does not stay in its address bar.
-    let entered = gallery.get("/?token=open%20sesame%2B&status=all");
+    let entered = gallery.get("/?token=open%20sesame%2B%20forty&status=all");
     assert_eq!((entered.status, entered.header("location")), (303, Some("/?status=all")));
     let cookie = entered.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains("sesame"));
     let cookie = cookie.split(';').next().unwrap();
     assert_eq!(gallery.request("GET", "/", &[("Cookie", cookie)], b"").status, 200);
-    assert_eq!(gallery.get("//evil.example/?token=open%20sesame%2B").header("location"), Some("/evil.example/"));
+    assert_eq!(
+        gallery.get("//evil.example/?token=open%20sesame%2B%20forty").header("location"),
+        Some("/evil.example/")
+    );
 
     // Who has the token may come from anywhere; who has only the cookie may not.
     let json = ("Content-Type", "application/json");
     let foreign = ("Origin", "https://evil.example");
-    let bearer = ("Authorization", "Bearer open sesame+");
+    let bearer = ("Authorization", "Bearer open sesame+ forty");
     let body = br#"{"prompt":"a cat"}"#;
     assert_eq!(gallery.request("POST", "/api/record-iteration", &[json, foreign, bearer], body).status, 200);
     assert_eq!(
@@ -103,4 +106,68 @@ fn tells_what_others_record_as_it_happens() {
     let told: Value = serde_json::from_str(told.strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(told["index"], 0);
     assert!(told["session"].as_str().unwrap().starts_with("session-"));
+}
+
+#[test]
+fn a_second_one_that_asks_for_something_else_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = Gallery::serve(dir.path(), &["--token", "the first of two tokens"]);
+    for (args, expected) in [
+        (&["--token", "the other of two tokens"][..], "with another token"),
+        (&["--addr", "127.0.0.1:1"], "is already served at"),
+    ] {
+        let second = retake(dir.path(), &[&["serve"], args].concat()).output().unwrap();
+        let said = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    let same = retake(dir.path(), &["serve", "--token", "the first of two tokens"]).output().unwrap();
+    assert!(same.status.success());
+}
+
+#[test]
+fn a_token_that_can_be_guessed_is_refused_and_guesses_are_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    for weak in ["a", "short secret", "aaaaaaaaaaaaaaaaaaaaaaaa", "                    "] {
+        let refused = retake(dir.path(), &["serve", "--token", weak]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{weak:?}");
+        assert!(String::from_utf8(refused.stderr).unwrap().contains("too easy to guess"), "{weak:?}");
+    }
+    let gallery = Gallery::serve(dir.path(), &["--token", "a token of some length"]);
+    let guess = |token: &str| gallery.request("GET", "/", &[("Authorization", &format!("Bearer {token}"))], b"").status;
+    let statuses: Vec<u16> = (0..25).map(|number| guess(&format!("guess {number}"))).collect();
+    assert_eq!((statuses[0], statuses[24]), (401, 429), "{statuses:?}");
+    assert_eq!(guess("a token of some length"), 429, "the right one cannot be found by guessing on");
+}
+
+#[test]
+fn a_request_with_millions_of_values_is_refused_before_it_is_parsed() {
+    let gallery = Gallery::new();
+    let json = ("Content-Type", "application/json");
+    let body = format!(r#"{{"prompt":"x","parameters":{{"a":[{}0]}}}}"#, "0,".repeat(2_000_000));
+    let answer = gallery.request("POST", "/api/record-iteration", &[json], body.as_bytes());
+    assert_eq!(answer.status, 400);
+    assert!(String::from_utf8_lossy(&answer.body).contains("values"), "{:?}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(gallery.get("/").status, 200);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_created_is_private_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let workspace = home.path().join("ws");
+    let command =
+        format!("umask 000; exec {} record fox --workspace {}", env!("CARGO_BIN_EXE_retake"), workspace.display());
+    assert!(Command::new("sh").args(["-c", &command]).output().unwrap().status.success());
+    let mut open_to_others = Vec::new();
+    for path in
+        [workspace.clone(), workspace.join("journal"), workspace.join("owner.lock"), workspace.join("retake.toml")]
+    {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        if mode & 0o077 != 0 {
+            open_to_others.push((path, format!("{mode:o}")));
+        }
+    }
+    assert!(open_to_others.is_empty(), "{open_to_others:?}");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Order, Point, Progress, RecencyKey, Recovery, Since, Status, Store, Totals, Trail,
+    self, Ack, Batch, Detail, Error, Order, JournalCursor, Progress, RecencyKey, Recovery, Since, Status, Store, Totals, Trail,
     Verification,
 };
 
@@ -58,14 +58,14 @@ pub trait Log: Send + Sync {
     fn follow(&self, follower: Follower);
 
     /// Returns the point after everything acknowledged so far.
-    fn point(&self) -> Result<Point, Error>;
+    fn point(&self) -> Result<JournalCursor, Error>;
 
     /// Returns what was acknowledged after a point, some of it at a time, or `None` if the point does not belong to this
     /// log.
-    fn since(&self, point: &Point) -> Result<Option<Since>, Error>;
+    fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error>;
 
     /// Returns whether nothing was acknowledged after a point. Reads nothing.
-    fn ends_at(&self, point: &Point) -> bool;
+    fn ends_at(&self, point: &JournalCursor) -> bool;
 
     /// Returns a number that identifies this opening of the log within this process.
     fn opening(&self) -> u64;
@@ -151,15 +151,15 @@ impl Log for Store {
         Store::tell(self, follower);
     }
 
-    fn point(&self) -> Result<Point, Error> {
+    fn point(&self) -> Result<JournalCursor, Error> {
         Store::point(self)
     }
 
-    fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+    fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         Store::since(self, point)
     }
 
-    fn ends_at(&self, point: &Point) -> bool {
+    fn ends_at(&self, point: &JournalCursor) -> bool {
         Store::ends_at(self, point)
     }
 

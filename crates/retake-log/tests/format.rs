@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use retake_log::model::{
     AnnotationChange, Cost, Draft, EventBody, Hash, ImageRef, Iteration, LikelyParent, Lora, Outcome, OutcomeStatus,
-    PerceptualHash, Recipe, Seed,
+    PerceptualHash, Recipe, Seed, Session,
 };
-use retake_log::store::{Detail, Store, Target};
+use retake_log::store::{Detail, Order, Status, Store, Target};
 use retake_testutils::*;
 use serde_json::{Value, json};
 
@@ -230,4 +230,41 @@ fn a_newer_format_is_refused_and_left_alone() {
         assert_eq!(fs::read_to_string(&toml).unwrap(), newer);
     }
     assert!(!home.path().join("quarantine").exists());
+}
+
+/// A whole workspace as version 0.1 left it, sled and all, is upgraded on open without loss and without a report.
+#[test]
+fn a_workspace_of_version_0_1_is_upgraded() {
+    let home = tempfile::tempdir().unwrap();
+    for part in ["journal", "db", "texts"] {
+        copy(&frozen("workspace-0.1").join(part), &home.path().join(part));
+    }
+    fs::copy(frozen("workspace-0.1/retake.toml"), home.path().join("retake.toml")).unwrap();
+    let listing: Value = serde_json::from_slice(&fs::read(frozen("workspace-0.1/listing.json")).unwrap()).unwrap();
+    for _ in 0..2 {
+        let store = open(home.path());
+        assert_eq!(store.recoveries().unwrap().len(), 0, "an upgrade is not a recovery");
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
+        let rows = store.page(Status::All, Order::Recent, None, 100).unwrap();
+        assert_eq!(rows.len(), 24);
+        for (row, expected) in rows.iter().zip(listing["sessions"].as_array().unwrap()) {
+            assert_eq!(json!(row.id), expected["id"]);
+            assert_eq!(json!(row.last_modified_at), expected["lastModifiedAt"]);
+            assert_eq!(json!(row.iteration_count()), expected["iterationCount"]);
+            assert_eq!(json!(row.title), expected["title"]);
+            assert_eq!(json!(row.archived), *expected.get("archived").unwrap_or(&json!(false)));
+        }
+        assert_eq!(store.totals().unwrap().events, 92);
+        let id = "session-2025-12-10-001".parse().unwrap();
+        let session = Session::fold(store.events(id, Detail::Full).unwrap()).unwrap();
+        assert_eq!(session.iterations.len(), 41);
+        store.close().unwrap();
+    }
+    assert!(!home.path().join("quarantine").read_dir().is_ok_and(|mut dir| dir.next().is_some()));
+    // And work goes on: the keys that were used then are known.
+    let store = open(home.path());
+    let id = "session-2025-12-10-001".parse().unwrap();
+    let key = store.events(id, Detail::Full).unwrap().last().unwrap().key.clone();
+    assert!(store.append(record(id, "again", 0, &key)).unwrap().repeated);
+    assert_eq!(store.append(record(id, "new", 0, "a new key")).unwrap().index, Some(41));
 }

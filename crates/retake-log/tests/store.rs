@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use retake_log::model::{Draft, EventBody, Refusal};
+use retake_log::model::{Draft, EventBody, Refusal, Session};
 use retake_log::store::{Detail, Error, Order, RecencyKey, Status, Store, Target};
 use retake_testutils::*;
 
@@ -253,4 +253,37 @@ fn a_batch_that_no_session_can_begin_with_is_refused() {
     let lonely = batch(target, 0, "k", vec![Draft::Start { title: None, project: None }]);
     assert!(matches!(store.append(lonely), Err(Error::Misuse(_))));
     assert_eq!(store.totals().unwrap().events, 0);
+}
+
+/// One iteration is read without its session, and says the same.
+#[test]
+fn an_iteration_by_itself_reads_as_in_its_session() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let id = store.append(start("first", 0, "k0")).unwrap().head.id;
+    for index in 1..90u32 {
+        let millis = i64::from(index) * 10;
+        let prompt = format!("take {index} {}", "brush ".repeat(index as usize % 40));
+        store.append(record(id, &prompt, millis, &format!("k{index}"))).unwrap();
+        // Annotations come soon after, late, and twice.
+        let rated = [index, index / 2, 3];
+        for (at, rated) in rated.into_iter().enumerate().take(index as usize % 4) {
+            let rating = u8::try_from(1 + (index + rated) % 5).unwrap();
+            store.append(rate(id, rated, rating, millis + 1, &format!("r{index}-{at}"))).unwrap();
+        }
+    }
+    store.close().unwrap();
+    let store = open(home.path());
+    for extra in [0, 1] {
+        // Once from what was there when it was opened, and once with an annotation that has yet to be applied.
+        if extra > 0 {
+            store.append(rate(id, 40, 5, 5000, "late")).unwrap();
+        }
+        let session = Session::fold(store.events(id, Detail::Full).unwrap()).unwrap();
+        assert_eq!(session.iterations.len(), 90);
+        for (index, expected) in &session.iterations {
+            assert_eq!(store.iteration(id.iteration(*index)).unwrap().as_ref(), Some(expected), "iteration {index}");
+        }
+        assert_eq!(store.iteration(id.iteration(90)).unwrap(), None);
+    }
 }

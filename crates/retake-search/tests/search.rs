@@ -1,5 +1,5 @@
-//! The search index against the naive scan: random work, random questions, and whatever may happen to the index in
-//! between. What it finds, in which order, how many and with which counts is always what looking at every iteration finds.
+//! The search index against a naive scan: random work, random searches, and random damage to the index in between. Hits,
+//! their order, totals and counts must always be those of the scan.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 use std::collections::BTreeMap;
@@ -50,14 +50,14 @@ enum Step {
     Restore {
         session: usize,
     },
-    /// The process ends as it should.
+    /// The process exits cleanly.
     Close,
-    /// The process ends at once: what the index had not written is gone.
-    Die,
-    /// The background has had time.
+    /// The process is killed: what the index had not written is lost.
+    Kill,
+    /// The background work runs to its end.
     Tend,
-    /// Something happens to the files.
-    Harm {
+    /// The files are damaged.
+    Damage {
         how: u8,
         file: usize,
         at: usize,
@@ -81,7 +81,7 @@ fn some_words() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..12, 1..6)
 }
 
-/// A prompt, now and then a long one.
+/// Generates a prompt, occasionally a long one.
 fn prompt() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![9 => some_words(), 1 => prop::collection::vec(0u8..12, 60..70)]
 }
@@ -165,14 +165,14 @@ fn step() -> impl Strategy<Value = Step> {
         2 => some.clone().prop_map(|session| Step::Archive { session }),
         2 => some.clone().prop_map(|session| Step::Restore { session }),
         1 => Just(Step::Close),
-        1 => Just(Step::Die),
+        1 => Just(Step::Kill),
         2 => Just(Step::Tend),
-        2 => (0u8..6, some.clone(), some).prop_map(|(how, file, at)| Step::Harm { how, file, at }),
+        2 => (0u8..6, some.clone(), some).prop_map(|(how, file, at)| Step::Damage { how, file, at }),
         8 => (query(), any::<u8>()).prop_map(|(query, how)| Step::Ask(Box::new(query), how)),
     ]
 }
 
-/// Few enough that everything happens often: segments, merging, reading the journal again.
+/// Thresholds so low that segments, merges and catching up happen often.
 const SIZES: Sizes = Sizes { full: 8, left: 3, made_at_once: 16, worth_threads: 20 };
 
 struct Subject {
@@ -193,7 +193,7 @@ impl Subject {
 
     fn append(&mut self, target: Target, millis: i64, drafts: Vec<Draft>) {
         self.keys += 1;
-        // What a session refuses is no event, and nothing to find.
+        // A refused draft is not an event, so there is nothing to find.
         if let Ok(ack) = self.store().append(batch(target, millis, &format!("key {}", self.keys), drafts)) {
             if target != Target::Existing(ack.head.id) {
                 self.sessions.push(ack.head.id);
@@ -261,9 +261,9 @@ impl Subject {
                 self.index.close(self.store());
                 self.reopen(dir);
             }
-            Step::Die => self.reopen(dir),
+            Step::Kill => self.reopen(dir),
             Step::Tend => self.index.tend(self.store()),
-            Step::Harm { how, file, at } => harm(dir, *how, *file, *at),
+            Step::Damage { how, file, at } => damage(dir, *how, *file, *at),
             Step::Ask(query, how) => self.ask(query, *how),
         }
     }
@@ -274,7 +274,7 @@ impl Subject {
         self.index = Index::new(dir, SIZES);
     }
 
-    /// Asks page by page, and compares with what every iteration says by itself.
+    /// Searches page by page, and compares the result with the scan.
     fn ask(&self, query: &Query, how: u8) {
         let perceptual_hash = (how & 1 == 1).then_some(PerceptualHash(u128::from(how)));
         let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
@@ -311,7 +311,7 @@ impl Subject {
             }
         }
         assert_eq!(hits, expected, "{question:?}");
-        // A jump to anywhere gives what lies there.
+        // Skipping gives the hits from there on.
         let skip = usize::from(how >> 3) % (expected.len() + 2);
         let jump = self.index.search(self.store(), &Question { after: None, skip, ..question }, None).unwrap();
         assert_eq!(jump.hits, expected.iter().skip(skip).take(limit).cloned().collect::<Vec<_>>());
@@ -328,7 +328,7 @@ fn image(perceptual_hash: u32) -> ImageRef {
         height: Some(512),
         name: None,
         pixels: None,
-        // Some near each other, some far.
+        // Some hashes are near each other, some far.
         perceptual_hash: Some(PerceptualHash(if perceptual_hash.is_multiple_of(3) {
             u128::from(perceptual_hash)
         } else {
@@ -338,8 +338,8 @@ fn image(perceptual_hash: u32) -> ImageRef {
     }
 }
 
-/// What happens to files: they are cut, flipped, deleted, replaced, or left half-written by a process that died.
-fn harm(dir: &Path, how: u8, file: usize, at: usize) {
+/// Damages a file: truncates, flips, deletes or replaces it, or leaves it half-written.
+fn damage(dir: &Path, how: u8, file: usize, at: usize) {
     let dir = dir.join("cache").join("search");
     let mut files: Vec<_> = fs::read_dir(&dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -353,7 +353,7 @@ fn harm(dir: &Path, how: u8, file: usize, at: usize) {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1;
             }
-            // As another program would: a new file under the same name, or the same one changed in place.
+            // As another program would: a new file under the same name, or a change in place.
             fs::write(path, bytes).unwrap();
         }
         3 => fs::write(path, &bytes[..at]).unwrap(),
@@ -490,10 +490,10 @@ proptest! {
     }
 }
 
-/// A process that records, annotates and keeps its index in the background is killed wherever it happens to be. The next
-/// one finds what a scan finds, whatever became of segments, manifest and merging.
+/// A process that records, annotates and maintains its index in the background is killed at a random moment. The next one
+/// must find what a scan finds, in whatever state segments, manifest and merges were left.
 #[test]
-fn a_kill_at_any_time_leaves_an_index_that_is_right() {
+fn a_kill_at_any_time_leaves_a_correct_index() {
     const KEEPS: &str = "RETAKE_TEST_KEEPS_INDEX_OF";
     if let Some(dir) = std::env::var_os(KEEPS) {
         keep_until_killed(Path::new(&dir));
@@ -504,13 +504,13 @@ fn a_kill_at_any_time_leaves_an_index_that_is_right() {
     let queries = ["glass", "\"glass bridge\"", "bri*", "-fog rating:>=3", "has:note OR has:tag"];
     for round in 0..40 {
         let mut keeper = Command::new(std::env::current_exe().unwrap());
-        keeper.args(["--exact", "a_kill_at_any_time_leaves_an_index_that_is_right", "--nocapture"]);
+        keeper.args(["--exact", "a_kill_at_any_time_leaves_a_correct_index", "--nocapture"]);
         let mut keeper = keeper.env(KEEPS, home.path()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(keeper.stdout.take().unwrap()).lines();
         let steps = said.map_while(Result::ok).filter(|line| line == "kept").take(3 + round % 17).count();
         keeper.kill().unwrap();
         keeper.wait().unwrap();
-        assert_eq!(steps, 3 + round % 17, "it was killed, and did not end by itself");
+        assert_eq!(steps, 3 + round % 17, "the process ended before it was killed");
         let subject = Subject::open(home.path());
         subject.ask(&everything, 0xF4);
         for query in queries {
@@ -518,10 +518,10 @@ fn a_kill_at_any_time_leaves_an_index_that_is_right() {
         }
     }
     let kept = fs::read_dir(home.path().join("cache/search")).unwrap().count();
-    assert!(kept > 1, "segments were written");
+    assert!(kept > 1, "no segments were written");
 }
 
-/// Records and annotates while another thread tends the index and a third one asks.
+/// Records and annotates while a second thread maintains the index and a third one searches.
 #[expect(clippy::print_stdout, reason = "whoever kills it counts its lines")]
 fn keep_until_killed(dir: &Path) -> ! {
     let store = open(dir);

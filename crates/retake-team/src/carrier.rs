@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use retake_log::disk::{ContentDir, Disk};
 use retake_log::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use retake_log::store::{
-    self, Ack, Batch, Clock, Detail, Error, Order, Point, Progress, RecencyKey, Recovery, Since, Status, Totals, Trail,
+    self, Ack, Batch, Clock, Detail, Error, Order, JournalCursor, Progress, RecencyKey, Recovery, Since, Status, Totals, Trail,
     Verification,
 };
 use retake_log::{Follower, Log, OpenLog};
@@ -60,15 +60,15 @@ impl TeamLog {
         mark
     }
 
-    fn to_point(&self, cursor: Cursor, events: u64) -> Point {
+    fn to_point(&self, cursor: Cursor, events: u64) -> JournalCursor {
         let (ord, pos) = cursor.to_parts();
         let mut place = [0; 32];
         let bytes = ord.to_be_bytes().into_iter().chain(pos.to_be_bytes()).chain(self.mark());
         place.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
-        Point::of_carrier(place, events)
+        JournalCursor::of_carrier(place, events)
     }
 
-    fn to_cursor(&self, point: &Point) -> Option<Cursor> {
+    fn to_cursor(&self, point: &JournalCursor) -> Option<Cursor> {
         let place = point.carrier_place()?;
         let (ord, rest) = place.split_first_chunk::<8>()?;
         let (pos, mark) = rest.split_first_chunk::<8>()?;
@@ -164,13 +164,13 @@ impl Log for TeamLog {
         }
     }
 
-    fn point(&self) -> Result<Point, Error> {
+    fn point(&self) -> Result<JournalCursor, Error> {
         // The count first: one that is too low only makes a reader look once more.
         let events = self.log.totals()?.events;
         Ok(self.to_point(self.log.position_now()?.safe, events))
     }
 
-    fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+    fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         let Some(cursor) = self.to_cursor(point) else { return Ok(None) };
         let found = self.log.records_since(cursor)?;
         let events = found.records.iter().map(|record| self.decode(record, Detail::Brief)).collect::<Result<_, _>>()?;
@@ -178,7 +178,7 @@ impl Log for TeamLog {
         Ok(Some(Since { events, point, complete: found.complete }))
     }
 
-    fn ends_at(&self, _: &Point) -> bool {
+    fn ends_at(&self, _: &JournalCursor) -> bool {
         // Only the server knows what other machines have appended.
         false
     }

@@ -31,3 +31,16 @@ pub fn optional(name: &str, missing: Option<String>, test: impl FnOnce() + Send 
 pub fn run(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_without_its_tools_is_ignored_with_the_reason() {
+        let missing = optional("clicks", Some("needs a browser: install chromium".to_owned()), || {});
+        assert!(missing.has_ignored_flag());
+        assert_eq!((missing.name(), missing.kind()), ("clicks", "needs a browser: install chromium"));
+        assert!(!optional("clicks", None, || {}).has_ignored_flag());
+    }
+}

@@ -18,7 +18,7 @@ Without `idempotencyKey` a repeated call records again. An archived session refu
     type View = Recorded;
 
     fn call(call: &Call<'_>, mut request: RecordRequest) -> Result<Reply<Recorded>, Error> {
-        call.paths.check(&mut request.images)?;
+        call.paths.open(&mut request.images)?;
         Ok(call.tracker.record(call.actor, &request)?.into())
     }
 }

@@ -9,9 +9,11 @@
 
 mod content;
 pub(crate) mod io_error;
+mod reading;
 mod temporary;
 
 pub use content::{ContentDir, Stored};
+pub use reading::{FileId, FileKind, ReadFile};
 pub(crate) use temporary::temporary_dirs;
 pub use temporary::{sweep_temporaries, temp_name};
 
@@ -43,6 +45,16 @@ pub enum Op<'a> {
     CreateDir(&'a Path),
     /// A file is removed: a temporary one, or one that has been set aside.
     Remove(&'a Path),
+    /// A file is opened or read, or its metadata is.
+    Read(&'a Path),
+    /// The names in a directory are read.
+    List(&'a Path),
+    /// The database engine opens its files in this directory.
+    OpenDatabase(&'a Path),
+    /// The database engine is about to write to its files in this directory.
+    WriteDatabase(&'a Path),
+    /// The database engine syncs its files in this directory.
+    SyncDatabase(&'a Path),
 }
 
 /// A witness of every operation, which may make it fail.
@@ -140,7 +152,8 @@ impl Disk {
         if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
-    fn observe(&self, op: Op<'_>) -> io::Result<()> {
+    /// Reports an operation to the observer, which may refuse it.
+    pub(crate) fn observe(&self, op: Op<'_>) -> io::Result<()> {
         self.observer.as_ref().map_or(Ok(()), |observer| observer.before(op))
     }
 }

@@ -1,5 +1,4 @@
 //! Messages and connections: versions, half frames, frames that are too long, garbage, and answers to other requests.
-#![expect(clippy::unwrap_used, reason = "a failure is a test failure")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -1,163 +1,85 @@
-//! The applier: a thread that moves acknowledged commits into the database in order, and keeps the database quick to open.
+//! The applier: a thread that moves acknowledged commits into the database, and keeps the database quick to open.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::PoisonError;
 
-use super::database::{Database, Trouble, guard};
-use super::log::{Log, State};
+use super::database::DatabaseError;
+use super::journal::Position;
+use super::log::Log;
+use super::view::Work;
 
-/// How many events one transaction applies at the most. sled lets nobody read while a transaction runs.
-const MOST_APPLIED: usize = 256;
-/// How many events are worth a transaction: sled writes, and wakes all its threads, twice for each however small.
-pub(super) const WORTH_APPLYING: usize = 128;
-/// How long fewer than that wait for more, unless someone waits for them.
-const GATHER: Duration = Duration::from_millis(50);
-/// sled writes a snapshot only when it is opened, and reads all its log behind the snapshot when it is opened again. So
+/// sled writes a snapshot only when it is opened, and reads all its log after the snapshot when it is opened again. So
 /// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
 const REOPEN_AFTER: usize = 24 * 1024;
-/// The same when nobody is waiting.
-const REOPEN_AFTER_IDLE: usize = 8 * 1024;
-/// How long applied commits may wait for a checkpoint.
-const CHECKPOINT_AFTER: Duration = Duration::from_secs(5);
+/// The same at a checkpoint, when a pause is more likely.
+const REOPEN_AT_CHECKPOINT: usize = 16 * 1024;
 
 impl Log {
-    /// Moves acknowledged commits into the database until the log stops. Runs on its own thread.
+    /// Applies commits and writes checkpoints until the log stops. Runs on its own thread.
     pub(super) fn apply_until_stopped(&self) {
         loop {
-            let state = self.lock();
-            let idle = |state: &mut State| (state.pending.is_empty() || state.broken.is_some()) && !state.stopping;
-            let (state, timed_out) = if !state.dirty {
-                (self.work.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner), false)
-            } else {
-                let waited = self.work.wait_timeout_while(state, CHECKPOINT_AFTER, idle);
-                let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-                (state, result.timed_out())
-            };
-            let nothing = state.pending.is_empty() || state.broken.is_some();
-            let gathering = |state: &mut State| {
-                state.pending_events < WORTH_APPLYING && state.wanted <= state.applied && !state.stopping
-            };
-            let state = if nothing {
-                state
-            } else {
-                self.work.wait_timeout_while(state, GATHER, gathering).unwrap_or_else(PoisonError::into_inner).0
-            };
-            let (stopping, since_open) = (state.stopping, state.since_open);
-            drop(state);
-            let worked = if nothing && stopping {
+            let work = self.view.wait_for_work(self.checkpoint_after);
+            if work == Work::Stop {
                 return;
-            } else if timed_out {
-                self.quietly(|| if since_open > REOPEN_AFTER_IDLE { self.reopen() } else { self.checkpoint() })
-            } else {
-                self.quietly(|| self.apply_some())
+            }
+            let worked = {
+                let _maintenance = self.view.maintain();
+                let generation = self.view.generation();
+                self.work(work).map_err(|error| (generation, error))
             };
-            if let Err((generation, trouble)) = worked
-                && let Err(error) = self.mend(generation, &trouble)
+            if let Err((generation, error)) = worked
+                && let Err(error) = self.rebuild_online(generation, &error)
             {
-                tracing::error!(%error, "the database could not be mended; the next request tries again");
+                tracing::error!(%error, "the database could not be opened again; the next request tries to");
             }
         }
     }
 
-    /// Makes everything applied last in the database, and writes the mark.
-    pub(super) fn checkpoint(&self) -> Result<(), Trouble> {
-        let mark = {
-            let mut state = self.lock();
-            state.mark.count += 1;
-            state.mark.events = state.totals.events;
-            state.dirty = false;
-            state.mark
-        };
-        self.read()?.sync()?;
-        if let Err(error) = mark.write(&self.disk, &self.dir.join("journal")) {
-            tracing::warn!(%error, "the mark cannot be written");
+    fn work(&self, work: Work) -> Result<(), DatabaseError> {
+        if work == Work::Checkpoint {
+            self.view.apply_all()?;
+            let reopen = self.view.since_open() > REOPEN_AT_CHECKPOINT;
+            return if reopen { self.reopen() } else { self.write_checkpoint(None) };
+        }
+        self.view.apply_some()?;
+        if self.view.since_open() > REOPEN_AFTER { self.reopen() } else { Ok(()) }
+    }
+
+    /// Makes what is applied durable in the database, and writes the checkpoint.
+    fn write_checkpoint(&self, snapshot: Option<Position>) -> Result<(), DatabaseError> {
+        let progress = self.view.sync()?;
+        let mut checkpoint = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+        checkpoint.count += 1;
+        checkpoint.frame = progress.frame;
+        checkpoint.end = progress.end;
+        checkpoint.events = progress.totals.events;
+        checkpoint.newest = progress.newest;
+        checkpoint.unchecked = snapshot.unwrap_or(checkpoint.unchecked);
+        if let Err(error) = self.lock_journal().write_checkpoint(&checkpoint) {
+            tracing::warn!(%error, "the checkpoint cannot be written");
         }
         Ok(())
     }
 
-    fn quietly(&self, work: impl FnOnce() -> Result<(), Trouble>) -> Result<(), (u64, Trouble)> {
-        let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
-        let generation = self.generation.load(Ordering::Acquire);
-        work().map_err(|trouble| (generation, trouble))
-    }
-
-    fn apply_some(&self) -> Result<(), Trouble> {
-        let mut taken = Vec::new();
-        let mut ticket = 0;
-        {
-            let state = self.lock();
-            let mut events = 0;
-            // They stay pending until they are applied: an import looks for records there first.
-            let mut end = None;
-            for (said, change) in &state.pending {
-                // Never part of a frame: the position that is stored with them is behind all of it.
-                if events >= MOST_APPLIED && end != Some(change.end) {
-                    break;
-                }
-                end = Some(change.end);
-                events += change.records.len();
-                ticket = *said;
-                taken.push(Arc::clone(change));
-            }
-        }
-        if taken.is_empty() {
-            return Ok(());
-        }
-        self.read()?.apply(taken.iter().map(Arc::as_ref))?;
-        let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
-        let mut state = self.lock();
-        state.pending_events -= events;
-        state.since_open += events;
-        state.dirty = true;
-        state.applied = ticket;
-        state.pending.drain(..taken.len());
-        taken.iter().for_each(|change| state.acked.forget_change(ticket, change));
-        self.moves.fetch_add(1, Ordering::AcqRel);
-        let reopen = state.since_open > REOPEN_AFTER;
-        drop(state);
-        self.applied.notify_all();
-        if reopen { self.reopen() } else { Ok(()) }
-    }
-
     /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
-    fn reopen(&self) -> Result<(), Trouble> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        let old = database.take();
-        let position = match &old {
-            Some(old) => {
-                old.sync()?;
-                old.position()?
+    fn reopen(&self) -> Result<(), DatabaseError> {
+        self.lock_journal().check_lock()?;
+        let position = self.view.reopen()?;
+        self.write_checkpoint(Some(position))
+    }
+
+    /// Ends a log: everything acknowledged is in both copies and synced.
+    pub(super) fn finish(&self) -> Result<(), DatabaseError> {
+        let _maintenance = self.view.maintain();
+        // In a workspace that is no longer where it was there is nothing to sync by name.
+        let is_in_place = self.lock_journal().check_lock();
+        let checked = match is_in_place {
+            Ok(()) if self.view.is_unsynced() && !self.view.is_broken() => {
+                self.view.apply_all().and_then(|()| self.write_checkpoint(None))
             }
-            None => None,
+            Ok(()) => Ok(()),
+            Err(error) => Err(DatabaseError::Io(error)),
         };
-        drop(old);
-        *database = Some(Database::open(&self.dir.join("db"))?);
-        drop(database);
-        let mut state = self.lock();
-        state.since_open = 0;
-        if let Some(position) = position {
-            state.mark.unchecked = position;
-        }
-        drop(state);
-        self.checkpoint()
-    }
-
-    /// The checkpoint of a log that ends: nothing needs to be written when nothing was applied since the last one.
-    pub(super) fn last_checkpoint(&self) -> Result<(), Trouble> {
-        let dirty = self.lock().dirty;
-        let checked = if dirty { self.checkpoint() } else { Ok(()) };
-        let database = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
-        guard(|| {
-            drop(database);
-            Ok(())
-        })?;
+        self.view.close();
         checked
-    }
-
-    /// Tells the applier to finish what there is and end.
-    pub(super) fn stop(&self) {
-        self.lock().stopping = true;
-        self.work.notify_all();
     }
 }

@@ -1,34 +1,30 @@
 //! Checking: one session's chain in both copies, and every byte of the store.
 
-use std::fs::File;
-use std::path::Path;
-use std::sync::PoisonError;
+use std::collections::BTreeSet;
 
-use crate::disk::read_at;
 use crate::model::{Event, EventBody, Hash, Head, SessionId};
 
-use super::database::{Database, Trouble, event_value, position_in, recency_of};
-use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, segment_path};
+use super::database::{Database, DatabaseError};
+use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
 use super::log::Log;
-use super::open::outline;
-use super::payload::MAX_PAYLOAD;
+use super::projection::Projection;
 use super::record::Record;
-use super::scan::{Entry, Stretch, carve, read_segment, walk};
+use super::scan::{Entry, ScanItem, walk};
 use super::{Error, Fault, FaultKind, Progress, Trail, Verification, keys};
 
 impl Log {
-    /// A session's events, each checked in both copies, and the chain between them.
-    pub(super) fn trail(&self, id: SessionId) -> Result<Trail, Trouble> {
-        self.settle(Some(id));
-        let values = self.read()?.events_of(id)?;
-        let head = self.head(id)?;
+    /// Returns a session's events, each checked in both copies, and what is wrong with the chain between them.
+    pub(super) fn trail(&self, id: SessionId) -> Result<Trail, DatabaseError> {
+        self.view.settle(Some(id));
+        let values = self.view.read()?.events.of_session(id)?;
+        let head = self.view.head(id)?;
         let mut trail = Trail { events: Vec::new(), faults: Vec::new() };
         let mut chain = Chain::default();
-        for (seq, value) in values {
-            let fault = |kind| Fault { seq, kind };
-            let stored = Record::read(&value);
-            let position = Record::read_unchecked(&value).and_then(|record| position_in(&value, record.bytes.len()));
-            let journal = position.and_then(|position| record_in_journal(&self.dir, position));
+        for value in values {
+            let fault = |kind| Fault { seq: value.seq, kind };
+            let stored = value.checked_record();
+            // A read that fails is reported as an error, not as a damaged copy.
+            let journal = value.position().map_or(Ok(None), |position| self.files.record_at(position))?;
             let journal = journal.as_deref().and_then(Record::read);
             if stored.is_none() {
                 trail.faults.push(fault(FaultKind::DatabaseCopy));
@@ -54,40 +50,24 @@ impl Log {
 
     /// Compares every byte of both copies, and everything derived with what it is derived from.
     pub(super) fn verify(&self, progress: Option<&Progress>) -> Result<Verification, Error> {
-        self.settle(None);
-        let _maintenance = self.maintenance.lock().unwrap_or_else(PoisonError::into_inner);
+        self.view.settle(None);
+        let _maintenance = self.view.maintain();
         let mut check = Check { log: self, progress, found: Verification::default(), journal_events: 0 };
-        let database = match self.read() {
+        let database = match self.view.read() {
             Ok(database) => database,
-            Err(trouble) => {
-                check.problem(format!("the database: {trouble}"));
+            Err(error) => {
+                check.problem(format!("the database: {error}"));
                 return Ok(check.found);
             }
         };
-        if let Err(trouble) = check.journal(&database).and_then(|()| check.database(&database)) {
-            check.problem(format!("the database: {trouble}"));
+        match check.journal(&database).and_then(|()| check.database(&database)) {
+            Ok(()) => {}
+            // Nothing was found out, so nothing is called damaged.
+            Err(error) if error.is_transient() => return Err(error.into_error(&self.layout.database())),
+            Err(error) => check.problem(format!("the database: {error}")),
         }
         Ok(check.found)
     }
-}
-
-/// The text at a position of the journal, if it is the one of that hash.
-pub(super) fn text_in_journal(dir: &Path, position: Position, hash: Hash) -> Option<String> {
-    let file = File::open(segment_path(&dir.join("journal"), position.segment)).ok()?;
-    let header = read_at(&file, position.offset, super::journal::TEXT_HEADER).ok()?;
-    let length = usize::try_from(keys::le_u32(&header, 4)?).ok()?;
-    let bytes = read_at(&file, position.offset, super::journal::TEXT_HEADER + length).ok()?;
-    carve(&bytes, 0).0.into_iter().find_map(|(_, entry)| match entry {
-        Entry::Text(found, text) if found == hash => Some(text.to_owned()),
-        _ => None,
-    })
-}
-
-fn record_in_journal(dir: &Path, position: Position) -> Option<Vec<u8>> {
-    let file = File::open(segment_path(&dir.join("journal"), position.segment)).ok()?;
-    let header = read_at(&file, position.offset, 72).ok()?;
-    let payload = keys::le_u32(&header, 12).filter(|length| u64::from(*length) <= MAX_PAYLOAD)?;
-    read_at(&file, position.offset, 72 + usize::try_from(payload).ok()? + 32).ok()
 }
 
 /// Follows a session's chain.
@@ -95,17 +75,22 @@ fn record_in_journal(dir: &Path, position: Position) -> Option<Vec<u8>> {
 struct Chain {
     next: u32,
     tip: Option<Hash>,
+    seen: BTreeSet<[u8; 32]>,
 }
 
 impl Chain {
     fn link(&mut self, event: &Event, faults: &mut Vec<Fault>) {
         let gap = event.seq > self.next;
         faults.extend((self.next..event.seq).map(|seq| Fault { seq, kind: FaultKind::Missing }));
-        // Behind a gap only the event that names the loss can be linked: it names the last one there is.
-        let linkable = !gap || matches!(event.body, EventBody::Lost(_));
-        if linkable && event.prev != self.tip.unwrap_or(Hash::NONE) {
+        // After a gap only the event that names the loss can be linked. It names the last event there was when it was
+        // written, which is not the one before it once what it named came back.
+        let is_lost = matches!(event.body, EventBody::Lost(_));
+        let follows = event.prev == self.tip.unwrap_or(Hash::NONE);
+        let follows_earlier = is_lost && (event.prev == Hash::NONE || self.seen.contains(&event.prev.0));
+        if (!gap || is_lost) && !follows && !follows_earlier {
             faults.push(Fault { seq: event.seq, kind: FaultKind::Unlinked });
         }
+        self.seen.insert(event.hash.0);
         self.next = event.seq.saturating_add(1);
         self.tip = Some(event.hash);
     }
@@ -128,70 +113,69 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Reads the journal, and looks for each of its entries in the database.
-    fn journal(&mut self, database: &Database) -> Result<(), Trouble> {
+    fn journal(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let applied = database.position()?.unwrap_or_default();
-        let dir = self.log.dir.join("journal");
-        let outline = match outline(&dir) {
-            Ok(outline) => outline,
-            Err(error) => {
-                self.problem(format!("the journal cannot be read: {error}"));
-                return Ok(());
-            }
-        };
+        let outline = self.log.files.outline(applied.segment)?;
         outline.causes.iter().for_each(|cause| self.problem(cause.clone()));
         let mut expected = 1;
-        let mut trouble = Ok(());
-        for (at, (number, _)) in outline.headers.iter().enumerate() {
-            self.tell("checking the journal", at as u64, outline.headers.len() as u64);
-            let bytes = match read_segment(&segment_path(&dir, *number), SEGMENT_HEADER) {
-                Ok(bytes) => bytes,
-                Err(error) => {
-                    self.problem(format!("segment {number} of the journal cannot be read: {error}"));
-                    continue;
-                }
-            };
+        let mut failed = Ok(());
+        for (at, segment) in outline.segments.iter().enumerate() {
+            let number = segment.number;
+            self.tell("checking the journal", at as u64, outline.segments.len() as u64);
+            let bytes = self.log.files.read(number, SEGMENT_HEADER)?.unwrap_or_default();
             self.found.journal_bytes += bytes.len() as u64;
-            let void_from = outline.void_from(*number);
-            walk(&bytes, SEGMENT_HEADER, &mut |stretch| match stretch {
-                Stretch::Frame(frame) if frame.number < void_from => {
+            let void_from = outline.void_from(number);
+            let mut last_frame = None;
+            walk(&bytes, SEGMENT_HEADER, &mut |item| match item {
+                ScanItem::Frame(frame) if frame.number < void_from => {
                     let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
                     if frame.number != expected && !stands_for_lost {
                         self.problem(format!("frame {expected} of the journal is missing"));
                     }
                     expected = frame.number + 1;
-                    if (Position { segment: *number, offset: frame.end }) > applied {
+                    last_frame = (!stands_for_lost).then(|| (frame.end, frame_hash(frame.bytes)));
+                    if (Position { segment: number, offset: frame.end }) > applied {
                         return;
                     }
                     for (offset, entry) in frame.entries {
-                        let position = Position { segment: *number, offset };
-                        let compared = self.compare(database, entry, position);
-                        if trouble.is_ok() {
-                            trouble = compared;
+                        let compared = self.compare(database, entry, Position { segment: number, offset });
+                        if failed.is_ok() {
+                            failed = compared;
                         }
                     }
                 }
-                Stretch::Frame(_) => {}
-                Stretch::Ruin(ruin) => {
-                    if ruin.followed || (Position { segment: *number, offset: ruin.start }) < applied {
-                        self.problem(format!("the journal is damaged at byte {} of segment {number}", ruin.start));
+                ScanItem::Frame(_) => {}
+                ScanItem::Damage(span) => {
+                    // A write that never completed, or was refused, is not damage: the next segment says where this one
+                    // ended, and in the last one nothing was acknowledged after it.
+                    let next = outline.header(number + 1).map(|header| header.previous_end);
+                    let is_void = span.start >= outline.void_offset(number, last_frame)
+                        || next.is_some_and(|end| end != 0 && end <= span.start && span.is_torn)
+                        || (number == outline.last() && span.is_torn);
+                    if span.is_followed || !is_void {
+                        self.problem(format!("the journal is damaged at byte {} of segment {number}", span.start));
                     }
                 }
             });
         }
-        trouble
+        failed
     }
 
-    fn compare(&mut self, database: &Database, entry: Entry<'_>, position: Position) -> Result<(), Trouble> {
+    fn compare(&mut self, database: &Database, entry: Entry<'_>, position: Position) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
-                self.journal_events += 1;
                 let (id, seq) = (record.header.session, record.header.seq);
                 if Record::read(record.bytes).is_none() {
                     self.problem(format!("event {seq} of {id} was altered in the journal"));
                 }
-                let stored = database.events.get(keys::numbered_key(id, seq))?;
-                if stored.as_deref() != Some(event_value(record.bytes, position).as_slice()) {
-                    self.problem(format!("event {seq} of {id} differs between the journal and the database"));
+                let stored = database.events.get(id, seq)?;
+                let is_same = |bytes: &[u8]| bytes == record.bytes;
+                match &stored {
+                    Some(stored) if stored.record().is_some_and(|stored| is_same(stored.bytes)) => {
+                        // A segment that was away and came back holds events that were put back meanwhile.
+                        self.journal_events += u64::from(stored.position() == Some(position));
+                    }
+                    _ => self.problem(format!("event {seq} of {id} differs between the journal and the database")),
                 }
             }
             Entry::Text(hash, text) => {
@@ -210,7 +194,7 @@ impl Check<'_> {
     }
 
     /// Reads the database: every record, every chain, and every tree that is derived from them.
-    fn database(&mut self, database: &Database) -> Result<(), Trouble> {
+    fn database(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let totals = database.totals()?;
         let mut after = None;
         loop {
@@ -222,8 +206,8 @@ impl Check<'_> {
             }
             self.tell("checking the database", self.found.events, totals.events);
         }
-        let recency = database.recency.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1u64))?;
-        let events = database.events.iter().keys().try_fold(0, |count, key| key.map(|_| count + 1u64))?;
+        let recency = database.count_listed()?;
+        let events = database.events.count()?;
         if events != self.found.events || totals.events != events {
             self.problem(format!("the database counts {} events and has {events}", totals.events));
         }
@@ -236,14 +220,16 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn session(&mut self, database: &Database, id: SessionId) -> Result<(), Trouble> {
-        let mut head = Head::new(id);
+    fn session(&mut self, database: &Database, id: SessionId) -> Result<(), DatabaseError> {
+        let mut projection = Projection::new(id, None);
         let mut chain = Chain::default();
         let mut faults = Vec::new();
         let mut known_lost = Vec::new();
-        for (seq, value) in database.events_of(id)? {
+        for stored in database.events.of_session(id)? {
             self.found.events += 1;
-            let event = Record::read(&value).and_then(|record| Some((record.event(&|_| None)?.0, record.texts())));
+            let seq = stored.seq;
+            let record = stored.checked_record();
+            let event = record.and_then(|record| Some((record.event(&|_| None)?.0, record.texts())));
             let Some((event, texts)) = event else {
                 self.problem(format!("event {seq} of {id} was altered in the database"));
                 continue;
@@ -254,21 +240,12 @@ impl Check<'_> {
                 }
             }
             chain.link(&event, &mut faults);
-            head.advance(&event);
-            if !event.key.is_empty() && database.key(keys::idempotency_key(&event.key))?.is_none() {
-                self.problem(format!("the key of event {seq} of {id} is not known"));
-            }
-            if let EventBody::Recorded { index, iteration } = &event.body
-                && let Some((parent, child)) = keys::link(iteration, id.iteration(*index))
-                && !database.children.contains_key(keys::child_key(parent, child))?
-            {
-                self.problem(format!("{child} is not known as a child of {parent}"));
-            }
+            projection.apply(&event);
             if let EventBody::Lost(loss) = event.body {
                 known_lost.extend(loss.seqs);
             }
         }
-        self.found.sessions += u64::from(head.span.is_some());
+        self.derived(database, &projection)?;
         for fault in faults {
             let seq = fault.seq;
             match fault.kind {
@@ -279,13 +256,31 @@ impl Check<'_> {
                 _ => self.problem(format!("event {seq} of {id} does not follow the one before it")),
             }
         }
-        if database.head(id)?.as_ref() != Some(&head) {
-            self.problem(format!("what the database says of {id} differs from its events"));
+        Ok(())
+    }
+
+    /// Compares what the database derived from a session's events with what they derive to.
+    fn derived(&mut self, database: &Database, projection: &Projection) -> Result<(), DatabaseError> {
+        let head = &projection.after;
+        let id = head.id;
+        self.found.sessions += u64::from(head.span.is_some());
+        if database.head(id)?.as_ref() != Some(head) {
+            self.problem(format!("the head of {id} in the database differs from its events"));
         }
-        if let Some(key) = recency_of(&head)
-            && !database.recency.contains_key(key)?
-        {
+        if database.check_listed(head).is_err() {
             self.problem(format!("{id} is not in the listing"));
+        }
+        for (key, hit) in &projection.keys {
+            let known = database.key(*key)?;
+            // A key may stand for an event of another session that was imported.
+            if known.is_none_or(|known| known.session == id && known != *hit) {
+                self.problem(format!("the idempotency key of event {} of {id} is not known", hit.seq));
+            }
+        }
+        for (parent, child) in &projection.children {
+            if !database.children.contains_key(keys::child_key(*parent, *child))? {
+                self.problem(format!("{child} is not known as a child of {parent}"));
+            }
         }
         let (day, number) = keys::numbers(id);
         if database.last_of_day(day)? < number {

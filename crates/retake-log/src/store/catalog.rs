@@ -3,171 +3,180 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sled::IVec;
+use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary};
 
-use crate::model::{Event, EventBody, Hash, Head, SessionId, Summary};
-
-use super::database::{Database, Trouble};
-use super::log::{Log, State};
+use super::database::{Database, DatabaseError};
+use super::events::StoredEvent;
+use super::log::Log;
+use super::recent::{MAX_RECENT, RecentPage, RecentSessions, place_of};
 use super::record::Record;
-use super::window::{Glimpse, WINDOW, Window, place_of};
-use super::{Detail, Order, RecencyKey, Status, keys};
+use super::view::Ahead;
+use super::{Detail, Order, RecencyKey, Status};
 
 impl Log {
     /// All events of a session.
-    pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Trouble> {
+    pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
-        values
-            .iter()
-            .map(|(seq, value)| Ok(read(id, *seq, value)?.event_in(detail, &texts).ok_or_else(unread(id, *seq))?.0))
-            .collect()
+        let event =
+            |stored: &StoredEvent| Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0);
+        values.iter().map(event).collect()
     }
 
     /// One event of a session.
-    pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Trouble> {
+    pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, DatabaseError> {
         let Some(bytes) = self.record(id, seq)? else { return Ok(None) };
         let texts = |hash: Hash| self.text(hash);
-        Ok(Some(read(id, seq, &bytes)?.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
+        let record = Record::read_unchecked(&bytes).ok_or_else(unread(id, seq))?;
+        Ok(Some(record.event_in(detail, &texts).ok_or_else(unread(id, seq))?.0))
+    }
+
+    /// Returns the events that record and annotate one iteration, without reading the others of its session.
+    pub(super) fn events_of_iteration(&self, id: IterationId) -> Result<Vec<Event>, DatabaseError> {
+        self.view.settle(Some(id.session));
+        let texts = |hash: Hash| self.text(hash);
+        let stored = self.view.read()?.events.of_iteration(id.session, id.index)?;
+        let event = |stored: &StoredEvent| stored.record().and_then(|record| Some(record.event(&texts)?.0));
+        stored.iter().map(|stored| event(stored).ok_or_else(unread(id.session, stored.seq))).collect()
     }
 
     /// The exact bytes of one record of a session.
-    pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Trouble> {
-        self.settle(Some(id));
-        let Some(value) = self.read()?.events.get(keys::numbered_key(id, seq))? else { return Ok(None) };
-        Ok(Some(read(id, seq, &value)?.bytes.to_vec()))
+    pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, DatabaseError> {
+        self.view.settle(Some(id));
+        let Some(stored) = self.view.read()?.events.get(id, seq)? else { return Ok(None) };
+        Ok(Some(read(id, &stored)?.bytes.to_vec()))
     }
 
     /// The exact bytes of a session's records, each checked.
-    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Trouble> {
+    pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, DatabaseError> {
         let values = self.values(id)?;
-        values.iter().map(|(seq, value)| Ok(Record::read(value).ok_or_else(unread(id, *seq))?.bytes.to_vec())).collect()
+        let bytes =
+            |stored: &StoredEvent| Ok(stored.checked_record().ok_or_else(unread(id, stored.seq))?.bytes.to_vec());
+        values.iter().map(bytes).collect()
     }
 
-    /// A session's records as sled has them. A place that is missing and not on record as lost is trouble.
-    fn values(&self, id: SessionId) -> Result<Vec<(u32, IVec)>, Trouble> {
-        self.settle(Some(id));
+    /// Returns a session's records as sled has them. A place that is missing and not on record as lost is an error.
+    fn values(&self, id: SessionId) -> Result<Vec<StoredEvent>, DatabaseError> {
+        self.view.settle(Some(id));
         let (values, head) = {
-            let database = self.read()?;
-            (database.events_of(id)?, database.head(id)?)
+            let database = self.view.read()?;
+            (database.events.of_session(id)?, database.head(id)?)
         };
-        let last = values.last().map_or(0, |(seq, _)| seq.saturating_add(1));
+        let last = values.last().map_or(0, |stored| stored.seq.saturating_add(1));
         if head.is_some_and(|head| head.next_seq > last) {
-            return Err(Trouble::Wrong(format!("the last events of {id} are missing")));
+            return Err(DatabaseError::Inconsistent(format!("the last events of {id} are missing")));
         }
-        if !values.iter().zip(0u32..).all(|((seq, _), dense)| *seq == dense) {
+        if !values.iter().zip(0u32..).all(|(stored, dense)| stored.seq == dense) {
             check_gaps(id, &values)?;
         }
         Ok(values)
     }
 
-    /// The next sessions after a place: from the window where it reaches, from the tree below.
+    /// The next sessions after a place: from the newest sessions kept in memory as far as they reach, then from the tree.
     pub(super) fn page(
         &self,
         status: Status,
         order: Order,
         after: Option<RecencyKey>,
         limit: usize,
-    ) -> Result<Vec<Arc<Summary>>, Trouble> {
+    ) -> Result<Vec<Arc<Summary>>, DatabaseError> {
         let mut rows = Vec::new();
         let mut after = after;
         if order == Order::Recent {
-            let mut state = self.lock();
-            let glimpse = match &state.window {
-                Some(window) => window.recent(status, after, limit),
+            let mut ahead = self.view.ahead();
+            let page = match &ahead.recent {
+                Some(recent) => recent.page(status, after, limit),
                 None => {
-                    let window = self.new_window(&state)?;
-                    state.window.insert(window).recent(status, after, limit)
+                    let recent = self.recent_sessions(&ahead)?;
+                    ahead.recent.insert(recent).page(status, after, limit)
                 }
             };
-            let Glimpse { rows: seen, go_on_after } = glimpse;
+            let RecentPage { rows: seen, go_on_after } = page;
             rows = seen;
             match go_on_after {
                 Some(place) if rows.len() < limit => after = Some(place),
                 _ => return Ok(rows),
             }
         }
-        self.settle(None);
-        let database = self.read()?;
-        let places = next_places(&database, status, order, after, limit - rows.len())?;
-        for place in places {
-            rows.push(Arc::new(row(&database, place)?));
+        self.view.settle(None);
+        let database = self.view.read()?;
+        for (place, head) in next_listed(&database, status, order, after, limit - rows.len())? {
+            rows.push(Arc::new(row(place, &head)?));
         }
         Ok(rows)
     }
 
-    fn new_window(&self, state: &State) -> Result<Window, Trouble> {
-        let database = self.read()?;
-        // The tree may be behind for sessions in the overlay, which therefore tell their place themselves.
-        let ahead: Vec<&Head> = state.acked.heads.values().map(|(_, head)| head).collect();
-        let wanted = WINDOW + ahead.len();
-        let places = next_places(&database, Status::All, Order::Recent, None, wanted)?;
-        let complete = places.len() < wanted;
-        let floor = places.last().copied();
-        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(places.len());
-        for place in places.into_iter().filter(|place| !state.acked.heads.contains_key(&place.id)) {
-            newest.push(Arc::new(row(&database, place)?));
+    fn recent_sessions(&self, ahead: &Ahead) -> Result<RecentSessions, DatabaseError> {
+        let database = self.view.read()?;
+        // The tree lags for sessions that are not applied yet, so those are placed by their own heads.
+        let heads: Vec<&Head> = ahead.unapplied.heads.values().map(|(_, head)| head).collect();
+        let wanted = MAX_RECENT + heads.len();
+        let listed = next_listed(&database, Status::All, Order::Recent, None, wanted)?;
+        let complete = listed.len() < wanted;
+        let floor = listed.last().map(|(place, _)| *place);
+        let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(listed.len());
+        for (place, head) in listed.into_iter().filter(|(place, _)| !ahead.unapplied.heads.contains_key(&place.id)) {
+            newest.push(Arc::new(row(place, &head)?));
         }
         let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
-        newest.extend(ahead.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
-        Ok(Window::new(newest, complete))
+        newest.extend(heads.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
+        Ok(RecentSessions::new(newest, complete))
     }
 }
 
 /// Merges active and archived sessions in the order asked for.
-fn next_places(
+fn next_listed(
     database: &Database,
     status: Status,
     order: Order,
     after: Option<RecencyKey>,
     limit: usize,
-) -> Result<Vec<RecencyKey>, Trouble> {
+) -> Result<Vec<(RecencyKey, Head)>, DatabaseError> {
     let recent = order == Order::Recent;
-    let mut places = Vec::new();
+    let mut listed = Vec::new();
     if status != Status::Archived {
-        places.extend(database.places(false, recent, after, limit)?);
+        listed.extend(database.listed(false, recent, after, limit)?);
     }
     if status != Status::Active {
-        places.extend(database.places(true, recent, after, limit)?);
+        listed.extend(database.listed(true, recent, after, limit)?);
     }
     if recent {
-        places.sort_unstable_by(|a, b| b.cmp(a));
+        listed.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(*place));
     } else {
-        places.sort_unstable();
+        listed.sort_unstable_by_key(|(place, _)| *place);
     }
-    places.truncate(limit);
-    Ok(places)
+    listed.truncate(limit);
+    Ok(listed)
 }
 
-/// The row of a session, checked against the order it was found by.
-fn row(database: &Database, place: RecencyKey) -> Result<Summary, Trouble> {
-    let summary = database.head(place.id)?.and_then(|head| head.summary());
-    summary
+/// Returns the row of a session, checked against the place in the order that it was found at.
+fn row(place: RecencyKey, head: &Head) -> Result<Summary, DatabaseError> {
+    head.summary()
         .filter(|summary| place_of(summary) == place)
-        .ok_or_else(|| Trouble::Wrong(format!("the listing and what is known of {} disagree", place.id)))
+        .ok_or_else(|| DatabaseError::Inconsistent(format!("the listing and the head of {} disagree", place.id)))
 }
 
-fn check_gaps(id: SessionId, values: &[(u32, IVec)]) -> Result<(), Trouble> {
+fn check_gaps(id: SessionId, values: &[StoredEvent]) -> Result<(), DatabaseError> {
     let mut there = BTreeSet::new();
     let mut lost = BTreeSet::new();
-    for (seq, value) in values {
-        there.insert(*seq);
-        let (event, _) = read(id, *seq, value)?.event(&|_| None).ok_or_else(unread(id, *seq))?;
+    for stored in values {
+        there.insert(stored.seq);
+        let (event, _) = read(id, stored)?.event(&|_| None).ok_or_else(unread(id, stored.seq))?;
         if let EventBody::Lost(loss) = event.body {
             lost.extend(loss.seqs);
         }
     }
     let last = there.last().copied().unwrap_or(0);
     match (0..last).find(|seq| !there.contains(seq) && !lost.contains(seq)) {
-        Some(seq) => Err(Trouble::Wrong(format!("event {seq} of {id} is missing"))),
+        Some(seq) => Err(DatabaseError::Inconsistent(format!("event {seq} of {id} is missing"))),
         None => Ok(()),
     }
 }
 
-fn read(id: SessionId, seq: u32, value: &[u8]) -> Result<Record<'_>, Trouble> {
-    Record::read_unchecked(value).ok_or_else(unread(id, seq))
+fn read(id: SessionId, stored: &StoredEvent) -> Result<Record<'_>, DatabaseError> {
+    stored.record().ok_or_else(unread(id, stored.seq))
 }
 
-fn unread(id: SessionId, seq: u32) -> impl Fn() -> Trouble {
-    move || Trouble::Wrong(format!("event {seq} of {id} cannot be read"))
+fn unread(id: SessionId, seq: u32) -> impl Fn() -> DatabaseError {
+    move || DatabaseError::Inconsistent(format!("event {seq} of {id} cannot be read"))
 }

@@ -1,15 +1,17 @@
-//! The journal: numbered segments of checksummed frames. A commit is one frame and one fdatasync.
+//! The end of the journal: numbered segments of checksummed frames. A commit is one frame and one fdatasync.
 //!
-//! Writing lives here, and the names and positions; reading what may be damaged is [`scan`](super::scan)'s.
+//! Writing lives here; reading is [`segments`](super::segments)', and telling whole frames from damage is
+//! [`scan`](super::scan)'s.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, FileId};
 
+use super::checkpoint::Checkpoint;
 use super::keys::{le_u32, le_u64};
-use super::rebuild::Site;
+use super::layout::Layout;
+use super::rebuild::RecoveryContext;
 
 pub(super) const SEGMENT_MAGIC: [u8; 8] = *b"RETAKEJ1";
 pub(super) const SEGMENT_HEADER: u64 = 64;
@@ -24,8 +26,11 @@ pub(super) const PUT_BACK: u16 = 1;
 /// Frame flag: stands for a frame that was lost.
 pub(super) const STANDS_FOR_LOST: u16 = 2;
 
+/// No segment is ever longer than this: one that is longer, or says so of another, is damaged.
+pub(super) const MAX_SEGMENT_BYTES: u64 = 512 << 20;
+
 const FIRST_ALLOCATION: u64 = 128 << 10;
-const MOST_ALLOCATION: u64 = 4 << 20;
+const MAX_ALLOCATION: u64 = 4 << 20;
 
 /// A byte of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -56,8 +61,10 @@ pub(super) struct SegmentHeader {
     pub(super) workspace: [u8; 16],
     /// The number of its first frame.
     pub(super) first_frame: u64,
-    /// The byte behind the last frame of the segment before it.
+    /// The byte after the last frame of the segment before it.
     pub(super) previous_end: u64,
+    /// The beginning of the hash of that frame; zeros if there is none, and in segments of version 0.1.
+    pub(super) previous_frame: [u8; 12],
 }
 
 /// Where a commit went.
@@ -65,88 +72,195 @@ pub(super) struct SegmentHeader {
 pub(super) struct Written {
     /// The first byte of its body.
     pub(super) body: Position,
-    /// The byte behind it.
+    /// The byte after it.
     pub(super) end: Position,
     /// Its frame number.
     pub(super) frame: u64,
 }
 
+/// Why a commit was not acknowledged.
+#[derive(Debug)]
+pub(super) enum CommitError {
+    /// Nothing of it will ever count.
+    Refused(io::Error),
+    /// It may or may not be there after a restart: even saying that it does not count failed.
+    Unknown(io::Error),
+    /// The workspace, or the segment, is no longer where it was.
+    Moved(io::Error),
+}
+
+impl CommitError {
+    pub(super) fn source(&self) -> &io::Error {
+        match self {
+            CommitError::Refused(error) | CommitError::Unknown(error) | CommitError::Moved(error) => error,
+        }
+    }
+}
+
+/// Where the journal goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JournalEnd {
+    /// The byte after the last frame that counts.
+    pub(super) end: Position,
+    /// The number of the next frame.
+    pub(super) next_frame: u64,
+    /// The beginning of the last frame's hash.
+    pub(super) last_frame: [u8; 12],
+    /// Whether junk lies after the end, so that a new segment must be begun.
+    pub(super) is_spoilt: bool,
+    /// The byte up to which everything is known to be synced.
+    pub(super) synced: Position,
+}
+
 /// The end of the journal, open for writing.
 pub(super) struct Journal {
     disk: Disk,
-    dir: PathBuf,
+    layout: Layout,
     workspace: [u8; 16],
     segment_bytes: u64,
+    /// The lock that stands for the workspace, with its identity.
+    lock: Option<(PathBuf, FileId)>,
     file: DiskFile,
     segment: u32,
     end: u64,
     allocated: u64,
     next_frame: u64,
-    /// What lies behind `end` may not be zeros: the next commit goes to a new segment.
-    spoilt: bool,
+    last_frame: [u8; 12],
+    /// What lies after `end` may not be zeros: the next commit goes to a new segment.
+    is_spoilt: bool,
+    /// A frame lies after `end` that was not acknowledged and must be voided before anything else is.
+    is_unsettled: bool,
 }
 
 impl Journal {
-    /// Goes on writing behind `end`, whose segment exists. With `spoilt`, junk lies there, and a new segment is begun.
-    pub(super) fn resume(site: &Site<'_>, end: Position, next_frame: u64, spoilt: bool) -> io::Result<Journal> {
-        let dir = site.journal_dir();
-        let file = site.disk.open(&segment_path(&dir, end.segment))?;
+    /// Goes on writing at the journal's end, whose segment exists. What lies before it is adopted: nobody knows whether
+    /// it was ever synced, so it is before anything is acknowledged on the strength of it.
+    pub(super) fn resume(context: &RecoveryContext<'_>, at: JournalEnd) -> io::Result<Journal> {
+        let path = context.layout.segment(at.end.segment);
+        let file = context.disk.open(&path)?;
         let allocated = file.len()?;
+        let from = if at.synced.segment == at.end.segment { at.synced.offset } else { 0 };
+        if from < at.end.offset {
+            // After a sync that failed, the kernel may call pages clean that it never wrote: so they are written again.
+            let length = usize::try_from(at.end.offset - from).unwrap_or(0);
+            let bytes = file.read_at(from, length)?;
+            file.write_at(from, &bytes)?;
+        }
+        file.sync()?;
+        context.disk.sync_dir(&context.layout.journal())?;
         Ok(Journal {
-            disk: site.disk.clone(),
-            dir,
-            workspace: site.workspace,
-            segment_bytes: site.segment_bytes,
+            disk: context.disk.clone(),
+            layout: context.layout.clone(),
+            workspace: context.workspace,
+            segment_bytes: context.segment_bytes,
+            lock: context.lock.clone(),
             file,
-            segment: end.segment,
-            end: end.offset,
+            segment: at.end.segment,
+            end: at.end.offset,
             allocated,
-            next_frame,
-            spoilt,
+            next_frame: at.next_frame,
+            last_frame: at.last_frame,
+            is_spoilt: at.is_spoilt,
+            is_unsettled: false,
         })
     }
 
-    /// Makes a segment without frames.
-    pub(super) fn create_segment(disk: &Disk, dir: &Path, header: SegmentHeader) -> io::Result<()> {
-        disk.create_dir_all(dir)?;
-        disk.replace(&segment_path(dir, header.segment), &header.to_bytes())
+    /// Creates a segment without frames.
+    pub(super) fn create_segment(disk: &Disk, layout: &Layout, header: SegmentHeader) -> io::Result<()> {
+        disk.create_dir_all(&layout.journal())?;
+        disk.replace(&layout.segment(header.segment), &header.to_bytes())
     }
 
-    /// Writes a frame and syncs it. After an error nothing of it will ever count.
-    pub(super) fn commit(&mut self, body: &[u8], entries: u32, flags: u16) -> io::Result<Written> {
-        let frame = frame_bytes(body, entries, flags, self.next_frame)?;
+    /// Writes a frame and syncs it.
+    pub(super) fn commit(&mut self, body: &[u8], entries: u32, flags: u16) -> Result<Written, CommitError> {
+        let frame = frame_bytes(body, entries, flags, self.next_frame).map_err(CommitError::Refused)?;
         let length = frame.len() as u64;
-        if self.spoilt || (self.end > SEGMENT_HEADER && self.end + length > self.segment_bytes) {
-            self.begin_segment()?;
+        self.check_in_place()?;
+        if self.is_unsettled {
+            // A retry with the key of the frame that was not settled must not find it settled by accident.
+            self.void_last_write().map_err(CommitError::Unknown)?;
         }
-        self.allocate(self.end + length)?;
+        if self.is_spoilt || (self.end > SEGMENT_HEADER && self.end + length > self.segment_bytes) {
+            self.begin_segment().map_err(CommitError::Refused)?;
+        }
+        self.allocate(self.end + length).map_err(CommitError::Refused)?;
         let written = self.file.write_at(self.end, &frame).and_then(|()| self.file.sync());
         if let Err(error) = written {
-            // After a failed sync the kernel may call the same pages clean without having written them: never try again here.
-            self.spoilt = true;
-            return Err(error);
+            self.is_spoilt = true;
+            self.is_unsettled = true;
+            return Err(match self.void_last_write() {
+                Ok(()) => CommitError::Refused(error),
+                Err(_) => CommitError::Unknown(error),
+            });
         }
         let body = Position { segment: self.segment, offset: self.end + FRAME_HEADER as u64 };
         self.end += length;
         self.next_frame += 1;
+        self.last_frame = frame_hash(&frame);
         Ok(Written { body, end: self.position(), frame: self.next_frame - 1 })
     }
 
-    /// The byte behind the last commit.
+    /// Writes the checkpoint, unless the workspace is no longer where it was.
+    pub(super) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.check_lock()?;
+        checkpoint.write(&self.disk, &self.layout.checkpoint())
+    }
+
+    /// Returns the byte after the last commit.
     pub(super) fn position(&self) -> Position {
         Position { segment: self.segment, offset: self.end }
     }
 
-    /// The number the next commit gets.
+    /// Returns the number that the next commit gets.
     pub(super) fn next_frame(&self) -> u64 {
         self.next_frame
     }
 
-    fn begin_segment(&mut self) -> io::Result<()> {
-        if !self.spoilt && self.allocated > self.end {
-            // Best effort: zeros behind the last frame are valid too.
-            let _ = self.file.set_len(self.end).and_then(|()| self.file.sync());
+    /// Checks that the workspace is still where it was opened.
+    pub(super) fn check_lock(&self) -> io::Result<()> {
+        match &self.lock {
+            Some((path, id)) if !self.disk.still_names(path, *id)? => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the workspace was moved, deleted or replaced while it was open",
+            )),
+            _ => Ok(()),
         }
+    }
+
+    /// Checks that the workspace and the segment are still where they were: what is written to a file that lost its name
+    /// is gone when the process ends.
+    fn check_in_place(&self) -> Result<(), CommitError> {
+        self.check_lock().map_err(CommitError::Moved)?;
+        if self.is_spoilt {
+            // Nothing more is written to this segment, which a recovery may have replaced.
+            return Ok(());
+        }
+        let id = self.file.id().map_err(CommitError::Refused)?;
+        match id.map_or(Ok(true), |id| self.disk.still_names(self.file.path(), id)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CommitError::Moved(io::Error::other(format!(
+                "segment {} of the journal was moved or replaced while it was open",
+                self.segment
+            )))),
+            Err(error) => Err(CommitError::Refused(error)),
+        }
+    }
+
+    /// Makes sure that a frame whose write or sync failed never counts: a new segment that begins with its number voids
+    /// it. Where there is no room for one, cutting the segment does.
+    fn void_last_write(&mut self) -> io::Result<()> {
+        let end = self.end;
+        let cut = |file: &DiskFile| file.set_len(end).and_then(|()| file.sync());
+        let begun = self.begin_segment();
+        if begun.is_err() {
+            cut(&self.file)?;
+            self.allocated = end;
+        }
+        self.is_unsettled = false;
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> io::Result<()> {
         let next = self.segment + 1;
         let header = SegmentHeader {
             format: FORMAT,
@@ -154,10 +268,17 @@ impl Journal {
             workspace: self.workspace,
             first_frame: self.next_frame,
             previous_end: self.end,
+            previous_frame: self.last_frame,
         };
-        Journal::create_segment(&self.disk, &self.dir, header)?;
-        self.file = self.disk.open(&segment_path(&self.dir, next))?;
-        (self.segment, self.end, self.allocated, self.spoilt) = (next, SEGMENT_HEADER, SEGMENT_HEADER, false);
+        Journal::create_segment(&self.disk, &self.layout, header)?;
+        let file = self.disk.open(&self.layout.segment(next))?;
+        if self.allocated > self.end {
+            // Best effort, and only after the new segment is there: zeros or a voided frame after the last one are valid.
+            let _ = self.file.set_len(self.end).and_then(|()| self.file.sync());
+        }
+        self.file = file;
+        (self.segment, self.end, self.allocated) = (next, SEGMENT_HEADER, SEGMENT_HEADER);
+        (self.is_spoilt, self.last_frame) = (false, [0; 12]);
         Ok(())
     }
 
@@ -166,7 +287,7 @@ impl Journal {
         if needed <= self.allocated {
             return Ok(());
         }
-        let ahead = self.allocated.clamp(FIRST_ALLOCATION, MOST_ALLOCATION);
+        let ahead = self.allocated.clamp(FIRST_ALLOCATION, MAX_ALLOCATION);
         let generous = self.write_zeros(needed + ahead);
         // A nearly full disk may still have room for what is needed now.
         if generous.is_err() { self.write_zeros(needed) } else { generous }
@@ -185,29 +306,19 @@ impl Journal {
     }
 }
 
-/// Where the segment of that number is.
-pub(super) fn segment_path(dir: &Path, segment: u32) -> PathBuf {
-    dir.join(format!("{segment:08}.log"))
-}
-
-/// The numbers of the segments there are, in order.
-pub(super) fn segments(dir: &Path) -> io::Result<Vec<u32>> {
-    let entries = match fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut segments = Vec::new();
-    for entry in entries {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".log")).filter(|digits| digits.len() == 8);
-        segments.extend(number.and_then(|digits| digits.parse::<u32>().ok()).filter(|number| *number > 0));
-    }
-    segments.sort_unstable();
-    Ok(segments)
-}
-
 impl SegmentHeader {
+    /// Returns the header of a workspace's first segment.
+    pub(super) fn first(workspace: [u8; 16]) -> SegmentHeader {
+        SegmentHeader {
+            format: FORMAT,
+            segment: 1,
+            workspace,
+            first_frame: 1,
+            previous_end: 0,
+            previous_frame: [0; 12],
+        }
+    }
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64);
         bytes.extend_from_slice(&SEGMENT_MAGIC);
@@ -216,24 +327,34 @@ impl SegmentHeader {
         bytes.extend_from_slice(&self.workspace);
         bytes.extend_from_slice(&self.first_frame.to_le_bytes());
         bytes.extend_from_slice(&self.previous_end.to_le_bytes());
-        bytes.resize(60, 0);
+        bytes.extend_from_slice(&self.previous_frame);
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes
     }
 
+    /// Reads a header; `None` if it is damaged, or says what cannot be.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<SegmentHeader> {
         if !bytes.starts_with(&SEGMENT_MAGIC) || crc32fast::hash(bytes.get(..60)?) != le_u32(bytes, 60)? {
             return None;
         }
-        Some(SegmentHeader {
+        let header = SegmentHeader {
             format: le_u32(bytes, 8)?,
             segment: le_u32(bytes, 12)?,
             workspace: bytes.get(16..32)?.try_into().ok()?,
             first_frame: le_u64(bytes, 32)?,
             previous_end: le_u64(bytes, 40)?,
-        })
+            previous_frame: bytes.get(48..60)?.try_into().ok()?,
+        };
+        Some(header).filter(|header| header.previous_end <= MAX_SEGMENT_BYTES)
     }
+}
+
+/// Returns the beginning of a frame's hash, by which the next segment names it.
+pub(super) fn frame_hash(frame: &[u8]) -> [u8; 12] {
+    let mut short = [0; 12];
+    short.iter_mut().zip(blake3::hash(frame).as_bytes()).for_each(|(to, from)| *to = *from);
+    short
 }
 
 /// A whole frame.

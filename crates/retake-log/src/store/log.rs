@@ -1,229 +1,183 @@
-//! Appending and reading: one writer at a time with group commit, and the database following behind.
+//! The log: wiring between the journal, the queue of commits before it, and the view after it.
 //!
-//! An append is decided under the state's lock: whether the session takes it, what id, index and place it gets. It joins
-//! the queue. Whoever finds nobody leading writes the whole queue as one frame, syncs it, and acknowledges everyone in
-//! it; the others wait. So one writer pays no hand-over, and many share one fdatasync. Acknowledged commits go to the
-//! applier, a thread that moves them into sled in order; until then questions find them in the overlay.
+//! An append is decided under the state's lock: whether the session takes it, and which id, index and place it gets. It
+//! joins the queue, is written to the journal with others, and is acknowledged; then it goes to the view, where a thread
+//! applies it to sled.
 //!
-//! Locks, always taken in this order: `maintenance`, `state`, `database`, `journal`.
+//! Locks, always taken in this order: `state`, those of the view, `journal`.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::disk::{ContentDir, Disk};
-use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal, SessionId};
+use crate::disk::{ContentDir, Disk, FileId};
+use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal};
 
-use super::applier::WORTH_APPLYING;
-use super::database::{Change, Database, KeyHit, Trouble};
-use super::journal::Journal;
+use super::checkpoint::Checkpoint;
+use super::commit::Commit;
+use super::commit_queue::{CommitQueue, Committer, await_ticket, submit};
+use super::database::{Database, DatabaseError};
+use super::journal::{CommitError, Journal, Written};
 use super::keys;
-use super::mark::Mark;
-use super::overlay::Overlay;
-use super::queued::{Queued, Told, Waiter};
+use super::layout::Layout;
 use super::record;
-use super::window::Window;
+use super::segments::JournalFiles;
+use super::unapplied::Unapplied;
+use super::view::{AcknowledgedProgress, Snapshot, View};
 use super::{Ack, Batch, Clock, Error, Target, Totals};
 
-/// How many events the database may be behind before appends wait for it.
-const MOST_BEHIND: usize = 8192;
-/// How often a question is asked again after the database was mended for it.
-pub(super) const TRIES: usize = 3;
+/// How often a request is tried again after the database was replaced for it.
+pub(super) const MAX_ATTEMPTS: usize = 3;
 
 /// An open log.
 pub(super) struct Log {
-    pub(super) dir: PathBuf,
+    pub(super) layout: Layout,
     pub(super) disk: Disk,
+    pub(super) files: JournalFiles,
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
+    pub(super) lock: Option<(PathBuf, FileId)>,
     pub(super) clock: Clock,
     pub(super) segment_bytes: u64,
-    /// Held while the database is applied to, checked, closed or rebuilt.
-    pub(super) maintenance: Mutex<()>,
-    pub(super) state: Mutex<State>,
-    /// Signalled when a group was acknowledged or refused, for those who wait for another's commit.
+    pub(super) checkpoint_after: Duration,
+    state: Mutex<State>,
+    /// Signalled when a group was settled, and when a rebuild ended.
     settled: Condvar,
-    /// Signalled when the applier has something to do.
-    pub(super) work: Condvar,
-    /// Signalled when the applier has done something.
-    pub(super) applied: Condvar,
     pub(super) journal: Mutex<Journal>,
-    /// None only while it is being replaced, with the lock held for writing.
-    pub(super) database: RwLock<Option<Database>>,
-    /// Counts rebuilt databases, so that trouble seen twice is mended once.
-    pub(super) generation: AtomicU64,
-    /// Counts how often commits have moved from the overlay to the database, so that what was looked up without the
-    /// state's lock is known to hold still.
-    pub(super) moves: AtomicU64,
+    pub(super) view: View,
+    pub(super) checkpoint: Mutex<Checkpoint>,
 }
 
-/// Someone who is told of every acknowledged event, until it says no.
+/// Called with every acknowledged event, until it returns false.
 pub(super) type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
+/// What appends are decided on.
 pub(super) struct State {
-    pub(super) queue: Vec<Queued>,
-    leading: bool,
-    /// No append begins while this is set: the database is being rebuilt.
-    pub(super) mending: bool,
-    pub(super) next_ticket: u64,
-    /// The last ticket that was acknowledged or refused.
-    settled: u64,
-    /// Tickets that were refused by the disk, with how many of them have yet to hear of it.
-    refused: Vec<(std::ops::RangeInclusive<u64>, u64, Arc<io::Error>)>,
-    pub(super) queued: Overlay,
-    pub(super) acked: Overlay,
-    /// Commits that the database lacks, in order, with their tickets.
-    pub(super) pending: VecDeque<(u64, Arc<Change>)>,
-    pub(super) pending_events: usize,
-    pub(super) applied: u64,
-    pub(super) acked_ticket: u64,
-    /// The last ticket that someone waits for in the database.
-    pub(super) wanted: u64,
-    /// The newest summaries; none until a page was asked for.
-    pub(super) window: Option<Window>,
-    pub(super) totals: Totals,
-    pub(super) mark: Mark,
-    /// Events applied since sled was opened.
-    pub(super) since_open: usize,
-    /// Whether something was applied since the last checkpoint.
-    pub(super) dirty: bool,
+    queue: CommitQueue<Commit>,
+    /// What is queued, and may still be refused.
+    pub(super) queued: Unapplied,
+    /// How many threads replace the database or wait to: no append begins meanwhile.
+    rebuilding: usize,
     pub(super) followers: Vec<Follower>,
-    pub(super) stopping: bool,
-    /// Why there is no database now: mending it failed, as on a full disk. The next request tries again.
-    pub(super) broken: Option<String>,
 }
 
 /// What opening found.
 pub(super) struct Parts {
-    pub(super) dir: PathBuf,
+    pub(super) layout: Layout,
     pub(super) disk: Disk,
+    pub(super) files: JournalFiles,
     pub(super) workspace: [u8; 16],
     pub(super) texts: ContentDir,
+    pub(super) lock: Option<(PathBuf, FileId)>,
     pub(super) clock: Clock,
     pub(super) segment_bytes: u64,
+    pub(super) checkpoint_after: Duration,
     pub(super) journal: Journal,
     pub(super) database: Database,
     pub(super) totals: Totals,
-    pub(super) mark: Mark,
+    pub(super) checkpoint: Checkpoint,
     pub(super) since_open: usize,
+}
+
+/// Why an append did not happen: for the caller, or for us to replace the database.
+pub(super) enum AppendError {
+    Caller(Error),
+    Database(DatabaseError),
+}
+
+impl From<Refusal> for AppendError {
+    fn from(refusal: Refusal) -> AppendError {
+        AppendError::Caller(Error::Refused(refusal))
+    }
+}
+
+impl From<DatabaseError> for AppendError {
+    fn from(error: DatabaseError) -> AppendError {
+        AppendError::Database(error)
+    }
 }
 
 impl Log {
     pub(super) fn new(parts: Parts) -> Log {
-        let Parts { dir, disk, workspace, texts, clock, segment_bytes, journal, database, totals, mark, since_open } =
-            parts;
+        let progress = AcknowledgedProgress {
+            totals: parts.totals,
+            frame: parts.checkpoint.frame,
+            end: parts.checkpoint.end,
+            newest: parts.checkpoint.newest,
+        };
+        let path = parts.layout.database();
+        let view = View::new(parts.disk.clone(), path, parts.database, progress, parts.since_open);
         let state = State {
-            queue: Vec::new(),
-            leading: false,
-            mending: false,
-            next_ticket: 1,
-            settled: 0,
-            refused: Vec::new(),
-            queued: Overlay::default(),
-            acked: Overlay::default(),
-            pending: VecDeque::new(),
-            pending_events: 0,
-            applied: 0,
-            acked_ticket: 0,
-            wanted: 0,
-            window: None,
-            totals,
-            mark,
-            since_open,
-            dirty: since_open > 0,
+            queue: CommitQueue::default(),
+            queued: Unapplied::default(),
+            rebuilding: 0,
             followers: Vec::new(),
-            stopping: false,
-            broken: None,
         };
         Log {
-            dir,
-            disk,
-            workspace,
-            texts,
-            clock,
-            segment_bytes,
-            maintenance: Mutex::new(()),
+            layout: parts.layout,
+            disk: parts.disk,
+            files: parts.files,
+            workspace: parts.workspace,
+            texts: parts.texts,
+            lock: parts.lock,
+            clock: parts.clock,
+            segment_bytes: parts.segment_bytes,
+            checkpoint_after: parts.checkpoint_after,
             state: Mutex::new(state),
             settled: Condvar::new(),
-            work: Condvar::new(),
-            applied: Condvar::new(),
-            journal: Mutex::new(journal),
-            database: RwLock::new(Some(database)),
-            generation: AtomicU64::new(0),
-            moves: AtomicU64::new(0),
+            journal: Mutex::new(parts.journal),
+            view,
+            checkpoint: Mutex::new(parts.checkpoint),
         }
     }
 
-    /// Appends a batch; on the disk when it returns.
-    pub(super) fn append(&self, batch: Batch) -> Result<Ack, Error> {
+    /// Appends a batch; it is durable when this returns.
+    pub(super) fn append(&self, batch: &Batch) -> Result<Ack, Error> {
         if batch.drafts.is_empty() {
             return Err(Error::Misuse("a batch must have a draft".into()));
         }
-        let texts = self.keep_texts(&batch)?;
-        for _ in 0..TRIES {
-            let generation = self.generation.load(Ordering::Acquire);
-            match self.try_append(&batch, &texts) {
-                Ok(ack) => return Ok(ack),
-                Err(Failure::Error(error)) => return Err(error),
-                Err(Failure::Trouble(trouble)) => self.mend(generation, &trouble)?,
+        let texts = self.keep_texts(batch)?;
+        self.attempt(|| self.try_append(batch, &texts))
+    }
+
+    /// Runs a write, and again after the database was replaced for it.
+    pub(super) fn attempt<T>(&self, write: impl Fn() -> Result<T, AppendError>) -> Result<T, Error> {
+        for attempt in 0..MAX_ATTEMPTS {
+            let generation = self.view.generation();
+            match write() {
+                Ok(done) => return Ok(done),
+                Err(AppendError::Caller(error)) => return Err(error),
+                Err(AppendError::Database(error)) => self.handle(attempt, generation, error)?,
             }
         }
-        Err(Error::Database("it fails again and again, although it was rebuilt".to_owned()))
+        Err(Error::Database("it keeps failing although it was rebuilt".to_owned()))
     }
 
-    /// What the acknowledged events say of a session.
-    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, Trouble> {
-        if let Some((_, head)) = self.lock().acked.heads.get(&id) {
-            return Ok(Some(head.clone()));
-        }
-        self.read()?.head(id)
-    }
-
-    /// Waits until every acknowledged event of this session (of all, when none is named) is in the database.
-    pub(super) fn settle(&self, session: Option<SessionId>) {
-        let mut state = self.lock();
-        let until = match session {
-            Some(id) => state.acked.heads.get(&id).map_or(0, |(ticket, _)| *ticket),
-            None => state.acked_ticket,
-        };
-        if state.applied < until {
-            state.wanted = state.wanted.max(until);
-            self.work.notify_one();
-        }
-        let waiting = |state: &mut State| state.applied < until && state.broken.is_none();
-        drop(self.applied.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// The database, for reading. Trouble when a rebuild failed and left none.
-    pub(super) fn read(&self) -> Result<Reading<'_>, Trouble> {
-        let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        if guard.is_none() {
-            return Err(Trouble::Absent);
-        }
-        Ok(Reading(guard))
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    /// Returns the state that appends are decided on.
+    pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A long text: from its file, else from the journal, putting the file back.
+    pub(super) fn lock_journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a long text: from its file, else from the journal, putting the file back.
     pub(super) fn text(&self, hash: Hash) -> Option<String> {
         if let Ok(bytes) = self.texts.get(hash.0) {
             return String::from_utf8(bytes).ok();
         }
-        self.settle(None);
-        let position = self.read().ok()?.text(hash).ok()??;
-        let text = super::audit::text_in_journal(&self.dir, position, hash)?;
+        self.view.settle(None);
+        let position = self.view.read().ok()?.text(hash).ok()??;
+        let text = self.files.text_at(position, hash).ok()??;
         if let Err(error) = self.texts.put(text.as_bytes()) {
             tracing::warn!(%hash, %error, "a long text is only in the journal, and its file cannot be written");
         }
         Some(text)
     }
 
-    /// Writes the long texts of a batch to their files, and gives those that the journal may not hold yet.
+    /// Writes the long texts of a batch to their files.
     fn keep_texts(&self, batch: &Batch) -> Result<Vec<(Hash, String)>, Error> {
         let mut kept = Vec::new();
         for draft in batch.drafts.iter().filter(|draft| super::payload::may_be_long(draft)) {
@@ -235,316 +189,191 @@ impl Log {
         Ok(kept)
     }
 
+    /// Writes a long text to its file.
     pub(super) fn keep_text(&self, text: &str) -> Result<Hash, Error> {
-        let stored = self.texts.put(text.as_bytes()).map_err(|source| Error::Io {
-            action: "keep a long text".into(),
-            path: self.texts.root().to_owned(),
-            source,
-        })?;
-        Ok(Hash(stored.hash))
+        // Its file is created by name, which must still be that of this workspace.
+        let kept = self.lock_journal().check_lock().and_then(|()| self.texts.put(text.as_bytes()));
+        let error = |source| Error::Io { action: "keep a long text".into(), path: self.texts.root().to_owned(), source };
+        Ok(Hash(kept.map_err(error)?.hash))
     }
 
-    fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, Failure> {
-        let key = keys::idempotency_key(&batch.key);
-        let mut stored = self.look_up(batch, key)?;
-        let mut state = self.ready(self.lock())?;
-        for _ in 0..TRIES {
-            if stored.moves == self.moves.load(Ordering::Acquire) {
+    fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, AppendError> {
+        // An empty key is not a key.
+        let key = (!batch.key.is_empty()).then(|| keys::idempotency_key(&batch.key));
+        let target = match batch.target {
+            Target::Existing(id) => Some(id),
+            Target::New(_) => None,
+        };
+        let mut snapshot = self.view.look_up(key, target)?;
+        let mut state = self.ready()?;
+        for _ in 0..MAX_ATTEMPTS {
+            if self.view.is_current(&snapshot) {
                 break;
             }
             drop(state);
-            stored = self.look_up(batch, key)?;
-            state = self.ready(self.lock())?;
+            snapshot = self.view.look_up(key, target)?;
+            state = self.ready()?;
         }
-        while let Some((ticket, _)) = state.queued.keys.get(&key) {
-            // The same request is on its way: its fate decides.
-            let ticket = *ticket;
-            state = self.ready(self.await_ticket(state, ticket))?;
+        if let Some(key) = key {
+            while let Some((ticket, _)) = state.queued.keys.get(&key) {
+                // The same request is on its way: its fate decides.
+                let ticket = *ticket;
+                state = await_ticket(self, state, ticket);
+            }
+            if let Some(hit) = self.view.key(key, &snapshot)? {
+                let head = self.view.head(hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
+                return Ok(Ack { head, index: hit.index, repeated: true });
+            }
         }
-        let known = match state.acked.keys.get(&key) {
-            Some((_, hit)) => Some(*hit),
-            None if self.moves.load(Ordering::Acquire) == stored.moves => stored.key,
-            None => self.read()?.key(key)?,
-        };
-        if let Some(hit) = known {
-            let head = self.newest_acked(&state, hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
-            return Ok(Ack { head, index: hit.index, repeated: true });
-        }
-        let (before, mut head) = self.target(&state, batch, stored)?;
-        let mut queued = Queued::new(state.next_ticket, before, head.clone());
+        let before = self.target(&state, batch, snapshot)?;
+        let mut commit = Commit::new(before.id, (before.next_seq > 0).then_some(before));
+        commit.change.keys_are_new = true;
         for (hash, text) in texts {
-            let ahead = state.queued.texts.contains_key(hash) || state.acked.texts.contains_key(hash);
-            if !ahead && self.read()?.text(*hash)?.is_none() {
-                queued.take_text(*hash, text);
+            if !state.queued.texts.contains_key(hash) && !self.view.has_text(*hash)? {
+                commit.add_text(*hash, text);
             }
         }
         for draft in &batch.drafts {
+            let head = commit.head();
             let body = head.place(draft.clone())?;
             let place = (head.id, head.next_seq, head.tip);
             let record = record::encode(place, batch.at, &batch.actor, &batch.key, body);
-            head.advance(&record.event);
-            queued.take(record.event, record.bytes);
+            commit.add(record.event, record.bytes);
         }
-        queued.change.after = head.clone();
-        let index = queued.change.keys.first().and_then(|(_, hit)| hit.index);
-        self.enqueue(state, queued)?;
+        let head = commit.head().clone();
+        let index = commit.events.iter().find_map(|event| match event.body {
+            EventBody::Recorded { index, .. } => Some(index),
+            _ => None,
+        });
+        self.enqueue(state, commit)?;
         Ok(Ack { head, index, repeated: false })
     }
 
     /// Queues a commit and waits until it is acknowledged or refused.
-    pub(super) fn enqueue<'a>(&'a self, mut state: MutexGuard<'a, State>, queued: Queued) -> Result<(), Failure> {
-        let (ticket, waiter) = (queued.ticket, Arc::clone(&queued.waiter));
-        state.next_ticket += 1;
-        state.queued.add(ticket, &queued.change);
-        state.queue.push(queued);
-        loop {
-            // Whoever leads calls the next one when it is done, or finds the queue empty.
-            if waiter.is_waiting() && !state.leading {
-                self.lead(state);
-            } else {
-                drop(state);
-            }
-            match waiter.wait() {
-                Told::Acknowledged => return Ok(()),
-                Told::Refused => return Err(self.refusal(ticket)),
-                Told::Lead => state = self.lock(),
-            }
-        }
+    pub(super) fn enqueue<'a>(&'a self, mut state: MutexGuard<'a, State>, commit: Commit) -> Result<(), AppendError> {
+        let ticket = state.queue.next_ticket();
+        state.queued.add(ticket, &commit.change);
+        submit(self, state, commit).map_err(|error| AppendError::Caller(self.refusal(&error)))
     }
 
-    fn refusal(&self, ticket: u64) -> Failure {
-        let error = self.lock().refusal(ticket);
-        let source = error
-            .map_or(io::Error::other("no reason was given"), |error| io::Error::new(error.kind(), error.to_string()));
-        Failure::Error(Error::Io { action: "write the journal".into(), path: self.dir.join("journal"), source })
+    fn refusal(&self, error: &CommitError) -> Error {
+        let path = self.layout.journal();
+        let source = io::Error::new(error.source().kind(), error.source().to_string());
+        let source = error.source().raw_os_error().map_or(source, io::Error::from_raw_os_error);
+        match error {
+            CommitError::Refused(_) | CommitError::Moved(_) => {
+                Error::Io { action: "write the journal".into(), path, source }
+            }
+            CommitError::Unknown(_) => Error::OutcomeUnknown { path, source },
+        }
     }
 
     /// Waits until an append may begin.
-    pub(super) fn ready<'a>(&'a self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, Failure> {
-        let busy = |state: &mut State| state.broken.is_none() && (state.mending || state.pending_events >= MOST_BEHIND);
-        let state = self.applied.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner);
-        match &state.broken {
-            Some(why) => Err(Failure::Trouble(Trouble::Wrong(why.clone()))),
-            None => Ok(state),
-        }
+    pub(super) fn ready(&self) -> Result<MutexGuard<'_, State>, DatabaseError> {
+        self.view.wait_for_room()?;
+        let state = self.lock_state();
+        let is_busy = |state: &mut State| state.rebuilding > 0;
+        Ok(self.settled.wait_while(state, is_busy).unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the database says of a batch. Looked up without the state's lock: sled keeps readers waiting while the
-    /// applier writes, and nobody else should wait with them.
-    fn look_up(&self, batch: &Batch, key: [u8; 16]) -> Result<Stored, Trouble> {
-        let moves = self.moves.load(Ordering::Acquire);
-        let database = self.read()?;
-        let head = match batch.target {
-            Target::Existing(id) => database.head(id)?,
-            Target::New(_) => None,
-        };
-        Ok(Stored { moves, key: database.key(key)?, head })
-    }
-
-    /// The session that a batch goes to: as it stands, and as it will.
-    fn target(&self, state: &State, batch: &Batch, stored: Stored) -> Result<(Option<Head>, Head), Failure> {
+    /// Returns the session that a batch goes to, as it stands.
+    fn target(&self, state: &State, batch: &Batch, snapshot: Snapshot) -> Result<Head, AppendError> {
         match batch.target {
             Target::New(day) => {
                 let number = keys::day_number(day);
-                let ahead = [&state.queued, &state.acked].into_iter().find_map(|overlay| overlay.days.get(&number));
-                let last = match ahead {
+                let last = match state.queued.days.get(&number) {
                     Some((_, last)) => *last,
-                    None => self.read()?.last_of_day(number)?,
+                    None => self.view.last_of_day(number)?,
                 };
                 let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
-                let id = id.ok_or(Failure::Error(Error::Misuse("that day cannot have another session".into())))?;
+                let misuse = |problem: &'static str| AppendError::Caller(Error::Misuse(problem.into()));
+                let id = id.ok_or_else(|| misuse("that day cannot have another session"))?;
                 if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_) | Draft::BringIn(_), ..]) {
-                    return Err(Failure::Error(Error::Misuse("a session begins with its first iteration".into())));
+                    return Err(misuse("a session begins with its first iteration"));
                 }
-                Ok((None, Head::new(id)))
+                Ok(Head::new(id))
             }
             Target::Existing(id) => {
-                let ahead = [&state.queued, &state.acked].into_iter().find_map(|overlay| overlay.heads.get(&id));
-                let head = match ahead {
+                let head = match state.queued.heads.get(&id) {
                     Some((_, head)) => Some(head.clone()),
-                    None if self.moves.load(Ordering::Acquire) == stored.moves => stored.head,
-                    None => self.read()?.head(id)?,
+                    None => self.view.head_since(id, snapshot)?,
                 };
                 let head = head.ok_or(Refusal::NoSession(id))?;
                 let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
                 match batch.expected_iterations {
                     Some(expected) if expected != actual => Err(Refusal::Count { id, expected, actual })?,
-                    _ => Ok((Some(head.clone()), head)),
+                    _ => Ok(head),
                 }
             }
         }
     }
 
-    pub(super) fn newest_acked(&self, state: &State, id: SessionId) -> Result<Option<Head>, Trouble> {
-        match state.acked.heads.get(&id) {
-            Some((_, head)) => Ok(Some(head.clone())),
-            None => self.read()?.head(id),
-        }
-    }
-
-    /// Waits until another's ticket is settled.
-    pub(super) fn await_ticket<'a>(&'a self, state: MutexGuard<'a, State>, ticket: u64) -> MutexGuard<'a, State> {
-        let open = |state: &mut State| state.settled < ticket;
-        self.settled.wait_while(state, open).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Writes what is queued as one frame, and acknowledges or refuses all of it.
-    fn lead(&self, mut state: MutexGuard<'_, State>) {
-        state.leading = true;
-        let group = std::mem::take(&mut state.queue);
-        drop(state);
-        let mut waiters: Vec<Arc<Waiter>> = group.iter().map(|queued| Arc::clone(&queued.waiter)).collect();
-        let mut body = Vec::with_capacity(group.iter().map(|queued| queued.bytes.len()).sum());
-        group.iter().for_each(|queued| body.extend_from_slice(&queued.bytes));
-        let entries = group.iter().map(|queued| queued.entries).sum();
-        let written = self.journal.lock().unwrap_or_else(PoisonError::into_inner).commit(&body, entries, 0);
-        let mut state = self.lock();
-        let behind = state.pending_events;
-        match written {
-            Ok(written) => {
-                let mut offset = 0;
-                for mut queued in group {
-                    queued.locate(written.body, offset, written.end);
-                    offset += queued.bytes.len() as u64;
-                    state.acknowledge(queued);
-                }
-                let last = state.settled;
-                state.queued.forget(last);
-                state.mark.frame = written.frame;
-                state.mark.end = written.end;
-                // The applier waits for the first event, and then for enough of them.
-                if behind == 0 || (behind < WORTH_APPLYING && state.pending_events >= WORTH_APPLYING) {
-                    self.work.notify_one();
-                }
-            }
-            Err(error) => {
-                waiters.extend(state.queue.iter().map(|queued| Arc::clone(&queued.waiter)));
-                state.refuse(error);
-                waiters.iter().for_each(|waiter| waiter.settle(Told::Refused));
-            }
-        }
-        state.leading = false;
-        let next = state.queue.first().map(|queued| Arc::clone(&queued.waiter));
-        drop(state);
-        // First of all the disk is given work again.
-        next.iter().for_each(|next| next.call_to_lead());
-        waiters.iter().for_each(|waiter| waiter.wake());
-        self.settled.notify_all();
-    }
-
-    /// Runs `work` while no append is under way and none can begin, then wakes whoever waits.
+    /// Runs `work` while no append is under way and none can begin, then wakes those who wait.
     pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut state = self.lock();
-        state.mending = true;
-        let busy = |state: &mut State| state.leading || !state.queue.is_empty();
-        drop(self.settled.wait_while(state, busy).unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.lock_state();
+        state.rebuilding += 1;
+        let is_busy = |state: &mut State| !state.queue.is_idle();
+        drop(self.settled.wait_while(state, is_busy).unwrap_or_else(PoisonError::into_inner));
         let done = work();
-        self.lock().mending = false;
-        self.applied.notify_all();
+        self.lock_state().rebuilding -= 1;
+        self.settled.notify_all();
         done
     }
 }
 
-/// What the database said when commits had been moved into it that often.
-struct Stored {
-    moves: u64,
-    key: Option<KeyHit>,
-    head: Option<Head>,
-}
+impl Committer for Log {
+    type State = State;
+    type Item = Commit;
+    type Written = Written;
 
-/// The database, held for reading.
-pub(super) struct Reading<'a>(RwLockReadGuard<'a, Option<Database>>);
-
-impl std::ops::Deref for Reading<'_> {
-    type Target = Database;
-
-    #[expect(clippy::expect_used, reason = "Log::read checked it, and the lock is held since")]
-    fn deref(&self) -> &Database {
-        self.0.as_ref().expect("checked when the lock was taken")
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.lock_state()
     }
-}
 
-/// Why an append did not happen: for the caller, or for us to mend.
-pub(super) enum Failure {
-    Error(Error),
-    Trouble(Trouble),
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Failure {
-        Failure::Error(Error::Refused(refusal))
+    fn queue(state: &mut State) -> &mut CommitQueue<Commit> {
+        &mut state.queue
     }
-}
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Failure {
-        Failure::Trouble(trouble)
+    fn settled(&self) -> &Condvar {
+        &self.settled
     }
-}
 
-impl State {
-    fn acknowledge(&mut self, mut queued: Queued) {
-        let change = &mut queued.change;
-        let listed = |head: Option<&Head>| head.is_some_and(|head| head.span.is_some());
-        let archived = |head: Option<&Head>| head.is_some_and(|head| head.span.is_some() && head.archived);
-        let (before, after) = (change.before.as_ref(), Some(&change.after));
-        self.totals.sessions = self.totals.sessions + u64::from(listed(after)) - u64::from(listed(before));
-        self.totals.archived = self.totals.archived + u64::from(archived(after)) - u64::from(archived(before));
-        self.totals.events += change.records.len() as u64;
-        if let Some(window) = &mut self.window {
-            window.update(before, &change.after);
+    fn write(&self, group: &[(u64, Commit)]) -> Result<Written, CommitError> {
+        let mut body = Vec::with_capacity(group.iter().map(|(_, commit)| commit.bytes.len()).sum());
+        group.iter().for_each(|(_, commit)| body.extend_from_slice(&commit.bytes));
+        let entries = group.iter().map(|(_, commit)| commit.entries).sum();
+        self.lock_journal().commit(&body, entries, 0)
+    }
+
+    fn acknowledge(&self, state: &mut State, group: Vec<(u64, Commit)>, written: Written) {
+        let last = group.last().map_or(0, |(ticket, _)| *ticket);
+        let (mut changes, mut events, mut offset) = (Vec::with_capacity(group.len()), Vec::new(), 0);
+        for (ticket, mut commit) in group {
+            commit.locate(written.body, offset, written.end);
+            offset += commit.bytes.len() as u64;
+            events.append(&mut commit.events);
+            changes.push((ticket, commit.change));
         }
-        change.totals = self.totals;
-        if change.before.is_none() {
-            self.mark.newest = self.mark.newest.max(keys::numbers(change.after.id));
-        }
-        self.acked.add(queued.ticket, &queued.change);
-        self.settled = queued.ticket;
-        self.acked_ticket = queued.ticket;
-        self.pending_events += queued.change.records.len();
-        self.pending.push_back((queued.ticket, Arc::new(queued.change)));
-        queued.waiter.settle(Told::Acknowledged);
-        if !self.followers.is_empty() {
-            for event in queued.events {
+        self.view.push(changes, written.frame, written.end);
+        state.queued.forget(last);
+        if !state.followers.is_empty() {
+            for event in events {
                 let event = Arc::new(event);
-                self.followers.retain_mut(|follower| follower(&event));
+                state.followers.retain_mut(|follower| follower(&event));
             }
         }
     }
 
-    /// Refuses everything that is queued or was in the group: what came later built on it.
-    fn refuse(&mut self, error: io::Error) {
-        let (first, last) = (self.settled + 1, self.next_ticket - 1);
-        self.queue.clear();
-        self.queued = Overlay::default();
-        self.refused.push((first..=last, last + 1 - first, Arc::new(error)));
-        self.settled = last;
-    }
-
-    fn refusal(&mut self, ticket: u64) -> Option<Arc<io::Error>> {
-        let at = self.refused.iter().position(|(tickets, _, _)| tickets.contains(&ticket))?;
-        let (_, waiting, error) = self.refused.get_mut(at)?;
-        let error = Arc::clone(error);
-        *waiting -= 1;
-        if *waiting == 0 {
-            self.refused.remove(at);
+    fn refuse(&self, state: &mut State, error: &CommitError) {
+        state.queued = Unapplied::default();
+        if matches!(error, CommitError::Moved(_)) {
+            // If only a segment was replaced, opening the workspace again puts everything together.
+            self.view.set_broken(error.source().to_string());
         }
-        Some(error)
-    }
-
-    /// Everything acknowledged is in the database now: it was rebuilt from the journal.
-    pub(super) fn caught_up(&mut self, totals: Totals) {
-        self.pending.clear();
-        self.pending_events = 0;
-        self.applied = self.acked_ticket;
-        self.acked = Overlay::default();
-        self.window = None;
-        self.totals = totals;
-        self.since_open = 0;
     }
 }
 
-/// The body that a draft will become, for the texts in it: its index and parent do not matter.
+/// Returns the body that a draft will become, for the texts in it: its index and parent do not matter.
 fn provisional(draft: &Draft) -> EventBody {
     match draft.clone() {
         Draft::Start { title, project } => EventBody::Started { title, project },

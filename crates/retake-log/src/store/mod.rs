@@ -11,30 +11,45 @@ mod applier;
 mod audit;
 pub mod carrier;
 mod catalog;
+mod catch_up;
+mod checkpoint;
+mod commit;
+mod commit_queue;
+mod cursor;
 mod database;
+mod events;
 mod fold;
-mod following;
+mod head_tree;
+mod identity;
 mod import;
 mod journal;
+mod key_index;
 mod keys;
+mod layout;
 mod lock;
 mod log;
-mod mark;
-mod mend;
+mod merge;
+mod online;
 mod open;
-mod overlay;
+mod pack;
 mod payload;
+mod projection;
 mod quarantine;
-mod queued;
 mod rebuild;
+mod recent;
 mod record;
-mod salvage;
+mod report;
 mod scan;
 mod segment;
-mod sum;
-mod window;
+mod segments;
+mod sources;
+mod unapplied;
+mod view;
+mod write_set;
 
-pub use following::{Point, Since};
+/// The former name of [`JournalCursor`], for the search index.
+pub use cursor::JournalCursor as Point;
+pub use cursor::{JournalCursor, Since};
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -43,14 +58,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Actor, Draft, Event, EventBody, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+use crate::model::{
+    Actor, Draft, Event, EventBody, Hash, Head, IterationId, IterationState, Refusal, Session, SessionId, Summary,
+    Timestamp,
+};
 
-use self::database::Trouble;
+use self::layout::Layout;
 use self::log::Log;
 use self::record::Record;
 
@@ -174,7 +193,17 @@ pub enum Error {
         #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
-    /// sled said no, and rebuilding it did not help.
+    /// A write that failed, and of which nothing could be written to say that it does not count. Another attempt with the
+    /// same idempotency key is safe: it finds the write or makes it.
+    #[error("the outcome of this write is unknown; it is safe to retry it with the same key: {path}")]
+    OutcomeUnknown {
+        /// The journal.
+        path: PathBuf,
+        /// What the system answered.
+        #[serde(with = "crate::disk::io_error")]
+        source: std::io::Error,
+    },
+    /// The database fails, and rebuilding it did not help.
     #[error("the database failed: {0}")]
     Database(String),
     /// The server that carries the log cannot be reached, or failed.
@@ -306,25 +335,33 @@ pub struct SessionLoss {
 pub struct Options {
     /// Tells the time, for reports and names in quarantine.
     pub clock: Clock,
-    /// Told how far long work has come.
+    /// Called with how far long work has come.
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
     /// A segment of the journal that would grow past this many bytes is followed by the next.
     pub segment_bytes: u64,
+    /// How long an acknowledged change may wait for a checkpoint, which makes the second copy durable.
+    pub checkpoint_after: Duration,
 }
 
 impl Options {
     /// The usual options, with that clock.
     pub fn new(clock: Clock) -> Options {
-        Options { clock, progress: None, disk: Disk::default(), segment_bytes: 64 << 20 }
+        Options {
+            clock,
+            progress: None,
+            disk: Disk::default(),
+            segment_bytes: 64 << 20,
+            checkpoint_after: Duration::from_secs(5),
+        }
     }
 }
 
 /// Tells the time. It comes from outside, so that everything can be compared to the letter.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Told how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
+/// Called with how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
 pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 
 /// An open store. Every call may come from any thread.
@@ -342,7 +379,7 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 /// The right to open a workspace. One process has it at a time; the kernel takes it back however that process ends.
 pub struct Lock {
     dir: PathBuf,
-    _file: File,
+    file: File,
 }
 
 impl Store {
@@ -355,7 +392,7 @@ impl Store {
     /// Opens the store of the workspace that this process has the lock of.
     pub fn open_locked(lock: Lock, options: Options) -> Result<Store, Error> {
         let dir = lock.dir.clone();
-        let parts = open::open(&dir, &options)?;
+        let parts = open::open(&lock, &options)?;
         let log = Arc::new(Log::new(parts));
         let applying = Arc::clone(&log);
         let applier = thread::Builder::new()
@@ -368,12 +405,12 @@ impl Store {
 
     /// Appends a batch. When this returns, what was acknowledged is on the disk.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
-        self.log.append(batch)
+        self.log.append(&batch)
     }
 
     /// Where a session stands; none when it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
-        self.log.ask(|| self.log.head(id))
+        self.log.ask(|| self.log.view.head(id))
     }
 
     /// All events of a session, in order; empty when it was never started.
@@ -384,6 +421,12 @@ impl Store {
     /// One event of a session, by its place; none when there is none.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         self.log.ask(|| self.log.event(id, seq, detail))
+    }
+
+    /// Returns an iteration as it stands, with its annotations; `None` if the session has no such iteration.
+    pub fn iteration(&self, id: IterationId) -> Result<Option<IterationState>, Error> {
+        let session = Session::fold(self.log.ask(|| self.log.events_of_iteration(id))?);
+        Ok(session.and_then(|mut session| session.iterations.remove(&id.index)))
     }
 
     /// The next `limit` sessions after that place in that order.
@@ -399,13 +442,13 @@ impl Store {
 
     /// How many sessions and events there are.
     pub fn totals(&self) -> Result<Totals, Error> {
-        Ok(self.log.lock().totals)
+        Ok(self.log.view.ahead().progress.totals)
     }
 
     /// The iterations that came from this one, in any session.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
         self.log.ask(|| {
-            self.log.settle(None);
+            self.log.view.settle(None);
             // The tree has only those in other sessions: nearly every iteration comes from the one before it.
             let mut children: Vec<IterationId> = self
                 .log
@@ -418,7 +461,7 @@ impl Store {
                     _ => None,
                 })
                 .collect();
-            children.extend(self.log.read()?.children(id)?);
+            children.extend(self.log.view.read()?.children(id)?);
             children.sort_unstable();
             Ok(children)
         })
@@ -428,8 +471,8 @@ impl Store {
     /// all lost.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.log.ask(|| {
-            self.log.settle(None);
-            self.log.read()?.ids(after, limit)
+            self.log.view.settle(None);
+            self.log.view.read()?.ids(after, limit)
         })
     }
 
@@ -443,7 +486,7 @@ impl Store {
     /// Tells `follower` of new events, in the order they are acknowledged, until it says no or the store is closed. It is
     /// called with the log's state locked: it must only pass on.
     pub fn tell(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
-        self.log.lock().followers.push(Box::new(follower));
+        self.log.lock_state().followers.push(Box::new(follower));
     }
 
     /// A session's events checked in both copies.
@@ -491,30 +534,34 @@ impl Store {
 
     /// Recoveries whose report nobody has read yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        Ok(quarantine::reports(&self.log.dir).into_iter().filter(|(_, read)| !read).map(|(report, _)| report).collect())
+        Ok(quarantine::reports(&self.log.disk, &self.log.layout)
+            .into_iter()
+            .filter(|(_, read)| !read)
+            .map(|(report, _)| report)
+            .collect())
     }
 
     /// Every recovery this workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        Ok(quarantine::reports(&self.log.dir).into_iter().map(|(report, _)| report).collect())
+        Ok(quarantine::reports(&self.log.disk, &self.log.layout).into_iter().map(|(report, _)| report).collect())
     }
 
     /// Marks all recoveries as read.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
-        quarantine::mark_read(&self.log.disk, &self.log.dir)
+        quarantine::mark_read(&self.log.disk, &self.log.layout)
     }
 
     /// Ends cleanly: everything acknowledged is in both copies and synced. Dropping does the same, silently.
     pub fn close(mut self) -> Result<(), Error> {
-        Ok(self.end()?)
+        self.end()
     }
 
-    fn end(&mut self) -> Result<(), Trouble> {
+    fn end(&mut self) -> Result<(), Error> {
         let Some(applier) = self.applier.take() else { return Ok(()) };
-        self.log.stop();
+        self.log.view.stop();
         let _ = applier.join();
-        self.log.lock().followers.clear();
-        self.log.last_checkpoint()
+        self.log.lock_state().followers.clear();
+        self.log.finish().map_err(|error| error.into_error(&self.log.layout.database()))
     }
 }
 
@@ -550,12 +597,12 @@ pub fn texts_dir(dir: &Path, disk: Disk) -> ContentDir {
 
 /// Every recovery a workspace has been through, oldest first, and whether its report was read.
 pub fn recoveries(dir: &Path) -> Vec<(Recovery, bool)> {
-    quarantine::reports(dir)
+    quarantine::reports(&Disk::default(), &Layout::new(dir))
 }
 
 /// Marks all recoveries of a workspace as read.
 pub fn mark_recoveries_read(dir: &Path, disk: &Disk) -> Result<(), Error> {
-    quarantine::mark_read(disk, dir)
+    quarantine::mark_read(disk, &Layout::new(dir))
 }
 
 impl Drop for Store {

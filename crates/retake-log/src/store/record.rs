@@ -10,8 +10,10 @@ use super::payload::{self, TextSource};
 
 pub(super) const MAGIC: [u8; 4] = [0xF6, b'R', b'T', b'E'];
 const ENVELOPE: u16 = 1;
-const HEADER: usize = 72;
-const TRAILER: usize = 32;
+/// The length of a record's header.
+pub(super) const HEADER: usize = 72;
+/// The length of the hash at a record's end.
+pub(super) const TRAILER: usize = 32;
 
 /// What the envelope says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,5 @@
 //! Reading bytes that may be damaged: the one walk over a segment that opening, rebuilding and verifying share, and the
-//! search for records in files that have no order left.
-
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+//! search for records in files of which no structure is left.
 
 use memchr::memmem;
 
@@ -21,7 +17,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Whether it matches its hash. A frame's checksum tells accidents; only the hash tells edits.
+    /// Returns whether it matches its hash. A frame's checksum reveals accidents; only the hash reveals edits.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Entry::Record(record) => Record::read(record.bytes).is_some(),
@@ -34,42 +30,37 @@ impl Entry<'_> {
 pub(super) struct Frame<'a> {
     pub(super) number: u64,
     pub(super) flags: u16,
-    /// The offset of its first byte in the segment, and of the byte behind it.
+    /// The offset of its first byte in the segment, and of the byte after it.
     pub(super) start: u64,
     pub(super) end: u64,
+    /// All of it, header included.
+    pub(super) bytes: &'a [u8],
     /// Its entries, each with its offset in the segment.
     pub(super) entries: Vec<(u64, Entry<'a>)>,
 }
 
-/// Bytes that are no frame, with what could be made out in them.
-pub(super) struct Ruin<'a> {
+/// Bytes that are not a frame, with what can be made out in them.
+pub(super) struct DamagedSpan<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Entries that are whole all the same.
     pub(super) entries: Vec<(u64, Entry<'a>)>,
-    /// Records that are not, but whose header tells what they were.
+    /// Headers of records that are not whole.
     pub(super) headers: Vec<Header>,
     /// Whether a whole frame follows in the same segment.
-    pub(super) followed: bool,
+    pub(super) is_followed: bool,
+    /// Whether this is what a write leaves that the power cut short: see [`is_torn`].
+    pub(super) is_torn: bool,
 }
 
 /// What a walk meets.
-pub(super) enum Stretch<'a> {
+pub(super) enum ScanItem<'a> {
     Frame(Frame<'a>),
-    Ruin(Ruin<'a>),
+    Damage(DamagedSpan<'a>),
 }
 
-/// Reads a segment from `from` on: all of it when that is 0, header included.
-pub(super) fn read_segment(path: &Path, from: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(from))?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Walks the frames in `bytes`, which begin at `base` of their segment, and gives the offset behind the last whole one.
-pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(Stretch<'a>)) -> u64 {
+/// Walks the frames in `bytes`, which begin at `base` of their segment, and returns the offset after the last whole one.
+pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanItem<'a>)) -> u64 {
     let mut at = 0;
     let mut end = base;
     loop {
@@ -77,26 +68,64 @@ pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(Stretch
         if let Some((frame, length)) = frame_at(rest, base + at as u64) {
             at += length;
             end = base + at as u64;
-            visit(Stretch::Frame(frame));
+            visit(ScanItem::Frame(frame));
             continue;
         }
         let Some(last) = rest.iter().rposition(|byte| *byte != 0) else { return end };
         let next = next_frame(rest);
-        let ruin = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
+        let span = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
         let start = base + at as u64;
-        let (entries, headers) = carve(ruin, start);
-        visit(Stretch::Ruin(Ruin {
+        let (entries, headers) = carve(span, start);
+        visit(ScanItem::Damage(DamagedSpan {
             start,
-            end: start + ruin.len() as u64,
+            end: start + span.len() as u64,
             entries,
             headers,
-            followed: next.is_some(),
+            is_followed: next.is_some(),
+            is_torn: next.is_none() && is_torn(span, start),
         }));
         match next {
             Some(next) => at += next,
             None => return end,
         }
     }
+}
+
+/// The unit that a disk writes whole.
+const SECTOR: u64 = 512;
+
+/// Returns whether the last bytes of a segment, which begin at `start`, can be a write that never completed. A frame is
+/// written only after the one before it was synced, so there is one frame at most; and space is filled with zeros ahead,
+/// so each sector of it holds either what was written or zeros. A frame of which every sector is there was written as a
+/// whole and damaged later.
+fn is_torn(span: &[u8], start: u64) -> bool {
+    let headers: Vec<usize> = memmem::find_iter(span, &FRAME_MAGIC).filter(|at| frame_length(span, *at).is_some()).collect();
+    let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+    let length = match headers.as_slice() {
+        [] => FRAME_HEADER,
+        [0] => frame_length(span, 0).unwrap_or(FRAME_HEADER),
+        // A frame follows what cannot be its own beginning.
+        [_, ..] => return false,
+    };
+    let mut from = 0;
+    while from < length {
+        let until = size((start + from as u64) / SECTOR * SECTOR + SECTOR - start).min(length);
+        // What lies past the span is zeros, or was cut off.
+        if span.get(from..until.min(span.len())).unwrap_or_default().iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        from = until;
+    }
+    length > span.len()
+}
+
+/// Returns the length of the frame whose header is at `at`, if that header is whole.
+fn frame_length(bytes: &[u8], at: usize) -> Option<usize> {
+    let bytes = bytes.get(at..)?;
+    if crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
+        return None;
+    }
+    usize::try_from(le_u32(bytes, 8)?).ok()?.checked_add(FRAME_HEADER)
 }
 
 /// Finds whole entries anywhere in `bytes`, and headers of records that are not whole.
@@ -123,7 +152,7 @@ fn next_frame(bytes: &[u8]) -> Option<usize> {
     memmem::find_iter(bytes, &FRAME_MAGIC).find(found)
 }
 
-/// The whole frame that `bytes` begin with, and its length; `start` is its offset in the segment.
+/// Returns the whole frame that `bytes` begin with, and its length; `start` is its offset in the segment.
 pub(super) fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
     if !bytes.starts_with(&FRAME_MAGIC) || crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
         return None;
@@ -146,9 +175,9 @@ pub(super) fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
         entries.push((offset, entry));
         at += length;
     }
-    let frame =
-        Frame { number: le_u64(bytes, 16)?, flags, start, end: start + (FRAME_HEADER + length) as u64, entries };
-    Some((frame, FRAME_HEADER + length))
+    let bytes = bytes.get(..FRAME_HEADER + length)?;
+    let end = start + bytes.len() as u64;
+    Some((Frame { number: le_u64(bytes, 16)?, flags, start, end, bytes, entries }, bytes.len()))
 }
 
 fn text_at(bytes: &[u8], check: bool) -> Option<(Entry<'_>, usize)> {
@@ -186,15 +215,15 @@ mod tests {
             .collect()
     }
 
-    /// What a walk found: whole frames, entries in ruins, headers in ruins, ruins that are followed and not.
+    /// Counts what a walk finds: whole frames, entries and headers in damaged spans, damaged spans that are followed and not.
     fn found(bytes: &[u8]) -> (usize, usize, usize, usize, usize) {
         let mut found = (0, 0, 0, 0, 0);
-        walk(bytes, 64, &mut |stretch| match stretch {
-            Stretch::Frame(_) => found.0 += 1,
-            Stretch::Ruin(ruin) => {
-                found.1 += ruin.entries.len();
-                found.2 += ruin.headers.len();
-                if ruin.followed { found.3 += 1 } else { found.4 += 1 }
+        walk(bytes, 64, &mut |item| match item {
+            ScanItem::Frame(_) => found.0 += 1,
+            ScanItem::Damage(span) => {
+                found.1 += span.entries.len();
+                found.2 += span.headers.len();
+                if span.is_followed { found.3 += 1 } else { found.4 += 1 }
             }
         });
         found
@@ -227,6 +256,41 @@ mod tests {
         assert_eq!(found(&bytes), (2, 0, 0, 1, 0));
         bytes[2 * frame..].fill(0);
         assert_eq!(found(&bytes), (1, 0, 0, 0, 0));
+    }
+
+    fn is_torn_tail(bytes: &[u8]) -> Option<bool> {
+        let mut torn = None;
+        walk(bytes, 64, &mut |item| {
+            if let ScanItem::Damage(span) = item {
+                torn = Some(span.is_torn);
+            }
+        });
+        torn
+    }
+
+    #[test]
+    fn a_torn_write_has_sectors_that_were_never_written() {
+        let long: Vec<u8> = (0..8).flat_map(record).collect();
+        let mut whole = frames(1);
+        let start = whole.len();
+        whole.extend(frame_bytes(&long, 8, 0, 2).unwrap());
+        whole.resize(whole.len() + 4096, 0);
+        assert_eq!(is_torn_tail(&whole), None);
+        let mut flipped = whole.clone();
+        flipped[start + 700] ^= 1;
+        assert_eq!(is_torn_tail(&flipped), Some(false), "every sector was written");
+        let mut header = whole.clone();
+        header[start + 9] ^= 1;
+        assert_eq!(is_torn_tail(&header), Some(false), "the header was written");
+        let mut torn = whole.clone();
+        torn[1024 - 64..1536 - 64].fill(0);
+        assert_eq!(is_torn_tail(&torn), Some(true), "a sector is missing");
+        assert_eq!(is_torn_tail(&whole[..start + 600]), Some(true), "the end is missing");
+        let mut two = frames(3);
+        let frame = two.len() / 3;
+        two[frame + 100] ^= 1;
+        two[2 * frame + 100] ^= 1;
+        assert_eq!(is_torn_tail(&two), Some(false), "a frame is written only after the one before it was synced");
     }
 
     #[test]

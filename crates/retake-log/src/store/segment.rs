@@ -1,28 +1,76 @@
-//! Mending segments of the journal: whole frames stay where they are, and frames that stand for the lost ones fill the gaps.
+//! Repairing segments of the journal: whole frames stay where they are, and frames that stand for the lost ones fill the
+//! gaps.
 
-use std::fs;
 use std::path::Path;
 
 use super::Error;
-use super::journal::{FORMAT, FRAME_HEADER, STANDS_FOR_LOST, SegmentHeader, frame_bytes, segment_path};
-use super::rebuild::Site;
+use super::journal::{FORMAT, FRAME_HEADER, STANDS_FOR_LOST, SegmentHeader, frame_bytes};
+use super::layout::segment_name;
+use super::rebuild::RecoveryContext;
 
 /// How a segment looked.
-pub(super) struct Segment {
+pub(super) struct SegmentState {
     pub(super) number: u32,
     pub(super) header: Option<SegmentHeader>,
+    /// Whether there was a file of this number that belongs to the journal.
+    pub(super) there: bool,
     /// Start, end and number of each whole frame.
     pub(super) frames: Vec<(u64, u64, u64)>,
-    /// Bytes between frames that are none.
-    pub(super) ruins: Vec<(u64, u64)>,
-    /// Junk behind the last frame.
-    pub(super) junk: bool,
+    /// Start and end of what is not a whole frame, or not a frame of this journal.
+    pub(super) damaged: Vec<(u64, u64)>,
+    /// Whether junk lies after the last frame.
+    pub(super) has_junk: bool,
+    /// Whether it names another predecessor than the segment before it.
+    pub(super) is_fork: bool,
+    /// The beginning of the hash of its last frame.
+    pub(super) last_frame_hash: [u8; 12],
 }
 
-/// Writes a mended copy of every damaged segment in its place, after the damaged one has a second name in `aside`. Gives
-/// the numbers of those that were there.
-pub(super) fn mend(site: &Site<'_>, segments: &[Segment], highest_frame: u64, aside: &Path) -> Result<Vec<u32>, Error> {
-    let mut mended = Vec::new();
+/// Returns the numbers of the segments that must be repaired.
+pub(super) fn damaged(segments: &[SegmentState], highest_frame: u64) -> Vec<u32> {
+    repairs(segments, highest_frame).into_iter().map(|repair| repair.segment.number).collect()
+}
+
+/// Writes a repaired copy of every damaged segment in its place, after the damaged one got a second name in `aside`.
+/// Returns the numbers of those that were there.
+pub(super) fn repair(
+    context: &RecoveryContext<'_>,
+    segments: &[SegmentState],
+    highest_frame: u64,
+    aside: &Path,
+) -> Result<Vec<u32>, Error> {
+    let mut repaired = Vec::new();
+    for Repair { segment, first, until, end } in repairs(segments, highest_frame) {
+        let path = context.layout.segment(segment.number);
+        let error = || context.error("repair a segment of the journal", path.clone());
+        let old = if segment.there { context.files.read(segment.number, 0).map_err(error())? } else { None };
+        let new = segment.repaired(&old.unwrap_or_default(), context.workspace, first, until, end);
+        let replaced = context.disk.create_dir_all(aside).and_then(|()| {
+            let second = aside.join(segment_name(segment.number));
+            if segment.there && !context.disk.exists(&second)? && context.disk.exists(&path)? {
+                context.disk.link(&path, &second)?;
+            }
+            context.disk.replace(&path, &new)
+        });
+        replaced.map_err(error())?;
+        if segment.there {
+            repaired.push(segment.number);
+        }
+    }
+    Ok(repaired)
+}
+
+/// A segment that must be repaired: it begins with frame `first`, the next one with `until`, and the next one remembers
+/// that this one reached to `end`.
+struct Repair<'a> {
+    segment: &'a SegmentState,
+    first: u64,
+    until: u64,
+    end: u64,
+}
+
+fn repairs(segments: &[SegmentState], highest_frame: u64) -> Vec<Repair<'_>> {
+    let mut repairs = Vec::new();
     let mut first = 1;
     for (at, segment) in segments.iter().enumerate() {
         let follower = segments.get(at + 1);
@@ -33,31 +81,26 @@ pub(super) fn mend(site: &Site<'_>, segments: &[Segment], highest_frame: u64, as
         });
         let unknown = (segment.last_frame().max(first - 1) + 1, 0);
         let (until, end) = if follower.is_some() { next.unwrap_or(unknown) } else { (highest_frame + 1, 0) };
-        let sound = segment.is_sound(first) && segment.last_frame().max(first - 1) + 1 >= until;
-        let path = segment_path(&site.journal_dir(), segment.number);
-        if !sound {
-            let old = fs::read(&path).unwrap_or_default();
-            let new = segment.mended(&old, site.workspace, first, until, end);
-            let replaced = site.disk.create_dir_all(aside).and_then(|()| {
-                let second = aside.join(format!("{:08}.log", segment.number));
-                if path.exists() && !second.exists() {
-                    site.disk.link(&path, &second)?;
-                }
-                site.disk.replace(&path, &new)
-            });
-            replaced.map_err(|source| Error::Io { action: "mend a segment of the journal".into(), path, source })?;
-            if !old.is_empty() {
-                mended.push(segment.number);
-            }
+        if !segment.is_sound(first) || segment.last_frame().max(first - 1) + 1 < until {
+            repairs.push(Repair { segment, first, until, end });
         }
         first = until.max(segment.last_frame() + 1);
     }
-    Ok(mended)
+    repairs
 }
 
-impl Segment {
-    pub(super) fn new(number: u32, header: Option<SegmentHeader>) -> Segment {
-        Segment { number, header, frames: Vec::new(), ruins: Vec::new(), junk: false }
+impl SegmentState {
+    pub(super) fn new(number: u32, header: Option<SegmentHeader>, there: bool) -> SegmentState {
+        SegmentState {
+            number,
+            header,
+            there,
+            frames: Vec::new(),
+            damaged: Vec::new(),
+            has_junk: false,
+            is_fork: false,
+            last_frame_hash: [0; 12],
+        }
     }
 
     pub(super) fn last_frame(&self) -> u64 {
@@ -67,15 +110,17 @@ impl Segment {
     fn is_sound(&self, first: u64) -> bool {
         let numbers = self.frames.iter().map(|(_, _, number)| *number);
         let contiguous = numbers.zip(first..).all(|(number, expected)| number <= expected);
-        self.header.is_some() && self.ruins.is_empty() && contiguous
+        self.there && self.header.is_some() && self.damaged.is_empty() && contiguous
     }
 
     /// The segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
     /// with frame `first`, the next segment with `until`, and the next one remembers that this one reached to `end`.
-    fn mended(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
+    fn repaired(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
         let previous_end = self.header.map_or(0, |header| header.previous_end);
-        let header = SegmentHeader { format: FORMAT, segment: self.number, workspace, first_frame, previous_end };
+        let previous_frame = self.header.filter(|_| !self.is_fork).map_or([0; 12], |header| header.previous_frame);
+        let header =
+            SegmentHeader { format: FORMAT, segment: self.number, workspace, first_frame, previous_end, previous_frame };
         let mut new = header.to_bytes();
         let mut last = first_frame.saturating_sub(1);
         let size = |offset: u64| usize::try_from(offset).unwrap_or(0);

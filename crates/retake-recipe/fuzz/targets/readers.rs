@@ -1,9 +1,10 @@
-//! Any words as the text of a tool: the first letter of each chooses the keyword of a PNG that readers know, or EXIF's comment in
-//! a JPEG; a NUL begins the next text. The container is always whole, so that all of the fuzzing goes into the readers.
+//! Any words as the texts of a tool: the first letter of each chooses a keyword that readers know, and a NUL begins the next
+//! text. The container is always valid, so that all of the fuzzing goes into the readers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use retake_recipe::metadata::{a1111_text, embed, read};
+use retake_recipe::metadata::{a1111_text, embed};
+use retake_recipe::read_bytes;
 
 /// One pixel.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDAT\x78\x9c\x63\x60\0\0\0\x02\0\x01\x48\xaf\xa4\x71\0\0\0\0IEND\xae\x42\x60\x82";
@@ -24,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
             Some((KEYWORDS[first as usize % KEYWORDS.len()], &text[first.len_utf8()..]))
         })
         .collect();
-    let Ok(picture) = embed(if bytes.first().is_some_and(|first| first % 2 == 1) { JPEG } else { PNG }, &texts) else { return };
-    let reading = read(&picture);
+    let Ok(image) = embed(if bytes.first().is_some_and(|first| first % 2 == 1) { JPEG } else { PNG }, &texts) else { return };
+    let reading = read_bytes(&image);
     let _ = a1111_text(&reading.recipe);
 });

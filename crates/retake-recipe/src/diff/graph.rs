@@ -1,5 +1,6 @@
-//! Reading graphs of ComfyUI: the one that was run (`prompt`, by node id), or the one that was drawn (`workflow`, with
-//! positions and links). Both are told by their shape, since not everyone keeps them under these names.
+//! Graphs of ComfyUI as they are compared: the one that was run (`prompt`, by node id), or the one that was drawn
+//! (`workflow`, with positions and links). What a graph looks like and what its values are called is known to
+//! `metadata/comfyui` alone; here every node is kept, whether it runs or not, since a muted node is a difference.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::Recipe;
+use crate::metadata::comfyui;
 
 /// A graph, in the order in which it is written.
 pub(super) struct Graph<'a> {
@@ -77,14 +79,11 @@ fn parsed(value: &Value) -> Option<Cow<'_, Value>> {
 }
 
 fn run_nodes(graph: &Value) -> Option<&Map<String, Value>> {
-    let is_node = |node: &Value| node.get("class_type").is_some_and(Value::is_string);
-    graph.as_object().filter(|nodes| !nodes.is_empty() && nodes.values().all(is_node))
+    graph.as_object().filter(|_| comfyui::is_queued(graph))
 }
 
 fn drawn_nodes(graph: &Value) -> Option<&Vec<Value>> {
-    let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
-    let nodes = graph.get("nodes")?.as_array()?;
-    (graph.get("links").is_some() && nodes.iter().all(is_node)).then_some(nodes)
+    graph.get("nodes")?.as_array().filter(|_| graph.get("links").is_some() && comfyui::is_workflow(graph))
 }
 
 fn run_node<'a>(id: &'a str, node: &'a Value) -> Option<Node<'a>> {
@@ -121,24 +120,15 @@ fn draw<'a>(graph: &'a Value, subgraph: &str, nodes: &mut Vec<Node<'a>>) {
         .into_iter()
         .flatten()
         .filter_map(|link| {
-            // As a list in a graph, and by names in a subgraph.
-            let part = |at: usize, name: &str| link.get(at).or_else(|| link.get(name));
-            Some((part(0, "id")?.as_u64()?, (place(part(1, "origin_id")?), part(2, "origin_slot")?.as_u64()?)))
+            let (number, from, slot, ..) = comfyui::link_of(link)?;
+            Some((number, (place(&Value::String(from)), slot)))
         })
         .collect();
     for node in graph.get("nodes").and_then(Value::as_array).into_iter().flatten() {
         let (Some(id), Some(class)) = (node.get("id"), node.get("type").and_then(Value::as_str)) else { continue };
         let mut inputs: Vec<(Cow<'a, str>, Input<'a>)> = Vec::new();
-        match node.get("widgets_values") {
-            Some(Value::Array(values)) => {
-                let numbered = values.iter().enumerate();
-                inputs.extend(numbered.map(|(at, value)| (widget(class, at), Input::Literal(value))));
-            }
-            Some(Value::Object(values)) => {
-                inputs.extend(values.iter().map(|(name, value)| (name.into(), Input::Literal(value))));
-            }
-            _ => {}
-        }
+        let widgets = comfyui::named_widgets(class, node);
+        inputs.extend(widgets.into_iter().map(|(name, value)| (name.into(), Input::Literal(value))));
         // Muted and bypassed nodes do nothing.
         if let Some(mode) = node.get("mode").filter(|mode| mode.as_u64() != Some(0)) {
             inputs.push(("mode".into(), Input::Literal(mode)));
@@ -152,25 +142,4 @@ fn draw<'a>(graph: &'a Value, subgraph: &str, nodes: &mut Vec<Node<'a>>) {
         }
         nodes.push(Node { id: place(id), class, title: node.get("title").and_then(Value::as_str), inputs });
     }
-}
-
-/// A drawn graph has its values without names. Those of the nodes that every graph has are known; chance must be.
-fn widget(class: &str, at: usize) -> Cow<'static, str> {
-    let names: &[&str] = match class {
-        "KSampler" => &["seed", "control_after_generate", "steps", "cfg", "sampler_name", "scheduler", "denoise"],
-        "KSamplerAdvanced" => {
-            &["add_noise", "noise_seed", "control_after_generate", "steps", "cfg", "sampler_name", "scheduler"]
-        }
-        "RandomNoise" => &["noise_seed", "control_after_generate"],
-        "CLIPTextEncode" => &["text"],
-        "CheckpointLoaderSimple" => &["ckpt_name"],
-        "UNETLoader" => &["unet_name", "weight_dtype"],
-        "LoraLoader" => &["lora_name", "strength_model", "strength_clip"],
-        "LoraLoaderModelOnly" => &["lora_name", "strength_model"],
-        "EmptyLatentImage" => &["width", "height", "batch_size"],
-        "SaveImage" => &["filename_prefix"],
-        "LoadImage" => &["image"],
-        _ => &[],
-    };
-    names.get(at).map_or_else(|| format!("value {at}").into(), |name| (*name).into())
 }

@@ -1,12 +1,12 @@
-//! The text of A1111 and all who write it: Forge and its children, SD.Next, Civitai, many savers of ComfyUI.
+//! The text of A1111 and of all tools that write the same: Forge and its forks, SD.Next, Civitai, many savers of ComfyUI.
 //!
 //! ```text
 //! prompt, on one or more lines
 //! Negative prompt: also on one or more lines
 //! Steps: 20, Sampler: Euler a, CFG scale: 7, Seed: 1, Size: 512x512, Lora hashes: "a: 1f, b: 2e", Version: v1.10.1
 //! ```
-//! The last line counts as parameters when it reads as at least three pairs, two of them known. Values may be quoted as
-//! in JSON, or be JSON. Some tools write more lines behind it.
+//! The last line is a line of parameters if it has at least three pairs, two of them known. Values may be quoted as in
+//! JSON, or be JSON. Some tools write more lines after it.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use super::container::{Slot, Texts};
 use super::fields::{Fields, at};
 use super::{Evidence, Generator, Hires, InitHash, Pass, fields, json};
 
-/// Keys by which a line of parameters is known.
+/// Keys by which a line of parameters is recognised.
 const KNOWN: [&str; 9] =
     ["Steps", "Seed", "Sampler", "CFG scale", "Size", "Model", "Model hash", "Denoising strength", "Version"];
 /// Keys that fill a field of the recipe.
@@ -30,20 +30,20 @@ pub(super) const FIELDS: [&str; 10] = [
     "Model hash",
     "Denoising strength",
 ];
-/// Who wrote the text, where it says so; our own is known by it.
+/// The key under which a text names the program that wrote it.
 pub(super) const APP: &str = "App";
-/// Where our own text says which tool made the picture.
+/// The key under which our own text names the tool that made the image.
 pub(super) const PROVIDER: &str = "Provider";
 const RETAKE: &str = "Retake";
 const NEGATIVE: &str = "Negative prompt:";
 
-/// A text taken apart.
+/// A text split into its parts.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Parsed {
     pub(super) prompt: String,
     pub(super) negative: Option<String>,
     pub(super) pairs: Vec<Pair>,
-    /// Lines behind the parameters.
+    /// Lines after the parameters.
     pub(super) rest: Vec<String>,
 }
 
@@ -52,20 +52,27 @@ pub(super) struct Parsed {
 pub(super) struct Pair {
     pub(super) key: String,
     pub(super) value: String,
-    /// Whether it stood in quotes, so that it is a text whatever it looks like.
+    /// Whether it was quoted, so that it is a text whatever it looks like.
     pub(super) quoted: bool,
 }
 
-/// Reads the first text of the file that is one of A1111's.
+/// Reads the first text of the file that is in A1111's form.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
     let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
     candidates.sort_by_key(order);
-    let plain = |index: &usize| texts.json(*index).is_none();
+    // A prompt may be a JSON document, but a text that is one as a whole is another tool's record. Graphs are large, so
+    // they are parsed for this only if they could be meant.
+    let plain = |index: &usize| {
+        let text = texts.text(*index);
+        let braced = text.trim_start().starts_with(['{', '[']);
+        let could_be = || ["Steps: ", "Seed: ", "App: Retake"].iter().any(|key| text.contains(key));
+        !braced || (could_be() && texts.json(*index).is_none())
+    };
     candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
 }
 
-/// Reads this text, where it is one of A1111's.
+/// Reads this text if it is in A1111's form.
 pub(super) fn read_text(texts: &Texts, index: usize) -> Option<Fields> {
     let parsed = parse(texts.text(index))?;
     let mut fields = fill(&parsed, index);
@@ -75,7 +82,7 @@ pub(super) fn read_text(texts: &Texts, index: usize) -> Option<Fields> {
     Some(fields)
 }
 
-/// `parameters` first, then wherever else such a text may lie; XMP and C2PA never hold one.
+/// Ranks the places of such a text: `parameters` first, then any other; XMP and C2PA never hold one.
 fn rank(slot: &Slot, key: &str) -> u8 {
     match slot {
         Slot::PngChunk(_) | Slot::Pixels(_) if key == "parameters" => 0,
@@ -84,23 +91,22 @@ fn rank(slot: &Slot, key: &str) -> u8 {
     }
 }
 
-/// Takes a text apart; none when it has no line of parameters, or when a JSON document stands where its prompt should:
-/// that is some tool's own record, and a prompt made of it would be a guess.
+/// Splits a text; `None` if it has no line of parameters. The prompt may be a JSON document: several models take one.
 pub(super) fn parse(text: &str) -> Option<Parsed> {
     let lines: Vec<&str> = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').lines().collect();
     let (at, line) =
         (0..lines.len()).rev().find_map(|at| lines.get(at).and_then(|line| Some((at, parameter_line(line)?))))?;
     let before: Vec<&str> = lines.iter().take(at).copied().chain(line.before).collect();
-    let (prompt, negative) = split_negative(&before, lines.len() == 1);
-    if json::parse(&prompt).is_some_and(|value| value.is_object()) {
-        return None;
-    }
-    let rest = lines.iter().skip(at + 1).map(|line| (*line).to_owned()).collect();
+    // SD.Next writes the prompt as typed, before wildcards, in front of the parameters.
+    let template = before.iter().skip(1).position(|line| line.starts_with("Template: ")).map(|at| at + 1);
+    let (before, template) = before.split_at_checked(template.unwrap_or(before.len())).unwrap_or((&before, &[]));
+    let (prompt, negative) = split_negative(before, lines.len() == 1);
+    let rest = template.iter().chain(lines.iter().skip(at + 1)).map(|line| (*line).to_owned()).collect();
     Some(Parsed { prompt, negative, pairs: line.pairs, rest })
 }
 
-/// The prompt and the negative prompt, which begins with the line that says so; anywhere on the line where a tool lost
-/// the line breaks.
+/// Splits prompt and negative prompt at the line that begins with the mark, or at the mark itself if a tool lost the line
+/// breaks.
 fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
     let opens = |line: &&str| line.trim_start().starts_with(NEGATIVE) || (one_line && line.contains(NEGATIVE));
     let Some(at) = lines.iter().position(opens) else { return (lines.join("\n"), None) };
@@ -113,12 +119,12 @@ fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
 
 /// A line of parameters.
 struct Line<'a> {
-    /// What stands before them on the same line.
+    /// What comes before them on the same line.
     before: Option<&'a str>,
     pairs: Vec<Pair>,
 }
 
-/// The pairs of a line, when it is one of parameters, and what stands before them on it.
+/// Returns the pairs of a line of parameters, and what comes before them on it.
 fn parameter_line(line: &str) -> Option<Line<'_>> {
     let known = |pair: &Pair| KNOWN.contains(&pair.key.as_str());
     let ours = |pair: &Pair| pair.key == APP && pair.value == RETAKE;
@@ -147,7 +153,7 @@ fn parameter_line(line: &str) -> Option<Line<'_>> {
     whole()
 }
 
-/// `key: value, key: "value, quoted", key: {"a": 1}`.
+/// Parses `key: value, key: "value, quoted", key: {"a": 1}`.
 fn pairs(line: &str) -> Vec<Pair> {
     const MOST: usize = 2000;
     let mut found = Vec::new();
@@ -155,7 +161,7 @@ fn pairs(line: &str) -> Vec<Pair> {
     while found.len() < MOST {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
         let Some((key, behind)) = key(rest) else {
-            // Not a pair: go on behind the next comma.
+            // Not a pair: continue after the next comma.
             match rest.split_once(',') {
                 Some((_, behind)) => rest = behind,
                 None => break,
@@ -169,17 +175,17 @@ fn pairs(line: &str) -> Vec<Pair> {
     found
 }
 
-/// Characters that no key has.
+/// Characters that do not occur in keys.
 const NOT_IN_KEYS: [char; 7] = [':', ',', '"', '{', '[', '<', '\n'];
 
-/// Whether a line of parameters can hold this key.
+/// Returns whether a line of parameters can hold this key.
 pub(super) fn is_key(key: &str) -> bool {
     const LONGEST: usize = 100;
     let begins = key.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     begins && key.len() <= LONGEST && key.trim() == key && !key.contains(NOT_IN_KEYS) && !key.contains('\r')
 }
 
-/// A key and what is behind its colon.
+/// Returns a key and what follows its colon.
 fn key(text: &str) -> Option<(&str, &str)> {
     let (key, behind) = text.split_at_checked(text.find(NOT_IN_KEYS)?)?;
     let behind = behind.strip_prefix(':')?;
@@ -187,11 +193,11 @@ fn key(text: &str) -> Option<(&str, &str)> {
     is_key(key).then_some((key, behind.trim_start_matches(' ')))
 }
 
-/// A value, whether it was quoted, and what is behind it.
+/// Returns a value, whether it was quoted, and what follows it.
 fn value(text: &str) -> (String, bool, &str) {
     let ended = |rest: &str| rest.trim_start().is_empty() || rest.trim_start().starts_with(',');
     if let Some((quoted, rest)) = quoted(text).filter(|(_, rest)| ended(rest)) {
-        // As JSON where it is; a tool that only put quotes around it has not escaped anything.
+        // A tool that only put quotes around a value has not escaped anything.
         let inner = || quoted.trim_matches('"').to_owned();
         return (serde_json::from_str(quoted).unwrap_or_else(|_| inner()), true, rest);
     }
@@ -202,7 +208,7 @@ fn value(text: &str) -> (String, bool, &str) {
     (value.trim().to_owned(), false, rest)
 }
 
-/// The quoted text at the beginning, with its quotes.
+/// Returns the quoted text at the beginning, with its quotes.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     let inside = text.strip_prefix('"')?;
@@ -214,7 +220,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(end + 2)
 }
 
-/// The JSON at the beginning, up to the bracket that closes it.
+/// Returns the JSON at the beginning, up to the bracket that closes it.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(['{', '[']) {
         return None;
@@ -258,6 +264,8 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
             "CFG scale" => fields.guidance(from, &json),
             "Size" => size(value).is_some_and(|(width, height)| fields.size(from, &width.into(), &height.into())),
             "Model" => fields.model(from, value, Some("Model")),
+            // stable-diffusion.cpp names the parts of a model that come in separate files.
+            "Unet" if get("Model").is_none_or(str::is_empty) => fields.model(from, value, Some("Unet")),
             "Model hash" => fields.model_hash(from, value),
             "Denoising strength" => fields.denoise(from, &json),
             PROVIDER if get(APP) == Some(RETAKE) => {
@@ -265,7 +273,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
                 true
             }
             APP if value == RETAKE => {
-                // Without a provider it is nobody's word.
+                // Without a provider the tool is not known.
                 if get(PROVIDER).is_none() {
                     fields.recipe.provider = None;
                 }
@@ -291,7 +299,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
     fields
 }
 
-/// Who wrote it: by `App`, by `Version`, or by keys that only one tool writes.
+/// Returns the tool that wrote a text: by `App`, by `Version`, or by keys that only one tool writes.
 fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) {
     let version = get("Version").unwrap_or_default();
     let forge =
@@ -306,6 +314,8 @@ fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) 
     }
     match version {
         "ComfyUI" => return by_version(Generator::ComfyUi),
+        _ if version.starts_with("stable-diffusion.cpp") => return by_version(Generator::StableDiffusionCpp),
+        _ if version.starts_with("FooocusPlus") => return by_version(Generator::FooocusPlus),
         _ if version.starts_with("Fooocus") => return by_version(Generator::Fooocus),
         _ if version.starts_with("classic") => return by_version(Generator::ForgeClassic),
         _ if version.starts_with("neo") => return by_version(Generator::ForgeNeo),
@@ -326,16 +336,16 @@ fn generator<'a>(get: &impl Fn(&str) -> Option<&'a str>) -> (Generator, String) 
             return (generator, format!("parameter `{key}`"));
         }
     }
-    (Generator::A1111, "a text in the manner of A1111 that names no other tool".to_owned())
+    (Generator::A1111, "A1111's form, and no other tool is named".to_owned())
 }
 
-/// `512x768`.
+/// Parses `512x768`.
 pub(super) fn size(text: &str) -> Option<(u32, u32)> {
     let (width, height) = text.split_once(['x', 'X', '×'])?;
     Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
 }
 
-/// `<lora:name:0.8>` and `<lyco:name:0.8>`, the weight 1 where none is given.
+/// Returns the LoRAs in a prompt: `<lora:name:0.8>` and `<lyco:name:0.8>`, with weight 1 if none is given.
 pub(super) fn loras(prompt: &str) -> Vec<(&str, f64)> {
     let tags = prompt.split('<').skip(1).filter_map(|tag| tag.split_once('>'));
     tags.filter_map(|(tag, _)| {
@@ -348,7 +358,7 @@ pub(super) fn loras(prompt: &str) -> Vec<(&str, f64)> {
     .collect()
 }
 
-/// `Template:` and `Negative Template:`, which go on until the next of them.
+/// Reads `Template:` and `Negative Template:`, each of which extends to the next.
 fn lines_behind(lines: &[String], fields: &mut Fields) {
     let mut template: Option<(&str, String)> = None;
     for line in lines {
@@ -375,7 +385,7 @@ fn lines_behind(lines: &[String], fields: &mut Fields) {
     }
 }
 
-/// Civitai names the model and the LoRAs of its own generator only here.
+/// Reads the model and the LoRAs that Civitai's own generator names only here.
 fn civitai_resources(text: Option<&str>, index: usize, fields: &mut Fields) {
     let Some(Value::Array(resources)) = text.and_then(json::parse) else { return };
     for resource in resources.iter().filter_map(Value::as_object) {

@@ -1,6 +1,6 @@
-//! What some tools write beside a picture rather than into it: Easy Diffusion a `.json` or `.txt` of the same name, Fooocus a
-//! `log.html` with all pictures of a folder. Looked for only where the file itself says nothing, and taken only where it
-//! reads as that tool's: a caption or somebody's notes are not.
+//! Files that some tools write beside an image rather than into it: Easy Diffusion a `.json` or `.txt` of the same name,
+//! Fooocus a `log.html` for all images of a folder. They are looked for only if the image itself has nothing, and used only
+//! if they are recognised as that tool's: captions and other notes are left alone.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,8 +9,8 @@ use std::path::Path;
 use super::container::{MAX_TEXT, Slot, Texts};
 use super::{easy_diffusion, fooocus};
 
-/// Adds what lies beside the picture at this path and speaks of it.
-pub(super) fn look(path: &Path, texts: &mut Texts) {
+/// Adds the text of a file beside the image at this path that describes the image.
+pub(super) fn search(path: &Path, texts: &mut Texts) {
     for ending in [easy_diffusion::JSON, easy_diffusion::TEXT] {
         let beside = path.with_extension(ending);
         if let Some(text) = content(&beside).filter(|text| easy_diffusion::is_own(text, ending)) {
@@ -24,7 +24,7 @@ pub(super) fn look(path: &Path, texts: &mut Texts) {
     }
 }
 
-/// A text file, unless it is too long to be what is looked for.
+/// Reads a text file, unless it is too long to be one of these.
 fn content(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;

@@ -1,5 +1,5 @@
-//! Civitai's own generator where it writes a graph: the queued graph with `extraMetadata`, a JSON in a JSON, beside its
-//! nodes. Where it writes A1111's text, the reader of that knows it.
+//! Graphs of Civitai's own generator: the queued graph with `extraMetadata`, JSON inside JSON, beside its nodes. When it
+//! writes A1111's text instead, that reader recognises it.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ const KNOWN: &[&str] = &[
 /// Reads Civitai's graph.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let (index, extra) = (0..texts.raw.len()).find_map(|index| {
-        let extra = match texts.json(index)?.get("extraMetadata")? {
+        let extra = match texts.json_with(index, &["extraMetadata"])?.get("extraMetadata")? {
             Value::String(text) => json::parse(text)?,
             extra => extra.clone(),
         };

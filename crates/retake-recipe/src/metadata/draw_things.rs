@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at, string};
-use super::{Generator, a1111, json, xmp};
+use super::xmp::{Namespace, Packet};
+use super::{Generator, a1111, json};
 
 const KNOWN: &[&str] = &["c", "uc", "model", "sampler", "scale", "seed", "size", "steps", "strength", "lora"];
 const NAME: &str = "Draw Things";
@@ -16,13 +17,13 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
 
 fn in_xmp(texts: &Texts) -> Option<Fields> {
     let index = texts.raw.iter().position(|raw| raw.slot == Slot::Xmp)?;
-    let packet = texts.text(index);
-    if xmp::property(packet, "xmp:CreatorTool")? != NAME {
+    let packet = Packet::parse(texts.text(index));
+    if packet.get(Namespace::Xmp, "CreatorTool")? != NAME {
         return None;
     }
-    let description = xmp::property(packet, "dc:description").unwrap_or_default();
-    let comment = xmp::property(packet, "exif:UserComment").and_then(|text| json::parse(&text));
-    Some(fill(comment.as_ref(), index, &description, index))
+    let description = packet.get(Namespace::DublinCore, "description").unwrap_or_default();
+    let comment = packet.get(Namespace::Exif, "UserComment").and_then(json::parse);
+    Some(fill(comment.as_ref(), index, description, index))
 }
 
 fn in_exif(texts: &Texts) -> Option<Fields> {
@@ -42,7 +43,7 @@ fn fill(record: Option<&Value>, index: usize, description: &str, described: usiz
     if let Some(record) = record.and_then(Value::as_object) {
         from_json(record, index, description, described, &mut fields);
     }
-    // The text says the same in other words; it fills what the JSON lacks.
+    // The text repeats the JSON in other words, and fills what it lacks.
     if let Some(parsed) = a1111::parse(description) {
         from_text(&parsed, described, &mut fields);
     }
@@ -85,7 +86,7 @@ fn from_json(record: &Map<String, Value>, index: usize, description: &str, descr
 
 fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     let mut lines: Vec<&str> = parsed.prompt.lines().collect();
-    // The unwanted is a last line that begins with a dash.
+    // The negative prompt is a last line that begins with a dash.
     if let Some(negative) = lines.last().and_then(|line| line.strip_prefix('-')) {
         fields.negative(at(index, "the line with a dash in the description"), negative);
         lines.pop();
@@ -108,7 +109,7 @@ fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     }
 }
 
-/// In JPEG every letter beyond ASCII became a question mark; the description still has them.
+/// Restores letters beyond ASCII, which became question marks in JPEG files, from the description.
 fn restored<'a>(lossy: &str, whole: &'a str) -> Option<&'a str> {
     if !lossy.contains('?') || whole.is_empty() {
         return None;

@@ -1,6 +1,6 @@
-//! Easy Diffusion. As it comes it writes a file beside the picture, `.txt` with its settings by their labels or `.json`;
-//! where the user had it embed, every setting is a keyword of its own, or all are JSON in UserComment. Its `prompt` is plain
-//! text, which ComfyUI's never is.
+//! Easy Diffusion. By default it writes a file beside the image, a `.txt` with its settings by their labels or a `.json`; if
+//! the user chose to embed them, every setting is a keyword of its own, or all are JSON in UserComment. Its `prompt` is
+//! plain text, which ComfyUI's never is.
 
 use serde_json::{Map, Value};
 
@@ -8,11 +8,11 @@ use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at, string};
 use super::{Generator, json};
 
-/// The endings of what it writes beside a picture.
+/// The extensions of the files it writes beside an image.
 pub(super) const JSON: &str = "json";
 pub(super) const TEXT: &str = "txt";
 
-/// What only Easy Diffusion calls a model.
+/// The name that only Easy Diffusion has for a model.
 const MODEL: &str = "use_stable_diffusion_model";
 
 const KNOWN: &[&str] = &[
@@ -57,7 +57,7 @@ const LABELS: &[(&str, &str)] = &[
     ("Latent Upscaler Steps", "latent_upscaler_steps"),
 ];
 
-/// Whether a file of that ending beside a picture is one of these.
+/// Returns whether a file with this extension beside an image is one of these.
 pub(super) fn is_own(content: &str, ending: &str) -> bool {
     match ending {
         JSON => json::parse(content).is_some_and(|record| record.get(MODEL).is_some()),
@@ -67,7 +67,7 @@ pub(super) fn is_own(content: &str, ending: &str) -> bool {
 
 /// Reads what Easy Diffusion wrote.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
-    let own = |index: usize| Some((index, texts.json(index)?.as_object().filter(|it| it.contains_key(MODEL))?.clone()));
+    let own = |index: usize| Some((index, texts.json_with(index, &[MODEL])?.as_object().filter(|it| it.contains_key(MODEL))?.clone()));
     let embedded = || {
         let index = texts.png(MODEL)?;
         let keywords = texts.raw.iter().filter(|raw| matches!(raw.slot, Slot::PngChunk(_)));
@@ -79,7 +79,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let text = |key: &str| string(&record, key).unwrap_or_default();
     let value = |key: &str| record.get(key).unwrap_or(&Value::Null);
     let mut fields = Fields::of(Generator::EasyDiffusion, at(index, format!("`{MODEL}`")));
-    // As typed, where styles and modifiers were added to it.
+    // As typed, before styles and modifiers were added.
     fields.prompt(at(index, "`original_prompt`"), &text("original_prompt"));
     if !fields.recipe.prompt.is_empty() {
         fields.prompt_sent(at(index, "`prompt`"), &text("prompt"));
@@ -111,7 +111,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// The settings of a text of labels; a line without one goes on with the value before. None when it is another's text.
+/// Parses settings by their labels; a line without a label continues the value before it. `None` for another tool's text.
 fn labelled(content: &str) -> Option<Map<String, Value>> {
     let mut settings: Vec<(&str, String)> = Vec::new();
     for line in content.lines() {

@@ -1,41 +1,41 @@
-//! A copy of a picture with texts put into it; its pixels stay byte for byte as they are.
+//! Writing texts into a copy of an image; its pixels stay byte for byte the same.
 //!
-//! A PNG gets an iTXt chunk for every text, in place of those it had under the same keywords. JPEG and WebP have EXIF,
-//! which knows no keywords: the first text becomes UserComment, the second ImageUniqueID. EXIF that is there is kept:
-//! its directories are written again behind it with the new entries, so that no offset in it changes.
+//! A PNG gets an `iTXt` chunk for every text, in place of those it had under the same keywords. JPEG and WebP have EXIF,
+//! which has no keywords: the first text becomes UserComment, the second ImageUniqueID. Existing EXIF is kept: its
+//! directories are written again after it with the new entries, so that no offset in it changes.
 
 use super::container::Format;
 
-/// The most that a segment of a JPEG holds.
+/// The most bytes that a JPEG segment holds.
 const MAX_SEGMENT: usize = 65_533;
 const EXIF_MARK: &[u8] = b"Exif\0\0";
 const EXIF_DIRECTORY: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;
 const IMAGE_UNIQUE_ID: u16 = 0xa420;
 
-/// Why a picture cannot take a text.
+/// The reason why an image cannot take a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEmbedded {
     /// The format has no place for it.
-    #[error("this kind of file takes no text")]
+    #[error("this file format takes no text")]
     Format,
     /// The text is too long for the format.
-    #[error("the text is too long for this kind of file")]
+    #[error("the text is too long for this file format")]
     TooLong,
-    /// The file makes no sense.
+    /// The file is damaged.
     #[error("the file is damaged")]
     Damaged,
 }
 
-/// The picture with these texts in it: for PNG under their keywords, for JPEG and WebP the first as EXIF's comment and
-/// the second as its id.
+/// Returns a copy of an image with these texts in it: in a PNG under their keywords, in JPEG and WebP the first as EXIF's
+/// comment and the second as its id.
 pub fn embed(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
     let format = Format::of(picture).ok_or(NotEmbedded::Format)?;
     let embedded = match format {
         Format::Png => png(picture, texts),
         Format::Jpeg => return jpeg(picture, texts),
         Format::WebP => webp(picture, texts),
-        Format::Gif => return Err(NotEmbedded::Format),
+        _ => return Err(NotEmbedded::Format),
     };
     embedded.ok_or(NotEmbedded::Damaged)
 }
@@ -65,7 +65,7 @@ fn png(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
             }
         }
         if kind == b"IEND" {
-            // Whatever is behind the end stays there.
+            // Whatever follows the end stays there.
             out.extend_from_slice(rest.get(end..)?);
             break;
         }
@@ -75,7 +75,7 @@ fn png(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
 }
 
 fn jpeg(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
-    // The segment that holds EXIF, and where a new one goes: behind JFIF's, which must be the first.
+    // The segment that holds EXIF, and where a new one goes: after JFIF's, which must be the first.
     let (mut at, mut place, mut old) = (2, 2, None);
     while let Some([0xff, marker @ 0xe0..=0xef, high, low]) = picture.get(at..at + 4) {
         let end = at + 2 + usize::from(u16::from_be_bytes([*high, *low]));
@@ -118,7 +118,7 @@ fn webp(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     let old = old.as_deref().map(|block| block.strip_prefix(EXIF_MARK).unwrap_or(block));
     let exif = tiff(old.unwrap_or_default(), texts)?;
     if chunks.first()?.0 != b"VP8X" {
-        // The simple layout has room for pixels only; the extended one says their size first.
+        // The simple layout has room for pixels only; the extended one begins with their size.
         let header = super::container::webp_size(picture)?;
         let side = |side: u32| side.checked_sub(1).map(u32::to_le_bytes);
         let ([w0, w1, w2, _], [h0, h1, h2, _]) = (side(header.width)?, side(header.height)?);
@@ -138,7 +138,7 @@ fn webp(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     Some([b"RIFF".as_slice(), &u32::try_from(body.len()).ok()?.to_le_bytes(), &body].concat())
 }
 
-/// Which byte of a number comes first.
+/// The byte order of a number.
 #[derive(Clone, Copy)]
 struct Order {
     little: bool,
@@ -164,10 +164,10 @@ impl Order {
     }
 }
 
-/// An entry of a directory as it lies there.
+/// An entry of a directory in its raw form.
 type Entry = (u16, [u8; 12]);
 
-/// The block with the texts in it, or a new one.
+/// Returns the block with the texts in it, or a new one.
 fn tiff(old: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     let mut tiff = if old.is_empty() { b"MM\0\x2a\0\0\0\0".to_vec() } else { old.to_vec() };
     let order = Order { little: tiff.starts_with(b"II") };
@@ -206,7 +206,7 @@ fn directory(tiff: &[u8], at: u32, order: Order) -> Option<Vec<Entry>> {
     entries.collect()
 }
 
-/// Writes a value behind the block and its entry into the directory.
+/// Writes a value after the block and its entry into the directory.
 fn place(tiff: &mut Vec<u8>, entries: &mut Vec<Entry>, order: Order, tag: u16, kind: u16, value: &[u8]) -> Option<()> {
     let count = u32::try_from(value.len()).ok()?;
     let mut inline = [0; 4];
@@ -232,7 +232,7 @@ fn write_entry(entry: &mut [u8; 12], order: Order, tag: u16, kind: u16, count: u
     }
 }
 
-/// Writes a directory behind the block, and gives where it begins. A thumbnail's directory behind it is let go.
+/// Writes a directory after the block and returns its offset. The directory of a thumbnail is dropped.
 fn append(tiff: &mut Vec<u8>, mut entries: Vec<Entry>, order: Order) -> Option<u32> {
     entries.sort_by_key(|(tag, _)| *tag);
     tiff.resize(tiff.len() + tiff.len() % 2, 0);

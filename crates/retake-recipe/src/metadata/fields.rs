@@ -1,19 +1,18 @@
-//! What a reader found, field by field. Every value is held against the limits that a new iteration must keep, so that
-//! what is read can be recorded; what does not fit a field is kept among the parameters, and where that is not possible
-//! either, in the raw text.
+//! What a reader found, field by field. Every value is checked against the limits of a recipe, so that what is read can be
+//! recorded; what does not fit a field is kept in `parameters`, or else in the raw text.
 
 use serde_json::{Map, Number, Value};
 
 use super::container::Texts;
-use super::{Created, Evidence, Generator, Pass, Precision, Source, json};
+use super::{Candidate, Created, Evidence, Generator, Pass, Precision, Source, json};
 use crate::recipe::{MAX_LIST, MAX_NAME_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES, MAX_SIDE, check_name};
 use crate::{Hash, Lora, Recipe, Seed, Timestamp};
 
-/// Extensions of model files, which are no part of a model's name.
+/// Extensions of model files, which are not part of a model's name.
 const MODEL_EXTENSIONS: [&str; 9] =
     [".safetensors", ".ckpt", ".gguf", ".sft", ".pth", ".pt", ".bin", ".onnx", ".diffusers"];
 
-/// A seed that stands for any.
+/// The seed that stands for any seed.
 pub const ANY_SEED: &str = "-1";
 
 /// What a reader found.
@@ -28,7 +27,8 @@ pub(super) struct Fields {
     pub(super) workflow_fingerprint: Option<Hash>,
     pub(super) evidence: Evidence,
     pub(super) notes: Vec<String>,
-    /// Where a seed stands that is none: -1, for any.
+    pub(super) candidates: Vec<Candidate>,
+    /// Where a seed of -1 stands, for any seed.
     any_seed: Option<At>,
 }
 
@@ -39,21 +39,21 @@ pub(super) struct At {
     rule: String,
 }
 
-/// In this text, by this rule.
+/// Creates a place: the index of a text, and a rule.
 pub(super) fn at(raw: usize, rule: impl Into<String>) -> At {
     At { raw: Some(raw), rule: rule.into() }
 }
 
-/// Every setter says whether the value fits the field; a field that is set already stays.
+/// Setters return whether the value fits the field; a field that is already set is kept.
 impl Fields {
-    /// Nothing yet, by this generator, as this text shows.
+    /// Creates empty fields for a generator that was recognised there.
     pub(super) fn of(generator: Generator, at: At) -> Fields {
         let mut fields = Fields::default();
         fields.known_as(generator, at);
         fields
     }
 
-    /// Says which generator it was.
+    /// Sets the generator.
     pub(super) fn known_as(&mut self, generator: Generator, at: At) {
         self.generator = Some(generator);
         self.recipe.provider = Some(generator.name().to_owned());
@@ -61,7 +61,7 @@ impl Fields {
         self.source("provider", at);
     }
 
-    /// Where the generator was told from.
+    /// Returns where the generator was recognised.
     pub(super) fn by(&self) -> At {
         let source = self.sources.iter().find(|source| source.field == "provider");
         At {
@@ -70,13 +70,13 @@ impl Fields {
         }
     }
 
-    /// Whether anything was found that says how the picture was made.
+    /// Returns whether anything was found that says how the image was made.
     pub(super) fn any(&self) -> bool {
         let recipe = &self.recipe;
         !recipe.prompt.is_empty() || recipe.seed.is_some() || recipe.steps.is_some()
     }
 
-    /// The prompt as typed.
+    /// Sets the prompt as typed.
     pub(super) fn prompt(&mut self, at: At, text: &str) -> bool {
         let Some(text) = self.long("prompt", text) else { return false };
         if self.recipe.prompt.is_empty() {
@@ -86,7 +86,7 @@ impl Fields {
         true
     }
 
-    /// The prompt as sent, where it is another than the one typed.
+    /// Sets the prompt as sent, if it differs from the one typed.
     pub(super) fn prompt_sent(&mut self, at: At, text: &str) -> bool {
         let Some(text) = self.long("promptSent", text) else { return false };
         if self.recipe.prompt_sent.is_none() && text != self.recipe.prompt {
@@ -96,7 +96,7 @@ impl Fields {
         true
     }
 
-    /// What the picture should not show.
+    /// Sets the negative prompt.
     pub(super) fn negative(&mut self, at: At, text: &str) -> bool {
         let Some(text) = self.long("negativePrompt", text) else { return false };
         if self.recipe.negative_prompt.is_none() {
@@ -106,8 +106,8 @@ impl Fields {
         true
     }
 
-    /// The model: its name without folder and extension, so that it is the same whichever tool wrote it. The whole is
-    /// kept among the parameters under `key`, where that is another.
+    /// Sets the model: its name without folder and extension, so that it is the same whichever tool wrote it. If the whole
+    /// name differs, it is kept in `parameters` under `key`.
     pub(super) fn model(&mut self, at: At, name: &str, key: Option<&str>) -> bool {
         let short = model_name(name);
         let Some(fits) = fitting(short) else { return false };
@@ -121,7 +121,7 @@ impl Fields {
         true
     }
 
-    /// The model's hash.
+    /// Sets the hash of the model.
     pub(super) fn model_hash(&mut self, at: At, text: &str) -> bool {
         let Some(fits) = fitting(text) else { return false };
         if self.recipe.model_hash.is_none() {
@@ -131,7 +131,7 @@ impl Fields {
         true
     }
 
-    /// The sampler.
+    /// Sets the sampler.
     pub(super) fn sampler(&mut self, at: At, text: &str) -> bool {
         let Some(fits) = fitting(text) else { return false };
         if self.recipe.sampler.is_none() {
@@ -141,7 +141,7 @@ impl Fields {
         true
     }
 
-    /// The scheduler.
+    /// Sets the scheduler.
     pub(super) fn scheduler(&mut self, at: At, text: &str) -> bool {
         let Some(fits) = fitting(text) else { return false };
         if self.recipe.scheduler.is_none() {
@@ -151,7 +151,7 @@ impl Fields {
         true
     }
 
-    /// The seed; -1 stands for any, so it is none.
+    /// Sets the seed; -1 stands for any seed, so it is not one.
     pub(super) fn seed(&mut self, at: At, value: &Value) -> bool {
         let Some(seed) = seed(value) else {
             if self.any_seed.is_none() && json::plain(value).is_some_and(|text| text.trim() == ANY_SEED) {
@@ -166,7 +166,7 @@ impl Fields {
         true
     }
 
-    /// The steps.
+    /// Sets the steps.
     pub(super) fn steps(&mut self, at: At, value: &Value) -> bool {
         let Some(steps) = whole(value) else { return false };
         if self.recipe.steps.is_none() {
@@ -176,7 +176,7 @@ impl Fields {
         true
     }
 
-    /// The guidance scale.
+    /// Sets the guidance scale.
     pub(super) fn guidance(&mut self, at: At, value: &Value) -> bool {
         let Some(scale) = number(value).filter(|scale| scale.abs() <= 1e6) else { return false };
         if self.recipe.guidance_scale.is_none() {
@@ -186,7 +186,7 @@ impl Fields {
         true
     }
 
-    /// Denoising strength.
+    /// Sets the denoising strength.
     pub(super) fn denoise(&mut self, at: At, value: &Value) -> bool {
         let Some(strength) = number(value).filter(|strength| (0.0..=1.0).contains(strength)) else { return false };
         if self.recipe.denoise.is_none() {
@@ -196,7 +196,7 @@ impl Fields {
         true
     }
 
-    /// The size asked for.
+    /// Sets the size that was asked for.
     pub(super) fn size(&mut self, at: At, width: &Value, height: &Value) -> bool {
         let side = |side| whole(side).filter(|side| (1..=MAX_SIDE).contains(side));
         let (Some(width), Some(height)) = (side(width), side(height)) else { return false };
@@ -208,7 +208,7 @@ impl Fields {
         true
     }
 
-    /// A LoRA, behind those there are.
+    /// Adds a LoRA.
     pub(super) fn lora(&mut self, at: At, name: &str, weight: f64) -> bool {
         let Some(name) = fitting(model_name(name)) else { return false };
         let fits = weight.abs() <= 1e6 && self.recipe.loras.len() < MAX_LIST;
@@ -222,21 +222,21 @@ impl Fields {
         fits
     }
 
-    /// Something else that the generator says, under its own name for it.
+    /// Keeps another value under the generator's own name for it.
     pub(super) fn parameter(&mut self, key: &str, value: Value) {
         if !value.is_null() && !self.recipe.parameters.contains_key(key) {
             self.recipe.parameters.insert(key.to_owned(), value);
         }
     }
 
-    /// All of an object but these keys.
+    /// Keeps all values of an object but those under these keys.
     pub(super) fn parameters_but(&mut self, object: &Map<String, Value>, known: &[&str]) {
         for (key, value) in object.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
             self.parameter(key, value.clone());
         }
     }
 
-    /// Takes from another reading of the same file what this one lacks.
+    /// Fills what is missing from another reading of the same file.
     pub(super) fn fill_from(&mut self, other: Fields) {
         let Fields {
             recipe,
@@ -248,6 +248,7 @@ impl Fields {
             evidence,
             notes,
             any_seed,
+            candidates,
             ..
         } = other;
         self.any_seed = self.any_seed.take().or(any_seed);
@@ -290,19 +291,20 @@ impl Fields {
         self.evidence.from_image |= evidence.from_image;
         self.evidence.hires = self.evidence.hires.take().or(evidence.hires);
         self.notes.extend(notes);
+        self.candidates.extend(candidates.into_iter().filter(|candidate| taken.contains(&candidate.field)));
     }
 
-    /// When it was made.
+    /// Sets when the image was made.
     pub(super) fn created(&mut self, text: &str) {
         self.created_at = self.created_at.or_else(|| created(text));
     }
 
-    /// Notes where a field came from.
+    /// Records where a field came from.
     fn source(&mut self, field: &'static str, at: At) {
         self.sources.push(Source { field, raw: at.raw, rule: at.rule });
     }
 
-    /// A longer text as it can be recorded: without white space around it, and without control characters.
+    /// Returns a longer text as it can be recorded: without surrounding white space and without control characters.
     fn long(&mut self, field: &str, text: &str) -> Option<String> {
         let kept = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
         let text = text.trim_matches(|c: char| c.is_whitespace() || !kept(c));
@@ -320,20 +322,20 @@ impl Fields {
         Some(text.chars().filter(|c| kept(*c)).collect())
     }
 
-    /// The last touches, the same for every generator.
+    /// Completes the fields in the way that is the same for every generator.
     pub(super) fn settle(&mut self, texts: &Texts) {
         if self.generator.is_none() {
             return;
         }
         if let (None, Some(At { raw, rule })) = (self.recipe.seed, self.any_seed.take()) {
-            // No recipe has it, so it is kept beside, under the tool's own name where that was done already.
+            // A recipe has no place for it, so it is kept in the parameters unless the reader already did so.
             if !self.recipe.parameters.keys().any(|key| key.eq_ignore_ascii_case("seed")) {
                 self.parameter("seed", ANY_SEED.into());
             }
             self.source("seed", At { raw, rule: format!("{rule}: it stands for any seed") });
         }
         let bytes = |recipe: &Recipe| serde_json::to_string(&recipe.parameters).map_or(usize::MAX, |text| text.len());
-        // Escapes make JSON of a text at most six times as long.
+        // Escapes make the JSON of a text at most six times as long.
         while texts.taken() > MAX_PARAMETERS_BYTES / 6 && bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
             let size = |value: &Value| value.to_string().len();
             let parameters = &self.recipe.parameters;
@@ -350,14 +352,14 @@ impl Fields {
         }
         if let (true, Some(width), Some(height)) = (self.any(), texts.width, texts.height) {
             let own =
-                At { raw: None, rule: "the picture's own size, since no text says what was asked for".to_owned() };
+                At { raw: None, rule: "the size of the image itself, since no text says what was asked for".to_owned() };
             self.size(own, &width.into(), &height.into());
         }
     }
 }
 
-/// A model's name without folder and extension. What has no extension of a model file stays whole: it may be a
-/// repository such as `black-forest-labs/FLUX.1-dev`.
+/// Returns a model's name without folder and extension. A name without the extension of a model file is kept whole: it may
+/// be a repository such as `black-forest-labs/FLUX.1-dev`.
 pub(super) fn model_name(name: &str) -> &str {
     let name = name.trim();
     let lower = name.to_ascii_lowercase();
@@ -367,7 +369,7 @@ pub(super) fn model_name(name: &str) -> &str {
     if short.is_empty() { name } else { short }
 }
 
-/// A seed from a number or its digits.
+/// Returns a seed from a number or its digits.
 pub(super) fn seed(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole_number(number.as_f64()?)),
@@ -376,7 +378,7 @@ pub(super) fn seed(value: &Value) -> Option<u64> {
     }
 }
 
-/// A whole number, also where it is written as `20.0` or `"20"`.
+/// Returns a whole number, also if it is written as `20.0` or `"20"`.
 pub(super) fn whole(value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole_number(number.as_f64()?)),
@@ -386,7 +388,7 @@ pub(super) fn whole(value: &Value) -> Option<u32> {
     .and_then(|number: u64| u32::try_from(number).ok())
 }
 
-/// A number, also where it is written as a text.
+/// Returns a number, also if it is written as a text.
 pub(super) fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
@@ -396,7 +398,8 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// The value that this text is in JSON: an object or a list; a number or a truth that reads back as the same text.
+/// Returns the JSON value of a text: an object or a list; a number or a boolean that reads back as the same text; else a
+/// string.
 pub(super) fn verbatim(text: &str) -> Value {
     let number = || text.parse::<Number>().ok().filter(|number| number.to_string() == text).map(Value::Number);
     match text {
@@ -405,7 +408,7 @@ pub(super) fn verbatim(text: &str) -> Value {
     }
 }
 
-/// A day (`2026-01-03`) or a time of RFC 3339, also with a space in place of the `T`.
+/// Parses a day (`2026-01-03`) or a time of RFC 3339, also with a space in place of the `T`.
 pub(super) fn created(text: &str) -> Option<Created> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>().or_else(|_| text.replacen(' ', "T", 1).parse::<Timestamp>()) {
@@ -415,18 +418,18 @@ pub(super) fn created(text: &str) -> Option<Created> {
     Some(Created { at, precision: Precision::Day })
 }
 
-/// The string under a key, or what a number there reads as.
+/// Returns the string under a key, or the digits of a number there.
 pub(super) fn string(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key).and_then(json::plain)
 }
 
 fn whole_number(number: f64) -> Option<u64> {
     let exact = (0.0..9e15).contains(&number) && number.fract() == 0.0;
-    // The text of a whole float is its digits; a cast would need an excuse.
+    // The text of a whole float is its digits; a cast could truncate.
     exact.then(|| format!("{number:.0}").parse().ok()).flatten()
 }
 
-/// The name where it can be one.
+/// Returns a name if it fits a recipe.
 fn fitting(name: &str) -> Option<String> {
     let name = name.trim();
     (name.len() <= MAX_NAME_BYTES && check_name("", name).is_ok()).then(|| name.to_owned())

@@ -1,6 +1,6 @@
-//! Fooocus: `parameters` with `fooocus_scheme`, or UserComment with the scheme in MakerNote. The scheme `a1111` is A1111's
-//! text. Files hold it only where the user turned it on; otherwise it is in the folder's `log.html`, behind the button that
-//! copies a picture's settings.
+//! Fooocus and FooocusPlus: `parameters` with `fooocus_scheme`, or UserComment with the scheme in MakerNote. The scheme
+//! `a1111` is A1111's text. Files hold metadata only if the user turned it on; otherwise it is in the `log.html` of the
+//! folder, in the button that copies the settings of an image.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::container::Texts;
 use super::fields::{self, Fields, at, string};
 use super::{Generator, a1111, json};
 
-/// What Fooocus writes beside the pictures of a folder.
+/// The file that Fooocus writes beside the images of a folder.
 pub(super) const LOG: &str = "log.html";
 
 const KNOWN: &[&str] = &[
@@ -25,13 +25,13 @@ const KNOWN: &[&str] = &[
     "resolution",
 ];
 
-/// The settings that a log has of the picture of that name, and where they begin in it.
+/// Returns the settings that a log has for the image of this name, and their offset.
 pub(super) fn logged(log: &str, name: &str) -> Option<(u64, String)> {
     const BUTTON: &str = "to_clipboard('";
     let item = format!("<div id=\"{}\" class=\"image-container\">", name.replace('.', "_"));
     let from = log.find(&item)?;
     let inside = log.get(from + item.len()..)?;
-    // The next picture's settings are not this one's.
+    // What follows belongs to the next image.
     let inside = inside.get(..inside.find("<div id=\"").unwrap_or(inside.len()))?;
     let button = inside.find(BUTTON)? + BUTTON.len();
     let text = unquoted(inside.get(button..)?.split('\'').next()?)?;
@@ -42,14 +42,15 @@ pub(super) fn logged(log: &str, name: &str) -> Option<(u64, String)> {
 /// Reads Fooocus's record.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     if let Some(index) = texts.beside(LOG) {
-        let mut fields = Fields::of(Generator::Fooocus, at(index, "its log beside the picture"));
-        // Older logs have the labels that people read for names.
-        let plain = |key: &String| key.to_lowercase().replace(' ', "_");
-        let record = texts.json(index)?.as_object()?;
-        fill(&record.iter().map(|(key, value)| (plain(key), value.clone())).collect(), index, &mut fields);
+        let mut fields = Fields::of(Generator::Fooocus, at(index, "its log beside the image"));
+        // Older logs use labels for names.
+        fill(&by_name(texts.json(index)?.as_object()?), index, &mut fields);
         return Some(fields);
     }
     let software = |text: &str| text.starts_with("Fooocus");
+    if let Some(fields) = simple(texts) {
+        return Some(fields);
+    }
     let marked =
         texts.png("fooocus_scheme").or_else(|| texts.exif("Software").filter(|tag| software(texts.text(*tag))));
     let index = texts.png("parameters").or_else(|| texts.exif("UserComment"))?;
@@ -68,13 +69,33 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
+/// Reads FooocusPlus's own scheme: the labels that people read as names, in a PNG under `Comment`.
+fn simple(texts: &Texts) -> Option<Fields> {
+    let index = texts.png("Comment").or_else(|| texts.exif("UserComment"))?;
+    let record = texts.json(index)?.as_object()?;
+    if !(record.contains_key("Base Model") && record.contains_key("Metadata Scheme")) {
+        return None;
+    }
+    let mut fields = Fields::of(Generator::FooocusPlus, at(index, "`Metadata Scheme` and `Base Model`"));
+    fill(&by_name(record), index, &mut fields);
+    Some(fields)
+}
+
+/// Returns a record with names in place of labels: `base_model` for `Base Model`.
+fn by_name(record: &Map<String, Value>) -> Map<String, Value> {
+    record.iter().map(|(key, value)| (key.to_lowercase().replace(' ', "_"), value.clone())).collect()
+}
+
 fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     let text = |key: &str| string(record, key).unwrap_or_default();
     let value = |key: &str| record.get(key).unwrap_or(&Value::Null);
     fields.prompt(at(index, "`prompt`"), &text("prompt"));
     fields.negative(at(index, "`negative_prompt`"), &text("negative_prompt"));
     // What styles and expansion made of the prompt, one text for each encoder pass.
-    let full: Vec<&str> = value("full_prompt").as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let full: Vec<&str> = match value("full_prompt") {
+        Value::String(full) => vec![full],
+        full => full.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
+    };
     fields.prompt_sent(at(index, "`full_prompt`"), &full.join("\n"));
     fields.seed(at(index, "`seed`"), value("seed"));
     fields.steps(at(index, "`steps`"), value("steps"));
@@ -93,7 +114,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
         }
     }
     // `name.safetensors : 0.5`
-    for combined in record.iter().filter(|(key, _)| key.starts_with("lora_combined_")).filter_map(|(_, it)| it.as_str())
+    for combined in record.iter().filter(|(key, _)| key.starts_with("lora_")).filter_map(|(_, it)| it.as_str())
     {
         if let Some((name, weight)) = combined.rsplit_once(" : ") {
             fields.lora(at(index, "`lora_combined`"), name, weight.trim().parse().unwrap_or(1.0));
@@ -102,7 +123,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.parameters_but(record, KNOWN);
 }
 
-/// `%7B%22` and the like as the text it stands for.
+/// Decodes percent-encoding.
 fn unquoted(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -120,8 +141,8 @@ fn unquoted(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// `(768, 1280)`, a text of Python's.
+/// Parses `(768, 1280)`, as Python prints a pair; newer versions write `768×1280`.
 fn resolution(text: &str) -> Option<(u32, u32)> {
-    let (width, height) = text.trim_matches(['(', ')']).split_once(',')?;
+    let (width, height) = text.trim_matches(['(', ')']).split_once([',', '×', 'x'])?;
     Some((width.trim().parse().ok()?, height.trim().parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! The Spaces of Hugging Face that draw with diffusers: JSON in `parameters` with diffusers' names.
+//! Hugging Face Spaces that use diffusers: JSON in `parameters` with diffusers' names.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const KNOWN: &[&str] = &[
     "height",
 ];
 
-/// Reads the record of such a Space.
+/// Reads the record of a Space.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let index = texts.png("parameters").or_else(|| texts.exif("UserComment"))?;
     let record = texts.json(index)?.as_object()?;

@@ -43,7 +43,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     fields
 }
 
-/// A keyword of PNG, or a comment that begins with the name.
+/// Returns the text under a PNG keyword, or a comment that begins with the name.
 fn find(texts: &Texts, name: &str) -> Option<(usize, Value)> {
     let named = texts.png(name).and_then(|index| Some((index, texts.json(index)?.clone())));
     named.or_else(|| {
@@ -63,7 +63,7 @@ fn metadata(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.steps(at(index, "`steps`"), value("steps"));
     fields.guidance(at(index, "`cfg_scale`"), value("cfg_scale"));
     fields.size(at(index, "`width`, `height`"), value("width"), value("height"));
-    // Its scheduler is what others call the sampler.
+    // Its scheduler is what other tools call the sampler.
     fields.sampler(at(index, "`scheduler`"), &text("scheduler"));
     fields.denoise(at(index, "`strength`"), value("strength"));
     // 3 has `model_name`, 4 and later `name`, the first beta a plain text.
@@ -95,7 +95,7 @@ fn metadata(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.parameter("loras", value("loras").clone());
 }
 
-/// The first versions of 3 kept the metadata only in a node of the graph.
+/// Reads the metadata that the first versions of 3 kept only in a node of the graph.
 fn accumulated(graph: &Map<String, Value>, index: usize, fields: &mut Fields) {
     if fields.any() {
         return;
@@ -150,7 +150,7 @@ fn before(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
 }
 
 trait First {
-    /// The first of a list under a key.
+    /// Returns the first item of a list under a key.
     fn pointer_list(&self, key: &str) -> Option<&Value>;
 }
 
@@ -160,8 +160,8 @@ impl First for Map<String, Value> {
     }
 }
 
-/// `"a prompt [unwanted]" -s50 -S123 -W512 -H512 -C7.5 -Ak_lms`, with or without spaces after the flags. What begins with
-/// `!` is a command on another picture.
+/// Parses `"a prompt [unwanted]" -s50 -S123 -W512 -H512 -C7.5 -Ak_lms`, with or without spaces after the flags. What begins with
+/// `!` is a command on another image.
 fn dream(line: &str, index: usize, fields: &mut Fields) {
     let line = line.trim();
     if line.starts_with('!') {
@@ -220,7 +220,7 @@ fn dream(line: &str, index: usize, fields: &mut Fields) {
     }
 }
 
-/// What stands in `[brackets]` is unwanted.
+/// Splits off what is in `[brackets]`, which is the negative prompt.
 fn sides(prompt: &str, index: usize, rule: &str, fields: &mut Fields) {
     let (mut wanted, mut unwanted) = (String::new(), Vec::new());
     let mut rest = prompt;

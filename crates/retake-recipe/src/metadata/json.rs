@@ -1,8 +1,8 @@
-//! JSON as the tools write it: with NaN and Infinity, NULs behind it, or a byte order mark before.
+//! JSON as the tools write it: with NaN and Infinity, with NULs after it or a byte order mark before it.
 
 use serde_json::Value;
 
-/// The object or list that this text is; none when it is not one as a whole.
+/// Parses a text that is an object or a list as a whole.
 pub(super) fn parse(text: &str) -> Option<Value> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\0' | '\u{feff}'));
     if !text.starts_with(['{', '[']) {
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Option<Value> {
     }
 }
 
-/// The text of a value: of a string what it says, of a number its digits.
+/// Returns a string, or the digits of a number.
 pub(super) fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -24,7 +24,7 @@ pub(super) fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// Python's `json.dumps` writes NaN and Infinity, which are no JSON: `null` in their place, outside of strings only.
+/// Replaces the NaN and Infinity that Python's `json.dumps` writes, which are not JSON, by `null` outside of strings.
 fn without_nan(text: &str) -> Option<String> {
     if !text.contains("NaN") && !text.contains("Infinity") {
         return None;

@@ -1,10 +1,11 @@
-//! Midjourney, as its web site gives pictures out: the prompt with its flags and the job in `Description`.
+//! Midjourney, as images are downloaded from its web site: the prompt with its flags and the job in `Description`.
 
 use chrono::{DateTime, Utc};
 
 use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at};
-use super::{Created, Generator, Precision, xmp};
+use super::xmp::{Namespace, Packet};
+use super::{Created, Generator, Precision};
 use crate::Timestamp;
 
 const JOB: &str = "Job ID:";
@@ -15,7 +16,10 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let described = texts.png("Description").or_else(|| texts.exif("ImageDescription"));
     let found = described.map(|index| (index, texts.text(index).to_owned()));
     let found =
-        found.or_else(|| packet().and_then(|index| Some((index, xmp::property(texts.text(index), "dc:description")?))));
+        found.or_else(|| packet().and_then(|index| {
+            let packet = Packet::parse(texts.text(index));
+            Some((index, packet.get(Namespace::DublinCore, "description")?.to_owned()))
+        }));
     let (index, text) = found.filter(|(_, text)| text.contains(JOB))?;
     let (prompt, job) = text.rsplit_once(JOB)?;
     let job = job.trim();

@@ -1,5 +1,5 @@
-//! NovelAI: PNG keywords with JSON in `Comment`; in WebP the same as one JSON in UserComment; hidden in the pixels the same
-//! again. The prompts of single characters are only in `v4_prompt`, which is kept whole.
+//! NovelAI: PNG keywords with JSON in `Comment`; in WebP the same as one JSON in UserComment, and the same hidden in the
+//! pixels. The prompts of single characters are only in `v4_prompt`, which is kept whole.
 
 use serde_json::{Map, Value};
 
@@ -34,9 +34,9 @@ fn keywords(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// The keywords as one JSON, with JSON in its `Comment`.
+/// Reads the keywords as one JSON, with JSON in its `Comment`.
 fn bundled(texts: &Texts, index: usize) -> Option<Fields> {
-    let record = texts.json(index)?.as_object()?;
+    let record = texts.json_with(index, &["\"Comment\""])?.as_object()?;
     let comment = match record.get("Comment")? {
         Value::String(text) => json::parse(text)?,
         comment => comment.clone(),
@@ -77,7 +77,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.parameters_but(record, KNOWN);
 }
 
-/// `NovelAI Diffusion V4.5 C02D4F98`: a name that ends with a hash.
+/// Reads `NovelAI Diffusion V4.5 C02D4F98`: a name that ends with a hash.
 fn source(text: &str, index: usize, rule: &str, fields: &mut Fields) {
     fields.model(at(index, rule), text, None);
     let hash =

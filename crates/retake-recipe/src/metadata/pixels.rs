@@ -1,9 +1,11 @@
-//! The default decoder of hidden texts: pixels of PNG and WebP files with alpha, within fixed limits.
+//! The default decoder for hidden texts: decodes PNG and WebP files with alpha, within fixed limits.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbaImage};
+
+use super::Pixels;
 
 /// The longest side that is decoded.
 const MAX_SIDE: u32 = 16_384;
@@ -11,10 +13,10 @@ const MAX_SIDE: u32 = 16_384;
 const MAX_ALLOC: u64 = 320 * 1024 * 1024;
 
 /// Decodes an image with alpha and lends its pixels; does nothing if it has none or cannot be decoded.
-pub(super) fn decode(bytes: &[u8], lend: &mut dyn FnMut(&RgbaImage)) {
+pub(super) fn decode(bytes: &[u8], lend: &mut dyn FnMut(Pixels<'_>)) {
     // A decoder that panics on a malformed file must cost only that file.
     if let Ok(Some(pixels)) = catch_unwind(AssertUnwindSafe(|| rgba(bytes))) {
-        lend(&pixels);
+        lend(Pixels { width: pixels.width(), rgba: pixels.as_raw() });
     }
 }
 

@@ -1,26 +1,33 @@
-//! Texts hidden in the pixels: the lowest bit of alpha, or of red, green and blue, column by column. NovelAI writes its
-//! keywords so, and an extension of A1111 its text. It takes a whole decode, so only pictures with alpha that say
-//! nothing else are looked at.
+//! Texts hidden in the lowest bit of alpha, or of red, green and blue, column by column. NovelAI writes its keywords this
+//! way, and an extension of A1111 its text. Finding them takes a whole decode, so only images with alpha in which nothing
+//! else was recognised are searched.
 
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use image::RgbaImage;
-
 use super::container::{MAX_TEXT, Slot, Texts};
 
-/// What the hidden text begins with: its name, whether it is in the colours, and whether it is packed.
+/// The pixels of an image: four bytes each (red, green, blue, alpha), row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct Pixels<'a> {
+    /// The width in pixels.
+    pub width: u32,
+    /// The bytes: `width` × height × 4.
+    pub rgba: &'a [u8],
+}
+
+/// The marks a hidden text begins with: its name, whether it is in the colours, and whether it is compressed.
 const MARKS: [(&str, bool, bool); 4] = [
     ("stealth_pnginfo", false, false),
     ("stealth_pngcomp", false, true),
     ("stealth_rgbinfo", true, false),
     ("stealth_rgbcomp", true, true),
 ];
-/// All marks are this long.
+/// The length of every mark.
 const MARK_BYTES: usize = 15;
 
 /// Adds the text that is hidden in these pixels, if there is one.
-pub(super) fn look(pixels: &RgbaImage, texts: &mut Texts) {
+pub(super) fn search(pixels: Pixels<'_>, texts: &mut Texts) {
     for (mark, colours, packed) in MARKS {
         let mut bits = Bits { pixels, at: 0, colours };
         if bits.bytes(MARK_BYTES) != Some(mark.as_bytes().to_vec()) {
@@ -29,7 +36,7 @@ pub(super) fn look(pixels: &RgbaImage, texts: &mut Texts) {
         let slot = Slot::Pixels(if colours { "lowest bits of the colours" } else { "lowest bits of alpha" });
         match hidden(&mut bits, packed) {
             Some(text) => texts.add(slot, 0, mark, text),
-            None => texts.note(format!("{slot}: {mark} that cannot be read")),
+            None => texts.note(format!("{slot}: {mark} cannot be decoded")),
         }
         return;
     }
@@ -50,16 +57,16 @@ fn hidden(bits: &mut Bits<'_>, packed: bool) -> Option<String> {
 
 /// The lowest bits, down the columns from the left.
 struct Bits<'a> {
-    pixels: &'a RgbaImage,
+    pixels: Pixels<'a>,
     at: usize,
     colours: bool,
 }
 
 impl Bits<'_> {
-    /// How many bits there still are.
+    /// Returns how many bits are left.
     fn left(&self) -> usize {
         let channels = if self.colours { 3 } else { 1 };
-        (self.pixels.as_raw().len() / 4 * channels).saturating_sub(self.at)
+        (self.pixels.rgba.len() / 4 * channels).saturating_sub(self.at)
     }
 
     fn bytes(&mut self, count: usize) -> Option<Vec<u8>> {
@@ -69,11 +76,12 @@ impl Bits<'_> {
     fn next(&mut self) -> Option<u8> {
         let (pixel, channel) = if self.colours { (self.at / 3, self.at % 3) } else { (self.at, 3) };
         self.at += 1;
-        let (width, height) = (usize::try_from(self.pixels.width()).ok()?, usize::try_from(self.pixels.height()).ok()?);
-        let (x, y) = (pixel / height, pixel % height);
+        let width = usize::try_from(self.pixels.width).ok().filter(|width| *width > 0)?;
+        let height = self.pixels.rgba.len() / 4 / width;
+        let (x, y) = (pixel.checked_div(height)?, pixel.checked_rem(height)?);
         if x >= width {
             return None;
         }
-        self.pixels.as_raw().get((y * width + x) * 4 + channel).map(|value| value & 1)
+        self.pixels.rgba.get((y * width + x) * 4 + channel).map(|value| value & 1)
     }
 }

@@ -1,5 +1,5 @@
 //! SwarmUI, once StableSwarmUI: JSON with `sui_image_params`, or in its first versions the bare parameters with
-//! `swarm_version`. A PNG holds ComfyUI's graph beside it, so this is asked first.
+//! `swarm_version`. A PNG holds ComfyUI's graph as well, so this reader is asked first.
 
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ const KNOWN: &[&str] = &[
 /// Reads SwarmUI's record.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     (0..texts.raw.len()).find_map(|index| {
-        let record = texts.json(index)?.as_object()?;
+        let record = texts.json_with(index, &["sui_image_params", "swarm_version"])?.as_object()?;
         let bare = || record.contains_key("swarm_version").then_some(record);
         let params = record.get("sui_image_params").and_then(Value::as_object).or_else(bare)?;
         Some(fill(record, params, index))

@@ -1,7 +1,7 @@
-//! A recipe as A1111's text, which every tool can read: for the copy button, and for the pictures that leave.
+//! Writing a recipe as A1111's text, which every tool can read: for the copy button and for exported images.
 //!
-//! What it cannot say is left out: parameters with names or sizes that do not fit a line. LoRAs that the prompt does not
-//! name are put behind it as `<lora:…>`, since that is where A1111 looks for them.
+//! What the form cannot hold is left out: parameters whose names or sizes do not fit a line. LoRAs that the prompt does not
+//! name are appended to it as `<lora:…>`, since that is where A1111 looks for them.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::a1111::{self, APP, PROVIDER};
 use crate::Recipe;
 
-/// A parameter longer than this is left out: whole graphs are.
+/// The length of the longest parameter that is written; whole graphs are left out.
 const LONGEST: usize = 2000;
 
-/// The recipe as A1111 would write it.
+/// Returns the recipe as A1111 would write it.
 pub fn a1111_text(recipe: &Recipe) -> String {
     let mut text = recipe.prompt.trim().to_owned();
     let named = a1111::loras(&recipe.prompt);
@@ -59,7 +59,7 @@ fn written(value: &Value) -> Option<String> {
     }
 }
 
-/// In quotes where it would end too early or be taken for something else.
+/// Quotes a value that would otherwise end too early or be taken for something else.
 fn quoted(text: &str) -> String {
     let plain = !text.is_empty()
         && text.trim() == text

@@ -1,12 +1,12 @@
-//! The shape of a graph, whatever its nodes are called and its values are: two graphs of one shape have one fingerprint.
+//! The fingerprint of a graph: the same for graphs of one shape, whatever their nodes are called and their values are.
 
 use super::graph::Graph;
 use crate::Hash;
 
-/// How far around it a node is told apart. Cycles, which no real graph has, end here too.
+/// How many rounds distinguish a node by its surroundings. Cycles, which no real graph has, end here too.
 const ROUNDS: usize = 12;
 
-/// The fingerprint: every node is named by its class and, round by round, by the names of what goes into it; the sorted
+/// Returns the fingerprint: every node is named by its class and, round by round, by the names of its inputs; the sorted
 /// names are hashed.
 pub(super) fn fingerprint(graph: &Graph) -> Hash {
     let mut names: Vec<Hash> = graph.nodes.iter().map(|node| Hash::of(node.class.as_bytes())).collect();

@@ -1,12 +1,15 @@
 //! ComfyUI: a queued graph (`prompt`), the editor's graph (`workflow`), or both, wherever a saver puts them.
 //!
-//! The graph is walked from the node that saved the picture back to its samplers. The recipe is that of the first pass
-//! (its seed, steps, size and prompts); all passes are listed. Where a saver wrote A1111's text beside the graph and
-//! both know the same seed, the text counts and the graph fills what it lacks; where they differ, the graph counts,
-//! since some savers write their defaults.
+//! The graph is walked from the node that saved the image back to the nodes that made it: samplers, or a node that asked a
+//! provider. The recipe is that of the first sampling pass (its seed, steps, size and prompts); all passes are listed. If a
+//! graph leaves a choice, all candidates are listed with the reason for the one that was taken. If a saver wrote A1111's
+//! text beside the graph and both have the same seed, the text counts and the graph fills what it lacks; if they differ,
+//! the graph counts, since some savers write their defaults.
 
 mod fingerprint;
 mod graph;
+mod provider;
+mod switches;
 mod trace;
 mod values;
 mod workflow;
@@ -17,10 +20,12 @@ use serde_json::Value;
 
 use super::container::{Slot, Texts};
 use super::fields::{self, At, Fields, at};
-use super::{Generator, Pass, a1111, json};
+use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
 use graph::{Graph, Node};
-use trace::Side;
+pub(crate) use graph::is_queued;
+use trace::{Outputs, Side};
+pub(crate) use workflow::{is_workflow, link_of, named_widgets};
 
 /// Reads ComfyUI's graphs.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
@@ -32,12 +37,12 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Reads the graphs alone, for those that wrap ComfyUI.
+/// Reads only the graphs, for tools that wrap ComfyUI.
 pub(super) fn read_graph(texts: &Texts) -> Option<Fields> {
     read_graphs(texts, &Found::of(texts))
 }
 
-/// The graphs of a file, each with the text it lies in.
+/// The graphs of a file, each with the index of its text.
 #[derive(Default)]
 struct Found<'a> {
     queued: Option<(usize, Cow<'a, Value>)>,
@@ -47,21 +52,27 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn of(texts: &'a Texts) -> Found<'a> {
         let mut found = Found::default();
+        // The editor's graph is larger, and is not needed beside the one that was queued.
+        for name in ["prompt", "workflow"] {
+            if let (None, Some(index)) = (&found.queued, texts.png(name))
+                && let Some(value) = texts.json(index)
+            {
+                found.offer(index, Cow::Borrowed(value));
+            }
+        }
+        if found.queued.is_some() {
+            return found;
+        }
         for (index, raw) in texts.raw.iter().enumerate() {
             match raw.slot {
-                Slot::PngChunk(_) if ["prompt", "workflow"].contains(&raw.key.as_str()) => {
-                    if let Some(value) = texts.json(index) {
-                        found.offer(index, Cow::Borrowed(value));
-                    }
-                }
-                Slot::C2pa | Slot::Xmp | Slot::Pixels(_) => {}
+                Slot::C2pa | Slot::C2paIngredient | Slot::Xmp | Slot::Pixels(_) => {}
                 _ => found.search(index, texts),
             }
         }
         found
     }
 
-    /// Savers put both into one JSON, or each behind its name: `prompt:{…}`, `Workflow: {…}`.
+    /// Savers put both into one JSON, or each after its name: `prompt:{…}`, `Workflow: {…}`.
     fn search(&mut self, index: usize, texts: &'a Texts) {
         let text = texts.text(index).trim_start();
         let named = text
@@ -89,9 +100,9 @@ impl<'a> Found<'a> {
     }
 
     fn offer(&mut self, index: usize, value: Cow<'a, Value>) {
-        if self.queued.is_none() && graph::is_queued(&value) {
+        if self.queued.is_none() && is_queued(&value) {
             self.queued = Some((index, value));
-        } else if self.workflow.is_none() && workflow::is_workflow(&value) {
+        } else if self.workflow.is_none() && is_workflow(&value) {
             self.workflow = Some((index, value));
         }
     }
@@ -121,13 +132,34 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn read(&mut self, saved_as: Option<&str>) {
         let graph = self.graph;
+        let outputs = trace::outputs(graph, saved_as);
+        let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
+        let asked = maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
+        self.list_candidates(&outputs);
+        if let Some(node) = asked {
+            self.request(node);
+        } else {
+            self.sampled(outputs.taken);
+        }
+        self.images();
+        if self.fields.recipe.prompt.is_empty() {
+            self.main_prompt();
+        }
+        if self.fields.recipe.prompt.is_empty() {
+            self.unresolved();
+        }
+    }
+
+    /// Reads the passes that lead to an output.
+    fn sampled(&mut self, output: Option<usize>) {
+        let graph = self.graph;
         let passes: Vec<&Node> =
-            trace::passes(graph, saved_as).into_iter().rev().filter_map(|place| graph.node(place)).collect();
+            trace::passes(graph, output).into_iter().rev().filter_map(|place| graph.node(place)).collect();
         for pass in &passes {
             let pass = self.pass(pass);
             self.fields.passes.push(pass);
         }
-        // The first pass made the picture; what it does not say, a later one may.
+        // The first pass made the image; a later one may have what it lacks.
         for pass in &passes {
             self.settings(pass);
             self.prompts(pass);
@@ -137,11 +169,47 @@ impl<'a> Reader<'a> {
             self.model(base);
             self.start(base);
         } else {
-            self.without_sampler();
+            self.only_request();
         }
-        self.pictures();
-        if self.fields.recipe.prompt.is_empty() {
-            self.unresolved();
+    }
+
+    /// Lists the prompts and seeds of all outputs, if they differ.
+    fn list_candidates(&mut self, outputs: &Outputs) {
+        const MOST: usize = 16;
+        let graph = self.graph;
+        if outputs.all.len() < 2 {
+            return;
+        }
+        let mut found: Vec<(&'static str, String, String, bool)> = Vec::new();
+        for output in outputs.all.iter().rev().take(MOST) {
+            let taken = Some(*output) == outputs.taken;
+            let label = graph.node(*output).map(Node::label).unwrap_or_default();
+            let nearest = trace::nearest(graph, *output, trace::makes);
+            let asked = nearest.and_then(|place| graph.node(place)).filter(|node| !trace::is_sampler(node));
+            let first = || trace::passes(graph, Some(*output)).last().copied().and_then(|place| graph.node(place));
+            let Some(maker) = asked.or_else(first) else { continue };
+            let (prompt, seed) = if asked.is_some() {
+                let request = provider::request(graph, maker);
+                (request.prompt.map(|(_, text)| text.text), request.seed.map(|(_, seed)| seed))
+            } else {
+                let prompt = trace::prompt(graph, maker, Side::Positive).map(|prompt| prompt.text);
+                (prompt, trace::setting(graph, maker, SEED.0, SEED.1).map(|(_, seed)| seed))
+            };
+            let place = format!("node {}, saved by node {label}", maker.label());
+            found.extend(prompt.map(|prompt| ("prompt", prompt, place.clone(), taken)));
+            found.extend(seed.and_then(json::plain).map(|seed| ("seed", seed, place, taken)));
+        }
+        for field in ["prompt", "seed"] {
+            let of_field: Vec<_> = found.iter().filter(|(of, ..)| *of == field).collect();
+            if of_field.iter().any(|(_, value, ..)| of_field.first().is_some_and(|(_, first, ..)| first != value)) {
+                self.fields.candidates.extend(of_field.into_iter().map(|(_, value, place, taken)| Candidate {
+                    field,
+                    value: value.clone(),
+                    place: place.clone(),
+                    taken: *taken,
+                    reason: if *taken { outputs.reason } else { "saved by another node" },
+                }));
+            }
         }
     }
 
@@ -149,7 +217,7 @@ impl<'a> Reader<'a> {
         at(self.index, format!("node {}, `{input}`", node.label()))
     }
 
-    /// What a sampler was told.
+    /// Reads the settings of one pass.
     fn pass(&self, sampler: &Node) -> Pass {
         let name = |input: &str, through: &[&str]| self.name(sampler, input, through).map(|(_, name)| name);
         let number = |names: &[&str], through: &[&str]| {
@@ -169,7 +237,10 @@ impl<'a> Reader<'a> {
     fn settings(&mut self, sampler: &'a Node) {
         let setting = |(names, through): (&[&str], &[&str])| trace::setting(self.graph, sampler, names, through);
         let (seed, steps, cfg, denoise) = (setting(SEED), setting(STEPS), setting(CFG), setting(DENOISE));
-        if let Some((node, value)) = seed {
+        // A sampler that adds no noise does not use its seed if another node made the noise.
+        let noise = trace::noise_maker(self.graph, sampler)
+            .and_then(|node| Some((node, SEED.0.iter().find_map(|name| values::number(self.graph, node, name))?)));
+        if let Some((node, value)) = noise.or(seed) {
             self.fields.seed(self.at(node, "seed"), value);
         }
         if let Some((node, value)) = steps {
@@ -189,7 +260,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A name that a sampler or a node it is put together from was told.
+    /// Returns a name that is set on a sampler or on a node it is put together from.
     fn name(&self, sampler: &'a Node, input: &str, through: &[&str]) -> Option<(&'a Node, String)> {
         let own = |node: &'a Node| values::name(self.graph, node, input).map(|name| (node, name));
         own(sampler).or_else(|| {
@@ -208,17 +279,28 @@ impl<'a> Reader<'a> {
     }
 
     fn prompts(&mut self, sampler: &'a Node) {
-        if let Some((nodes, text)) = trace::prompt(self.graph, sampler, Side::Positive) {
-            self.fields
-                .prompt(at(self.index, format!("positive side of {}: {}", sampler.label(), labels(&nodes))), &text);
-        }
-        if let Some((nodes, text)) = trace::prompt(self.graph, sampler, Side::Negative) {
-            self.fields
-                .negative(at(self.index, format!("negative side of {}: {}", sampler.label(), labels(&nodes))), &text);
+        for (side, name) in [(Side::Positive, "positive"), (Side::Negative, "negative")] {
+            let Some(prompt) = trace::prompt(self.graph, sampler, side) else { continue };
+            let rule = format!("{name} side of {}: {}", sampler.label(), labels(&prompt.nodes));
+            let from = at(self.index, self.rewritten(rule, prompt.rewritten_by));
+            match side {
+                Side::Positive => self.fields.prompt(from, &prompt.text),
+                Side::Negative => self.fields.negative(from, &prompt.text),
+            };
         }
     }
 
-    /// The size of the latent or picture that the first pass starts from.
+    /// Adds to a rule that a language model rewrote the text.
+    fn rewritten(&mut self, rule: String, by: Option<&Node>) -> String {
+        let Some(by) = by else { return rule };
+        let note = format!("node {} rewrote the prompt when the graph ran; its result is not in the file", by.label());
+        if !self.fields.notes.contains(&note) {
+            self.fields.notes.push(note);
+        }
+        format!("{rule}, as it was before node {} rewrote it", by.label())
+    }
+
+    /// Reads the size of the latent or image that the first pass starts from.
     fn size(&mut self, base: &'a Node) {
         let graph = self.graph;
         let number = |node: &'a Node, names: [&str; 2]| {
@@ -249,7 +331,7 @@ impl<'a> Reader<'a> {
         for (node, name, weight) in model.loras {
             self.fields.lora(self.at(node, "LoRA"), &name, weight);
         }
-        // Flux has its guidance beside the prompt, and no other where the guider is a plain one.
+        // Flux has its guidance beside the prompt, and no other with a plain guider.
         if self.fields.recipe.guidance_scale.is_none() {
             let guidance = self.graph.nodes.iter().find(|node| node.class == "FluxGuidance");
             if let Some((node, value)) =
@@ -260,48 +342,80 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the first pass started from a picture.
+    /// Notes whether the first pass started from an image.
     fn start(&mut self, base: &Node) {
         let place = self.graph.nodes.iter().position(|node| node.id == base.id);
         let loads = |node: &Node| is_loader(node);
         self.fields.evidence.from_image = place.and_then(|place| trace::nearest(self.graph, place, loads)).is_some();
     }
 
-    /// The names of the pictures that were loaded.
-    fn pictures(&mut self) {
+    /// Lists the names of the images that were loaded.
+    fn images(&mut self) {
         for node in self.graph.nodes.iter().filter(|node| is_loader(node)) {
             let name = node.inputs.get("image").and_then(Value::as_str).unwrap_or_default();
             let name =
                 [" [output]", " [input]", " [temp]"].iter().find_map(|mark| name.strip_suffix(mark)).unwrap_or(name);
             let name = name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned();
             let names = &mut self.fields.evidence.image_names;
-            // Pasted pictures may be inline, as base64.
+            // Pasted images may be inline, as base64.
             if !name.is_empty() && name.len() < 500 && !names.contains(&name) {
                 names.push(name);
             }
         }
     }
 
-    /// A graph that asks a provider: the node that has the prompt.
-    fn without_sampler(&mut self) {
-        let graph = self.graph;
-        let asks = |node: &&Node| node.inputs.get("prompt").is_some_and(Value::is_string) && !node.has("clip");
-        let mut asking = graph.nodes.iter().filter(asks);
-        let (Some(node), None) = (asking.next(), asking.next()) else { return };
-        self.fields.prompt(self.at(node, "prompt"), &values::text(graph, node, "prompt").unwrap_or_default());
-        self.fields.negative(
-            self.at(node, "negative_prompt"),
-            &values::text(graph, node, "negative_prompt").unwrap_or_default(),
-        );
-        if let Some(seed) = values::number(graph, node, "seed") {
-            self.fields.seed(self.at(node, "seed"), seed);
-        }
-        if let Some(model) = values::name(graph, node, "model").or_else(|| values::name(graph, node, "model_name")) {
-            self.fields.model(self.at(node, "model"), &model, None);
+    /// Reads the only request of a graph in which nothing leads to an output.
+    fn only_request(&mut self) {
+        let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node));
+        if let (Some(node), None) = (asking.next(), asking.next()) {
+            self.request(node);
         }
     }
 
-    /// The last resort: the texts that are there, for a person to judge.
+    /// Reads what a node asked a provider for.
+    fn request(&mut self, node: &'a Node) {
+        let request = provider::request(self.graph, node);
+        if let Some((input, text)) = request.prompt {
+            let rule = self.rewritten(format!("node {}, `{input}`", node.label()), text.rewritten_by);
+            self.fields.prompt(at(self.index, rule), &text.text);
+        }
+        if let Some((input, text)) = request.negative {
+            self.fields.negative(self.at(node, input), &text.text);
+        }
+        if let Some((input, seed)) = request.seed {
+            self.fields.seed(self.at(node, input), seed);
+        }
+        if let Some((input, model)) = request.model {
+            self.fields.model(self.at(node, input), &model, None);
+        }
+        if let Some((width, height)) = request.size {
+            self.fields.size(self.at(node, "width`, `height"), width, height);
+        }
+        self.fields.evidence.from_image =
+            ["image", "images", "start_image", "first_frame", "reference_image"].iter().any(|name| {
+                self.graph.linked(node, name).is_some()
+            });
+        self.fields.passes.push(Pass {
+            name: node.label(),
+            seed: request.seed.and_then(|(_, seed)| fields::seed(seed)),
+            ..Pass::default()
+        });
+    }
+
+    /// Reads the prompts of a graph that collects them in one node for several encoders (Searge).
+    fn main_prompt(&mut self) {
+        let graph = self.graph;
+        let mut collecting = graph.nodes.iter().filter(|node| node.has("main_prompt"));
+        let (Some(node), None) = (collecting.next(), collecting.next()) else { return };
+        if let Some(text) = values::text(graph, node, "main_prompt") {
+            self.fields.prompt(self.at(node, "main_prompt"), &text.text);
+        }
+        if let Some(text) = values::text(graph, node, "negative_main_prompt") {
+            self.fields.negative(self.at(node, "negative_main_prompt"), &text.text);
+        }
+    }
+
+    /// Lists the texts of a graph whose prompt was not found, for a person to judge.
     fn unresolved(&mut self) {
         const MOST: usize = 10;
         let texts =
@@ -338,14 +452,14 @@ fn labels(nodes: &[&Node]) -> String {
     labels.join(", ")
 }
 
-/// The graph's fields and those of the text beside it.
+/// Merges the fields of the graph with those of the text beside it.
 fn merge(graph: Fields, written: Fields) -> Fields {
     let knows = |seed: Option<u64>| seed.is_some() && graph.passes.iter().any(|pass| pass.seed == seed);
     let by = graph.by();
     let agree = knows(written.recipe.seed.map(|seed| seed.0)) || !graph.any();
     let (mut first, second) = if agree { (written, graph) } else { (graph, written) };
     if !agree {
-        first.notes.push("the text beside the graph says otherwise than the graph; the graph counts".to_owned());
+        first.notes.push("the text beside the graph contradicts the graph; the graph counts".to_owned());
         return first;
     }
     first.fill_from(second);

@@ -1,22 +1,22 @@
-//! From the node that saved the picture back to how it was made: the sampling passes, their prompts, the model.
+//! The way from the node that saved the image back to how it was made: the sampling passes, their prompts, the model.
 //!
-//! Nodes are known by their inputs, not by their names, since there are thousands of them: what has a seed, steps and a
-//! positive side is a sampler, whoever wrote it.
+//! Nodes are recognised by their inputs, not by their names, since there are thousands of them: what has a seed, steps and
+//! a positive side is a sampler.
 
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
-use super::values;
+use super::{provider, values};
 
-/// How far chains are followed.
+/// How many nodes in a row are followed.
 const MAX_STEPS: usize = 400;
-/// The most nodes that are asked whether they saved the picture.
+/// The most nodes that are considered as the one that saved the image.
 const MAX_OUTPUTS: usize = 100;
-/// The most passes that are told apart.
+/// The most passes that are distinguished.
 const MAX_PASSES: usize = 32;
-/// Inputs that do not lead to the picture or the latent that a node works on.
+/// Inputs that do not lead to the image or the latent that a node works on.
 const ASIDE: [&str; 32] = [
     "model",
     "clip",
@@ -52,8 +52,9 @@ const ASIDE: [&str; 32] = [
     "lora_stack",
 ];
 /// Inputs that bundle a model with its prompts.
-const PIPES: [&str; 10] = [
+const PIPES: [&str; 11] = [
     "pipe",
+    "pipe_in",
     "basic_pipe",
     "context",
     "base_ctx",
@@ -65,7 +66,7 @@ const PIPES: [&str; 10] = [
     "bus",
 ];
 
-/// Which prompt is looked for.
+/// The side of a sampler whose prompt is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Positive,
@@ -81,26 +82,56 @@ impl Side {
     }
 }
 
-/// The samplers that the picture went through, the last first; all there are where none saved it. `saved_as` is the
-/// name of the file, if it has one.
-pub(super) fn passes(graph: &Graph, saved_as: Option<&str>) -> Vec<usize> {
+/// Returns the samplers that the image went through on its way to `output`, the last first; without an output, those of
+/// the last sampler of the graph.
+pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
-    let mut from = output(graph, saved_as).map(|output| vec![output]).unwrap_or_else(|| samplers(graph));
-    if let Some(first) = from.first().copied().filter(|first| graph.node(*first).is_some_and(is_sampler)) {
+    let mut from = output.or_else(|| last_sampler(graph));
+    if let Some(first) = from.filter(|first| graph.node(*first).is_some_and(is_sampler)) {
         passes.push(first);
-        from = vec![first];
     }
-    while let Some(next) = from.first().and_then(|from| nearest(graph, *from, is_sampler)) {
+    while let Some(next) = from.and_then(|from| earlier(graph, from)) {
         if passes.contains(&next) || passes.len() >= MAX_PASSES {
             break;
         }
         passes.push(next);
-        from = vec![next];
+        from = Some(next);
     }
     passes
 }
 
-/// Whether a node samples, by what goes into it.
+/// Returns the sampler before a node: along images and latents, or the stage that its conditioning was made from.
+fn earlier(graph: &Graph, from: usize) -> Option<usize> {
+    nearest(graph, from, is_sampler).or_else(|| {
+        let mut node = graph.node(from).filter(|node| is_sampler(node))?;
+        for _ in 0..MAX_STEPS {
+            if let Some(stage) = graph.linked(node, "stage_c") {
+                let samples = graph.node(stage).is_some_and(is_sampler);
+                return if samples { Some(stage) } else { nearest(graph, stage, is_sampler) };
+            }
+            let next = ["positive", "conditioning"].iter().find_map(|name| graph.linked(node, name))?;
+            node = graph.node(next)?;
+        }
+        None
+    })
+}
+
+/// Returns the node that made the noise that a sampler starts from, if the sampler adds none itself.
+pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a Node> {
+    let off = |value: &Value| value == "disable" || value == &Value::Bool(false);
+    if !sampler.inputs.get("add_noise").is_some_and(off) {
+        return None;
+    }
+    let place = graph.linked(sampler, "latent_image").or_else(|| graph.linked(sampler, "latent"))?;
+    let makes = |node: &Node| {
+        let class = node.class.to_ascii_lowercase();
+        (class.contains("noise") || class.contains("noisy")) && (node.has("seed") || node.has("noise_seed"))
+    };
+    let first = graph.node(place).filter(|node| makes(node));
+    first.or_else(|| nearest(graph, place, makes).and_then(|place| graph.node(place)))
+}
+
+/// Returns whether a node samples, by its inputs.
 pub(super) fn is_sampler(node: &Node) -> bool {
     let has = |name: &str| node.has(name);
     let seeded = has("seed") || has("noise_seed");
@@ -109,47 +140,86 @@ pub(super) fn is_sampler(node: &Node) -> bool {
         || (seeded && sided && (has("steps") || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
 }
 
-/// The node that saved the picture: the one whose prefix the file's name begins with, or the last one.
-fn output(graph: &Graph, saved_as: Option<&str>) -> Option<usize> {
-    let leads = |place: &usize| nearest(graph, *place, is_sampler).is_some();
-    let takes_picture =
+/// The nodes that could have saved the image.
+pub(super) struct Outputs {
+    /// All of them that lead to a maker, in the order of the graph.
+    pub(super) all: Vec<usize>,
+    /// The one that is taken.
+    pub(super) taken: Option<usize>,
+    /// Why it is taken.
+    pub(super) reason: &'static str,
+}
+
+/// Finds the node that saved the image: the one whose prefix the name of the file begins with, or the last one.
+pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
+    let leads = |place: &usize| nearest(graph, *place, makes).is_some();
+    let takes_image =
         |node: &Node| ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some());
     let class = |node: &Node, part: &str| node.class.to_ascii_lowercase().contains(part);
     let of = |part: &str| -> Vec<usize> {
         let nodes = graph.nodes.iter().enumerate();
         nodes
-            .filter(|(_, node)| takes_picture(node) && class(node, part))
+            .filter(|(_, node)| takes_image(node) && class(node, part))
             .map(|(place, _)| place)
             .take(MAX_OUTPUTS)
             .filter(leads)
             .collect()
     };
     let saves = of("save");
-    let named = saves.iter().copied().filter(|place| {
+    let fits = |place: &usize| {
         let prefix = graph.node(*place).and_then(|node| node.inputs.get("filename_prefix")?.as_str());
-        let prefix = prefix.and_then(|prefix| prefix.rsplit(['/', '\\']).next()).filter(|prefix| !prefix.is_empty());
-        prefix.zip(saved_as).is_some_and(|(prefix, name)| name.starts_with(prefix))
-    });
-    let longest = |place: &usize| {
-        graph.node(*place).and_then(|node| node.inputs.get("filename_prefix")?.as_str()).map_or(0, str::len)
+        prefix.zip(saved_as).and_then(|(prefix, name)| prefix_fit(prefix, name))
     };
-    named
-        .max_by_key(longest)
-        .or_else(|| saves.last().copied())
-        .or_else(|| of("combine").last().copied())
-        .or_else(|| of("preview").last().copied())
-        .or_else(|| {
-            let used: HashSet<usize> =
-                graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
-            (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads)
-        })
+    let best = saves.iter().filter_map(fits).max();
+    if let Some(best) = best {
+        let named: Vec<usize> = saves.into_iter().filter(|place| fits(place) == Some(best)).collect();
+        let taken = named.last().copied();
+        let reason = if named.len() == 1 { "its prefix is in the name of the file" } else { "the last of several nodes with this prefix" };
+        return Outputs { all: named, taken, reason };
+    }
+    for (found, reason) in [
+        (saves, "the last node that saves"),
+        (of("combine"), "the last node that combines frames"),
+        (of("preview"), "the last node that previews"),
+    ] {
+        if let Some(last) = found.last().copied() {
+            let reason = if found.len() == 1 { "the only node that saves or shows an image" } else { reason };
+            return Outputs { all: found, taken: Some(last), reason };
+        }
+    }
+    let used: HashSet<usize> =
+        graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
+    let last = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads);
+    Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
 }
 
-fn samplers(graph: &Graph) -> Vec<usize> {
-    (0..graph.nodes.len()).rev().filter(|place| graph.node(*place).is_some_and(is_sampler)).collect()
+/// Returns how much of a file's name a prefix covers. Prefixes have folders, and variables such as `%date:yyyy%`, which
+/// stand for any text.
+fn prefix_fit(prefix: &str, name: &str) -> Option<usize> {
+    let prefix = prefix.rsplit(['/', '\\']).next().filter(|prefix| !prefix.is_empty())?;
+    let mut rest = name;
+    let mut covered = 0;
+    for (place, part) in prefix.split('%').enumerate() {
+        if place % 2 == 1 || part.is_empty() {
+            continue;
+        }
+        let at = rest.find(part).filter(|at| place > 0 || *at == 0)?;
+        rest = rest.get(at + part.len()..)?;
+        covered += part.len();
+    }
+    (covered > 0).then_some(covered)
 }
 
-/// The nearest node before this one, along pictures and latents, that is wanted.
+/// Returns whether a node makes an image: by sampling, or by asking a provider.
+pub(super) fn makes(node: &Node) -> bool {
+    is_sampler(node) || provider::asks(node)
+}
+
+fn last_sampler(graph: &Graph) -> Option<usize> {
+    (0..graph.nodes.len()).rev().find(|place| graph.node(*place).is_some_and(is_sampler))
+}
+
+/// Returns the nearest node before this one, along images and latents, that is wanted.
 pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool) -> Option<usize> {
     let mut queue = VecDeque::from([from]);
     let mut seen = HashSet::from([from]);
@@ -167,7 +237,7 @@ pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool
     None
 }
 
-/// A value of a sampler: its own, or that of the nodes it is put together from.
+/// Returns a setting of a sampler: its own, or that of the nodes it is put together from.
 pub(super) fn setting<'a>(
     graph: &'a Graph,
     sampler: &'a Node,
@@ -191,20 +261,30 @@ pub(super) fn setting<'a>(
     })
 }
 
-/// The prompt of a sampler on one side, and the nodes it is written in.
-pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Option<(Vec<&'a Node>, String)> {
+/// A prompt, and where it stands.
+pub(super) struct Prompt<'a> {
+    pub(super) text: String,
+    /// The nodes it is written in.
+    pub(super) nodes: Vec<&'a Node>,
+    /// The language model that rewrote it when the graph ran.
+    pub(super) rewritten_by: Option<&'a Node>,
+}
+
+/// Returns the prompt of a sampler on one side.
+pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Option<Prompt<'a>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     conditioning(graph, sampler, side, &mut seen, &mut found, true);
     let mut texts: Vec<&str> = Vec::new();
-    for (_, text) in &found {
+    for (_, values::Text { text, .. }) in &found {
         // Several encoders often get the same words.
         if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
             texts.push(text);
         }
     }
     let text = texts.join("\n");
-    (!found.is_empty()).then(|| (found.iter().map(|(node, _)| *node).collect(), text))
+    let rewritten_by = found.iter().find_map(|(_, text)| text.rewritten_by);
+    (!found.is_empty()).then(|| Prompt { text, nodes: found.iter().map(|(node, _)| *node).collect(), rewritten_by })
 }
 
 /// Collects the texts that a node's conditioning is made of.
@@ -213,14 +293,20 @@ fn conditioning<'a>(
     node: &'a Node,
     side: Side,
     seen: &mut HashSet<&'a str>,
-    found: &mut Vec<(&'a Node, String)>,
+    found: &mut Vec<(&'a Node, values::Text<'a>)>,
     is_start: bool,
 ) {
     if seen.len() > MAX_STEPS || !seen.insert(&node.id) || node.class == "ConditioningZeroOut" {
         return;
     }
     if !is_start {
-        let texts = texts(graph, node, side);
+        let leaf = !graph.links(node).any(|(name, ..)| {
+            let name = name.to_ascii_lowercase();
+            name.contains("cond") || name == "positive" || name == "negative" || PIPES.contains(&name.as_str())
+        });
+        // A node that adds a text for a part of the image (GLIGEN) passes the prompt itself through.
+        let adds = graph.linked(node, "conditioning_to").is_some();
+        let texts = if adds { Vec::new() } else { texts(graph, node, side, leaf) };
         if !texts.is_empty() {
             found.extend(texts.into_iter().map(|text| (node, text)));
             return;
@@ -232,8 +318,9 @@ fn conditioning<'a>(
             _ if PIPES.contains(&name) => !node.has(side.name()),
             "positive" | "negative" => name == side.name(),
             "guider" => true,
-            // Two conditions against one negative side.
-            "cond1" | "cond2" => side == Side::Positive,
+            // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
+            "cond1" => side == Side::Positive,
+            "cond2" => side == Side::Positive && graph.linked(node, "cond1").is_none(),
             // Guidance without a negative side.
             "conditioning" if is_start || node.class.ends_with("Guider") => side == Side::Positive,
             _ if sided || is_start => false,
@@ -252,8 +339,8 @@ fn conditioning<'a>(
     }
 }
 
-/// The texts that a node encodes for one side.
-fn texts(graph: &Graph, node: &Node, side: Side) -> Vec<String> {
+/// Returns the texts that a node encodes for one side.
+fn texts<'a>(graph: &'a Graph, node: &'a Node, side: Side, leaf: bool) -> Vec<values::Text<'a>> {
     // One node with both sides, such as a loader that encodes.
     let both: [&str; 5] = match side {
         Side::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
@@ -261,7 +348,7 @@ fn texts(graph: &Graph, node: &Node, side: Side) -> Vec<String> {
     };
     let is_loader =
         |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || (node.has("ckpt_name") && node.has(name));
-    let own: Vec<String> = both
+    let own: Vec<values::Text<'a>> = both
         .iter()
         .filter(|name| !["positive", "negative"].contains(name) || is_loader(name))
         .filter_map(|name| values::text(graph, node, name))
@@ -288,7 +375,9 @@ fn texts(graph: &Graph, node: &Node, side: Side) -> Vec<String> {
         "user_prompt",
         "tags",
     ];
-    let encodes = node.has("clip")
+    // What ends a chain of conditioning and holds a text encodes it, whatever it is called.
+    let encodes = leaf
+        || node.has("clip")
         || node.class.to_ascii_lowercase().contains("encode")
         || node.class.to_ascii_lowercase().contains("prompt");
     if !encodes {
@@ -327,7 +416,9 @@ pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
             "diffusion_name",
             "checkpoint",
         ];
-        let loaded = NAMES.iter().find_map(|name| values::name(graph, node, name));
+        // A node that takes a model patches it: what it names (a motion module, an adapter) is not the model.
+        let patches = ["model", "unet", "MODEL", "model_opt"].iter().any(|name| graph.linked(node, name).is_some());
+        let loaded = NAMES.iter().filter(|_| !patches).find_map(|name| values::name(graph, node, name));
         if let Some(name) = loaded.filter(|_| node.id != sampler.id || sampler.has("ckpt_name")) {
             model.loader = Some((node, name));
             break;
@@ -352,7 +443,7 @@ pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
     model
 }
 
-/// The LoRAs that a node applies.
+/// Returns the LoRAs that a node applies.
 fn loras<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a Node, String, f64)> {
     let mut found = Vec::new();
     let number = |name: &str| values::number(graph, node, name).and_then(crate::metadata::fields::number);

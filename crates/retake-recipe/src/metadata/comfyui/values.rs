@@ -1,4 +1,4 @@
-//! Values of inputs that may be links: numbers and texts, followed to where they are written down.
+//! Values of inputs that may be links: numbers, names and texts, followed to where they are written down.
 
 use std::collections::HashSet;
 
@@ -7,29 +7,18 @@ use serde_json::Value;
 use super::graph::{Graph, Input, Node};
 use crate::recipe::MAX_PROMPT_BYTES;
 
-/// How far a value is followed.
+/// How many links in a row are followed.
 const MAX_DEPTH: usize = 24;
-/// How many nodes are asked for one text: joins of joins double with every one.
+/// How many nodes are asked for one text, since joins of joins double with every level.
 const MAX_ASKED: usize = 2000;
-/// The inputs under which nodes keep a number.
-const NUMBERS: [&str; 14] = [
-    "seed",
-    "noise_seed",
-    "value",
-    "Value",
-    "int",
-    "INT",
-    "number",
-    "Number",
-    "float",
-    "FLOAT",
-    "steps",
-    "cfg",
-    "a",
-    "val",
-];
-/// The inputs under which nodes keep a text; the populated one is what a wildcard became.
-const TEXTS: [&str; 17] = [
+/// The inputs under which nodes keep a seed.
+const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
+/// Inputs that bundle many values, and are extended by a node.
+const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
+/// The inputs under which nodes keep a number of any kind.
+const NUMBERS: [&str; 11] = ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
+/// The inputs under which nodes keep a text; `populated_text` is what a wildcard became.
+const TEXTS: [&str; 22] = [
     "populated_text",
     "text",
     "Text",
@@ -47,8 +36,13 @@ const TEXTS: [&str; 17] = [
     "source",
     "input_text",
     "multi_line_prompt",
+    "text_value",
+    "string_value",
+    "Prompt",
+    "positive_prompt",
+    "text_1",
 ];
-/// Classes that give out the text they hold, by a part of their name.
+/// Parts of the names of classes that output the text they hold.
 const PLAIN: [&str; 20] = [
     "primitive",
     "string",
@@ -71,7 +65,7 @@ const PLAIN: [&str; 20] = [
     "styler",
     "constant",
 ];
-/// Classes whose text comes into being when they run, by a part of their name: it is not in the file.
+/// Parts of the names of classes whose text comes into being when they run, so that it is not in the file.
 const RUNTIME: [&str; 20] = [
     "generate",
     "llm",
@@ -95,25 +89,31 @@ const RUNTIME: [&str; 20] = [
     "loadtext",
 ];
 
-/// The number behind an input.
+/// Returns the number of an input, through links.
 pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option<&'a Value> {
     let mut input = graph.input(node, name)?;
+    let is_seed = name.contains("seed");
     for _ in 0..MAX_DEPTH {
         match input {
             Input::Literal(value) => return (value.is_number() || value.is_string()).then_some(value),
             Input::Link { node, .. } => {
                 let node = graph.node(node)?;
-                let inner = NUMBERS.iter().copied().chain([name]).find(|inner| node.has(inner));
+                // The same setting under its own name, then in the bundle that the node extends, then any number: a node
+                // with a seed does not stand for another setting.
+                let own = [name].into_iter().chain(SEEDS.into_iter().filter(|_| is_seed)).find(|inner| node.has(inner));
+                let bundle = || BUNDLES.iter().copied().find(|inner| graph.linked(node, inner).is_some());
+                let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
                 // A switch or a reroute has one input that could be meant.
                 let only = || node.inputs.keys().map(String::as_str).find(|_| node.inputs.len() == 1);
-                input = graph.input(node, inner.or_else(only)?)?;
+                let inner = own.or_else(bundle).or_else(any).or_else(only)?;
+                input = graph.input(node, inner)?;
             }
         }
     }
     None
 }
 
-/// The name behind an input: of a model, a sampler, a scheduler.
+/// Returns the name in an input: of a model, a sampler or a scheduler.
 pub(super) fn name(graph: &Graph, node: &Node, input: &str) -> Option<String> {
     match graph.input(node, input)? {
         Input::Literal(Value::String(text)) => Some(text.clone()),
@@ -142,10 +142,19 @@ pub(super) fn name(graph: &Graph, node: &Node, input: &str) -> Option<String> {
     }
 }
 
-/// The text behind an input; none when it comes into being only when the graph runs.
-pub(super) fn text(graph: &Graph, node: &Node, input: &str) -> Option<String> {
-    let mut search = Search { graph, under_way: HashSet::new(), asked: 0 };
-    search.follow(graph.input(node, input)?)
+/// A text and how it was found.
+#[derive(Debug, Default)]
+pub(super) struct Text<'a> {
+    pub(super) text: String,
+    /// The language model that rewrote the text when the graph ran: what it made of it is not in the file.
+    pub(super) rewritten_by: Option<&'a Node>,
+}
+
+/// Returns the text of an input, through links; `None` if it came into being only when the graph ran.
+pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<Text<'a>> {
+    let mut search = Search { graph, under_way: HashSet::new(), asked: 0, rewritten_by: None };
+    let text = search.follow(graph.input(node, input)?)?;
+    Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
 /// The search for one text.
@@ -154,6 +163,7 @@ struct Search<'a> {
     /// The nodes that are being asked, so that none is asked by itself.
     under_way: HashSet<usize>,
     asked: usize,
+    rewritten_by: Option<&'a Node>,
 }
 
 impl<'a> Search<'a> {
@@ -166,7 +176,7 @@ impl<'a> Search<'a> {
                 if self.asked > MAX_ASKED || self.under_way.len() > MAX_DEPTH || !self.under_way.insert(place) {
                     return None;
                 }
-                let found = self.graph.node(place).and_then(|node| self.given_out(node));
+                let found = self.graph.node(place).and_then(|node| self.output_text(node));
                 // Two inputs may come from one node.
                 self.under_way.remove(&place);
                 found
@@ -178,20 +188,26 @@ impl<'a> Search<'a> {
         self.follow(self.graph.input(node, name)?)
     }
 
-    /// The text that a node gives out.
-    fn given_out(&mut self, node: &'a Node) -> Option<String> {
+    /// Returns the text that a node outputs.
+    fn output_text(&mut self, node: &'a Node) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
-        if RUNTIME.iter().any(|part| class.contains(part)) {
-            return None;
+        let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+        if is(&RUNTIME) && !is(&["template", "builder", "encode"]) {
+            return self.rewritten(node);
         }
-        if let Some(on) = node.inputs.get("switch").and_then(Value::as_bool) {
-            let branch = if on { ["on_true", "true"] } else { ["on_false", "false"] };
-            return branch.iter().find_map(|name| self.input(node, name));
+        if class.contains("stringfunction") {
+            return self.string_function(node);
         }
-        if ["concat", "join", "combine", "merge", "append"].iter().any(|part| class.contains(part)) {
+        if node.has("find") && node.has("replace") {
+            let (text, find) = (self.input(node, "string")?, self.input(node, "find")?);
+            // What is not known to be replaced leaves the text unknown.
+            let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
+            return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
+        }
+        if is(&["concat", "join", "combine", "merge", "append"]) {
             return self.joined(node);
         }
-        if !PLAIN.iter().any(|part| class.contains(part)) {
+        if !is(&PLAIN) {
             return None;
         }
         let written = TEXTS.iter().find_map(|name| self.input(node, name));
@@ -199,17 +215,67 @@ impl<'a> Search<'a> {
         written.or_else(|| node.inputs.get("text_0").or_else(|| node.inputs.get("text2"))?.as_str().map(str::to_owned))
     }
 
-    /// The texts that go into a node that joins them, in the order of its inputs.
+    /// Returns the text that a language model was given. One that looks at an image was given a question about it.
+    fn rewritten(&mut self, node: &'a Node) -> Option<String> {
+        const GIVEN: [&str; 8] = ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query"];
+        let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
+        if sees {
+            return None;
+        }
+        let text = GIVEN.iter().find_map(|name| self.request(node, name)).filter(|text| !text.trim().is_empty())?;
+        self.rewritten_by = self.rewritten_by.or(Some(node));
+        Some(text)
+    }
+
+    /// Returns the text in an input of a language model without the instruction that it may be joined with.
+    fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        const INSTRUCTS: [&str; 5] =
+            ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
+        let input = self.graph.input(node, name)?;
+        let whole = self.follow(input)?;
+        let is_instruction = |text: &str| {
+            let text = text.trim_start().to_lowercase();
+            text.starts_with("you are ") || INSTRUCTS.iter().any(|part| text.contains(part))
+        };
+        let Input::Link { node: from, .. } = input else { return Some(whole) };
+        let parts: Vec<String> = match self.graph.node(from) {
+            Some(join) if is_instruction(&whole) => {
+                let names: Vec<&str> = join.inputs.keys().map(String::as_str).filter(|name| is_text_input(name)).collect();
+                names.into_iter().filter_map(|name| self.input(join, name)).collect()
+            }
+            _ => return Some(whole),
+        };
+        let mut asked = parts.into_iter().filter(|part| !part.trim().is_empty() && !is_instruction(part));
+        // An instruction alone is not a prompt.
+        asked.next().filter(|_| asked.next().is_none())
+    }
+
+    /// Appends or replaces as the node was set to.
+    fn string_function(&mut self, node: &'a Node) -> Option<String> {
+        let parts: Vec<String> = ["text_a", "text_b", "text_c"]
+            .iter()
+            .map(|name| if node.has(name) { self.input(node, name) } else { Some(String::new()) })
+            .collect::<Option<_>>()?;
+        let [a, b, c] = parts.as_slice() else { return None };
+        match node.inputs.get("action").and_then(Value::as_str) {
+            Some("replace") if !b.is_empty() => Some(a.replace(b, c)).filter(|text| text.len() <= MAX_PROMPT_BYTES),
+            Some("append") => {
+                let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
+                let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+                Some(parts.join(if tidy { ", " } else { "" })).filter(|text| text.len() <= MAX_PROMPT_BYTES)
+            }
+            _ => None,
+        }
+    }
+
+    /// Joins the texts that go into a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
         const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
-        const SWITCHES: [&str; 2] = ["clean_whitespace", "linebreak_addition"];
         let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
         let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
         let mut parts = Vec::new();
         let mut length = 0;
-        for name in
-            node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && !SWITCHES.contains(&name.as_str()))
-        {
+        for name in node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)) {
             let Some(input @ (Input::Literal(Value::String(_)) | Input::Link { .. })) = self.graph.input(node, name)
             else {
                 continue;
@@ -225,4 +291,18 @@ impl<'a> Search<'a> {
         parts.retain(|part| !part.is_empty());
         (!parts.is_empty()).then(|| parts.join(delimiter))
     }
+}
+
+/// Returns whether an input of a joining node is one of its texts rather than one of its options.
+fn is_text_input(name: &str) -> bool {
+    const OPTIONS: [&str; 10] = [
+        "clean_whitespace", "linebreak_addition", "mode", "action", "tidy_tags", "strip", "newline", "add_comma", "seed",
+        "trim",
+    ];
+    let lower = name.to_ascii_lowercase();
+    !OPTIONS.contains(&lower.as_str())
+        && (["text", "string", "prompt", "input", "str", "value", "any", "tag", "prefix", "suffix", "positive", "part"]
+            .iter()
+            .any(|part| lower.starts_with(part) || lower.ends_with(part))
+            || lower.len() == 1)
 }

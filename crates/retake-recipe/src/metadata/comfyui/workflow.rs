@@ -1,5 +1,5 @@
-//! A graph as ComfyUI's editor saves it, made into one as it is queued: links by number become links by node, values by
-//! position get names, what is muted is left out, what is bypassed is passed by, and subgraphs are unfolded.
+//! Graphs as ComfyUI's editor saves them, converted to the form in which they are queued: links by number become links by
+//! node, values by position get names, muted nodes are left out, bypassed ones are bypassed, and subgraphs are unfolded.
 
 use std::collections::HashMap;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 
 use super::graph::{Graph, MAX_NODES, Node};
 
-/// How deep subgraphs lie in each other, and how far a link is followed.
+/// How deep subgraphs are nested, and how many links in a row are followed.
 const MAX_DEPTH: usize = 16;
 /// The most subgraphs that are unfolded.
 const MAX_SCOPES: usize = 500;
 /// Modes of a node.
 const MUTED: u64 = 2;
 const BYPASSED: u64 = 4;
-/// What stands for the inputs and the outputs of a subgraph inside of it.
+/// The ids that stand for the inputs and the outputs of a subgraph inside it.
 const SUBGRAPH_INPUTS: &str = "-10";
 const SUBGRAPH_OUTPUTS: &str = "-20";
 
-/// The values of core classes, in the order in which the editor saves them. What the editor itself adds behind a seed
-/// (`control_after_generate`) is left out here and skipped there.
+/// The values of core classes in the order in which the editor saves them. What the editor adds after a seed
+/// (`control_after_generate`) is left out here and skipped when values are named.
 const WIDGETS: &[(&str, &[&str])] = &[
     ("KSampler", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
     ("KSampler (Efficient)", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
@@ -52,6 +52,10 @@ const WIDGETS: &[(&str, &[&str])] = &[
     ("CLIPTextEncodeFlux", &["clip_l", "t5xxl", "guidance"]),
     ("CLIPTextEncodeSD3", &["clip_l", "clip_g", "t5xxl", "empty_padding"]),
     ("TextEncodeQwenImageEdit", &["prompt"]),
+    ("TextEncodeQwenImageEditPlus", &["prompt"]),
+    ("CLIPTextEncodeHiDream", &["clip_l", "clip_g", "t5xxl", "llama"]),
+    ("CLIPTextEncodeHunyuanDiT", &["bert", "mt5xl"]),
+    ("CLIPTextEncodeLumina2", &["system_prompt", "user_prompt"]),
     ("CheckpointLoaderSimple", &["ckpt_name"]),
     ("CheckpointLoader", &["config_name", "ckpt_name"]),
     ("ImageOnlyCheckpointLoader", &["ckpt_name"]),
@@ -74,6 +78,19 @@ const WIDGETS: &[(&str, &[&str])] = &[
     ("PrimitiveString", &["value"]),
     ("PrimitiveStringMultiline", &["value"]),
     ("PrimitiveInt", &["value"]),
+    ("PrimitiveBoolean", &["value"]),
+    ("MoonvalleyTxt2VideoNode", &["prompt", "negative_prompt", "resolution", "prompt_adherence", "seed", "steps"]),
+    ("MoonvalleyImg2VideoNode", &["prompt", "negative_prompt", "resolution", "prompt_adherence", "seed", "steps"]),
+    ("StableCascade_EmptyLatentImage", &["width", "height", "compression", "batch_size"]),
+    ("ADE_AnimateDiffLoaderWithContext", &["model_name", "beta_schedule"]),
+    ("SamplerCustomAdvanced", &[]),
+    ("DualCFGGuider", &["cfg_conds", "cfg_cond2_negative"]),
+    ("CLIPVisionLoader", &["clip_name"]),
+    ("VAELoader", &["vae_name"]),
+    ("CLIPLoader", &["clip_name", "type"]),
+    ("UpscaleModelLoader", &["model_name"]),
+    ("ControlNetLoader", &["control_net_name"]),
+    ("StyleModelLoader", &["style_model_name"]),
     ("PrimitiveFloat", &["value"]),
     ("StringConcatenate", &["string_a", "string_b", "delimiter"]),
     ("Seed (rgthree)", &["seed"]),
@@ -96,14 +113,14 @@ const WIDGETS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether this is a graph of the editor's: it has nodes, and all of them have a type and an id.
-pub(super) fn is_workflow(value: &Value) -> bool {
+/// Returns whether this is a graph of the editor: it has nodes, and all of them have a type and an id.
+pub(crate) fn is_workflow(value: &Value) -> bool {
     let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
     let nodes = value.get("nodes").and_then(Value::as_array);
     nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.iter().all(is_node))
 }
 
-/// The graph of a workflow.
+/// Converts a workflow to a graph.
 pub(super) fn graph(value: &Value) -> Graph {
     let definitions = value.pointer("/definitions/subgraphs").and_then(Value::as_array);
     let definitions = definitions.into_iter().flatten().filter_map(|it| Some((it.get("id")?.as_str()?, it))).collect();
@@ -279,8 +296,8 @@ fn id(value: &Value) -> Option<String> {
     crate::metadata::json::plain(value)
 }
 
-/// `[number, from, slot, to, slot, type]`, or the same as an object.
-fn link_of(link: &Value) -> Option<(u64, String, u64, String, u64)> {
+/// Reads a link: `[number, from, slot, to, slot, type]`, or the same as an object.
+pub(crate) fn link_of(link: &Value) -> Option<(u64, String, u64, String, u64)> {
     let part = |place: usize, name: &str| link.get(place).or_else(|| link.get(name));
     let number = |place: usize, name: &str| part(place, name)?.as_u64();
     Some((
@@ -297,7 +314,35 @@ fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
     inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
 }
 
-/// The values of a node under their names: from the table, or from what newer editors say of them.
+/// Returns the values of a node with a name for each; a value whose name is not known is called by its position.
+pub(crate) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'a Value)> {
+    let values = match node.get("widgets_values") {
+        Some(Value::Object(named)) => return named.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Some(Value::Array(values)) => values,
+        _ => return Vec::new(),
+    };
+    let mut names = WIDGETS.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, names)| names).iter();
+    let mut after_seed = false;
+    let mut found = Vec::new();
+    for (place, value) in values.iter().enumerate() {
+        if std::mem::take(&mut after_seed) && is_control(value) {
+            found.push(("control_after_generate".to_owned(), value));
+            continue;
+        }
+        let name = names.next();
+        after_seed = name.is_some_and(|name| ["seed", "noise_seed"].contains(name));
+        found.push((name.map_or_else(|| format!("value {place}"), |name| (*name).to_owned()), value));
+    }
+    found
+}
+
+/// Returns whether a value is what the editor adds after a seed.
+fn is_control(value: &Value) -> bool {
+    let known = |it: &str| ["fixed", "increment", "decrement", "randomize"].contains(&it);
+    value.is_boolean() || value.as_str().is_some_and(known)
+}
+
+/// Returns the values of a node by name: from the table, or from what newer editors write about them.
 fn widgets(class: &str, node: &Value) -> Map<String, Value> {
     let values = match node.get("widgets_values") {
         Some(Value::Object(named)) => return named.clone(),
@@ -327,7 +372,7 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
     }
 }
 
-/// Gives each value its name; whether there was a value for every name and a name for every value.
+/// Gives each value its name, and returns whether there was a value for every name and a name for every value.
 fn named(names: &[&str], values: &[Value]) -> (Map<String, Value>, bool) {
     let mut values = values.iter().peekable();
     let mut found = Map::new();
@@ -335,11 +380,7 @@ fn named(names: &[&str], values: &[Value]) -> (Map<String, Value>, bool) {
         let Some(value) = values.next() else { return (found, false) };
         found.insert((*name).to_owned(), value.clone());
         if ["seed", "noise_seed"].contains(name) {
-            let control = |value: &&Value| {
-                value.is_boolean()
-                    || value.as_str().is_some_and(|it| ["fixed", "increment", "decrement", "randomize"].contains(&it))
-            };
-            values.next_if(control);
+            values.next_if(|value| is_control(value));
         }
     }
     (found, values.next().is_none())

@@ -1,15 +1,15 @@
-//! Numbers in bytes, in either order, where they are there.
+//! Numbers at an offset of a byte slice, in either byte order; `None` where the slice is too short.
 
-/// Which byte of a number comes first.
+/// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The highest: `MM`.
+    /// Most significant byte first: `MM`.
     Big,
-    /// The lowest: `II`.
+    /// Least significant byte first: `II`.
     Little,
 }
 
-/// Two bytes at an offset.
+/// Returns the 16-bit number at an offset.
 pub(super) fn u16_at(bytes: &[u8], at: usize, order: Order) -> Option<u16> {
     let pair = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
     Some(match order {
@@ -18,11 +18,17 @@ pub(super) fn u16_at(bytes: &[u8], at: usize, order: Order) -> Option<u16> {
     })
 }
 
-/// Four bytes at an offset.
+/// Returns the 32-bit number at an offset.
 pub(super) fn u32_at(bytes: &[u8], at: usize, order: Order) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
     Some(match order {
         Order::Big => u32::from_be_bytes(four),
         Order::Little => u32::from_le_bytes(four),
     })
+}
+
+/// Returns the big-endian number that `size` bytes (at most eight) at an offset hold.
+pub(super) fn uint_at(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let number = bytes.get(at..at.checked_add(size)?).filter(|number| number.len() <= 8)?;
+    Some(number.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }

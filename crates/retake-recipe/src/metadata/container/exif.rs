@@ -1,32 +1,54 @@
-//! EXIF: a TIFF directory with the few tags that hold text. A reader of our own, since it must take what the tools write:
-//! an `Exif` mark too many, tags in the wrong directory, offsets beyond the end.
+//! EXIF: a TIFF directory with the few tags that hold text. This is a reader of our own because it must accept what the
+//! tools write: a repeated `Exif` mark, tags in the wrong directory, offsets beyond the end.
 
 use super::bytes::{Order, u16_at, u32_at};
 use super::{Slot, Texts, text};
 
-/// The most entries of one directory.
-const MAX_ENTRIES: u16 = 512;
+/// The most entries that are read from one directory.
+pub(super) const MAX_ENTRIES: u16 = 512;
 
-const EXIF_DIRECTORY: u16 = 0x8769;
+/// The tag that points to the EXIF directory.
+pub(super) const EXIF_DIRECTORY: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;
 const MAKER_NOTE: u16 = 0x927c;
 
 /// Lists the texts of an EXIF block that begins at `offset` of the file.
 pub(super) fn read(block: &[u8], offset: u64, texts: &mut Texts) {
     let mark = block.strip_prefix(b"Exif\0").map_or(0, |_| 6);
-    // Twice, where the tool and its library both wrote it.
+    // A tool and its library may both have written the mark.
     let mark = block.get(mark..).and_then(|rest| rest.strip_prefix(b"Exif\0")).map_or(mark, |_| mark + 6);
     let Some(tiff) = block.get(mark..) else { return };
     let offset = offset + u64::try_from(mark).unwrap_or(0);
-    let order = match tiff {
-        [b'I', b'I', ..] => Order::Little,
-        [b'M', b'M', ..] => Order::Big,
-        _ => return texts.note(format!("EXIF that makes no sense, at byte {offset}")),
+    let Some(order) = byte_order(tiff) else {
+        return texts.note(format!("EXIF without a byte order mark, at byte {offset}"));
     };
     let mut tiff = Tiff { bytes: tiff, order, offset, texts };
     let Some(first) = u32_at(tiff.bytes, 4, order) else { return };
     if let Some(exif) = tiff.directory(first, "IFD0") {
         tiff.directory(exif, "ExifIFD");
+    }
+}
+
+/// Returns the byte order that a TIFF header names.
+pub(super) fn byte_order(tiff: &[u8]) -> Option<Order> {
+    match tiff {
+        [b'I', b'I', ..] => Some(Order::Little),
+        [b'M', b'M', ..] => Some(Order::Big),
+        _ => None,
+    }
+}
+
+/// Returns the text of a tag's value, or `None` for a tag that holds no text.
+pub(super) fn tag_text(tag: u16, kind: u16, value: &[u8], order: Order) -> Option<String> {
+    match (tag, kind) {
+        (USER_COMMENT, _) => Some(text::user_comment(value, order)),
+        (MAKER_NOTE, 2 | 7) if value.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, 0 | b' ')) => {
+            Some(text::ascii(value))
+        }
+        (0x9c9b..=0x9c9f, 1) => Some(text::utf16_le(value)),
+        // ASCII, and UTF-8 as of Exif 3.0.
+        (_, 2 | 129) => Some(text::ascii(value)),
+        _ => None,
     }
 }
 
@@ -38,21 +60,21 @@ struct Tiff<'a> {
 }
 
 impl Tiff<'_> {
-    /// Takes the texts of one directory, and gives where the EXIF directory is, if it says.
+    /// Takes the texts of one directory and returns the offset of the EXIF directory, if there is one.
     fn directory(&mut self, at: u32, name: &'static str) -> Option<u32> {
         let at = usize::try_from(at).ok()?;
         let count = u16_at(self.bytes, at, self.order)?.min(MAX_ENTRIES);
-        let mut below = None;
+        let mut exif = None;
         for entry in 0..usize::from(count) {
             let entry = at.checked_add(2 + 12 * entry)?;
             let Some(tag) = u16_at(self.bytes, entry, self.order) else { break };
             if tag == EXIF_DIRECTORY {
-                below = u32_at(self.bytes, entry + 8, self.order);
+                exif = u32_at(self.bytes, entry + 8, self.order);
             } else {
                 self.tag(tag, entry, name);
             }
         }
-        below
+        exif
     }
 
     fn tag(&mut self, tag: u16, entry: usize, directory: &'static str) -> Option<()> {
@@ -62,26 +84,18 @@ impl Tiff<'_> {
             0..=4 => entry + 8,
             _ => usize::try_from(u32_at(self.bytes, entry + 8, self.order)?).ok()?,
         };
-        // What is there of it, where the count says more than there is.
+        // The count may claim more than there is.
         let rest = self.bytes.get(at..)?;
         let value = rest.get(..count.min(rest.len()))?;
-        let text = match (tag, kind) {
-            (USER_COMMENT, _) => text::user_comment(value, self.order),
-            (MAKER_NOTE, 2 | 7) if value.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, 0 | b' ')) => {
-                text::ascii(value)
-            }
-            (0x9c9b..=0x9c9f, 1) => text::utf16_le(value),
-            // ASCII, and UTF-8 as of Exif 3.0.
-            (_, 2 | 129) => text::ascii(value),
-            _ => return None,
-        };
+        let text = tag_text(tag, kind, value, self.order)?;
         let offset = self.offset + u64::try_from(at).ok()?;
         self.texts.add(Slot::Exif(directory), offset, tag_name(tag), text);
         Some(())
     }
 }
 
-fn tag_name(tag: u16) -> String {
+/// Returns the name of a tag, or its number in hexadecimal.
+pub(super) fn tag_name(tag: u16) -> String {
     let name = match tag {
         0x010d => "DocumentName",
         0x010e => "ImageDescription",

@@ -1,17 +1,23 @@
-//! IPTC: records in a resource of Photoshop's, where some tools repeat the description.
+//! IPTC records, in a resource of Photoshop's: some tools repeat the description there, and makers credit themselves.
 
 use super::bytes::{Order, u16_at, u32_at};
 use super::{Slot, Texts, text};
 
-/// The resource that holds IPTC.
+/// The resource that holds IPTC records.
 const IPTC: u16 = 0x0404;
 
-/// Lists the texts of an APP13 segment that begins at `offset` of the file.
+/// Lists the texts of a JPEG's APP13 segment that begins at `offset` of the file.
 pub(super) fn read(segment: &[u8], offset: u64, texts: &mut Texts) {
-    let Some(mut rest) = segment.strip_prefix(b"Photoshop 3.0\0") else { return };
+    if let Some(found) = segment.strip_prefix(b"Photoshop 3.0\0") {
+        resources(found, offset, texts);
+    }
+}
+
+/// Lists the texts of Photoshop's resources.
+pub(super) fn resources(mut rest: &[u8], offset: u64, texts: &mut Texts) {
     while let Some(resource) = rest.strip_prefix(b"8BIM") {
         let Some(id) = u16_at(resource, 0, Order::Big) else { return };
-        // A name with its length before it, padded to an even whole.
+        // A name with its length in front, padded to an even length.
         let name = resource.get(2).map_or(0, |length| (usize::from(*length) + 2) & !1);
         let Some(size) = u32_at(resource, 2 + name, Order::Big).and_then(|size| usize::try_from(size).ok()) else {
             return;
@@ -25,15 +31,18 @@ pub(super) fn read(segment: &[u8], offset: u64, texts: &mut Texts) {
     }
 }
 
-fn records(mut data: &[u8], offset: u64, texts: &mut Texts) {
+/// Lists the texts of IPTC records.
+pub(super) fn records(mut data: &[u8], offset: u64, texts: &mut Texts) {
     while let [0x1c, record, kind, rest @ ..] = data {
         let Some(length) = u16_at(rest, 0, Order::Big).map(usize::from) else { return };
         let Some(value) = rest.get(2..).and_then(|value| value.get(..length.min(value.len()))) else { return };
-        // 2 holds what people read; 1 and the version are for machines.
+        // Record 2 holds what people read; record 1 and the version do not.
         if *record == 2 && *kind != 0 {
             let name = match kind {
                 5 => "ObjectName".to_owned(),
                 80 => "By-line".to_owned(),
+                110 => "Credit".to_owned(),
+                115 => "Source".to_owned(),
                 120 => "Caption".to_owned(),
                 kind => format!("2:{kind}"),
             };

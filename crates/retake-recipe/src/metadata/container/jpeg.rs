@@ -2,56 +2,76 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bytes::{Order, u16_at};
+use super::bytes::{Order, u16_at, u32_at};
 use super::input::Input;
 use super::{Slot, Texts, exif, iptc, jumbf, text};
 
 /// What an XMP segment begins with.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+/// What a segment with a part of a longer XMP packet begins with.
+const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
 /// Lists the texts of a JPEG.
 pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(2)?;
-    let mut manifests = Manifests::default();
-    segments(input, texts, &mut manifests)?;
-    if let Some(offset) = manifests.offset {
-        jumbf::read(&manifests.bytes, offset, texts);
+    let mut parts = Parts::default();
+    segments(input, texts, &mut parts)?;
+    if let Some(offset) = parts.manifests_at {
+        jumbf::read(&parts.manifests, offset, texts);
+    }
+    if let Some(offset) = parts.extended_at {
+        texts.add(Slot::Xmp, offset, "extended XMP", text::ascii(&parts.extended));
     }
     Ok(())
 }
 
-/// The C2PA manifest store, which may lie in many segments.
+/// Texts that are spread over many segments.
 #[derive(Default)]
-struct Manifests {
-    offset: Option<u64>,
-    bytes: Vec<u8>,
+struct Parts {
+    manifests_at: Option<u64>,
+    manifests: Vec<u8>,
+    extended_at: Option<u64>,
+    extended: Vec<u8>,
 }
 
-impl Manifests {
-    /// `JP`, which box, which part of it, the head of the box again, and the part.
-    fn add(&mut self, segment: &[u8], offset: u64) {
-        let Some(part) = segment.strip_prefix(b"JP").and_then(|rest| rest.get(6..)) else { return };
-        let room = jumbf::MAX_BYTES.saturating_sub(u64::try_from(self.bytes.len()).unwrap_or(u64::MAX));
+impl Parts {
+    /// Adds a part of a JUMBF box: `JP`, the number of the box, the number of the part, the head of the box again.
+    fn add_manifest(&mut self, segment: &[u8], offset: u64) {
+        let Some((number, part)) = segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, Order::Big)?, rest.get(6..)?)))
+        else {
+            return;
+        };
+        let room = jumbf::MAX_BYTES.saturating_sub(u64::try_from(self.manifests.len()).unwrap_or(u64::MAX));
         if u64::try_from(part.len()).unwrap_or(u64::MAX) > room {
             return;
         }
-        let again = if self.offset.is_some() { 8 } else { 0 };
-        self.offset.get_or_insert(offset);
-        self.bytes.extend_from_slice(part.get(again..).unwrap_or_default());
+        let again = if number > 1 { 8 } else { 0 };
+        self.manifests_at.get_or_insert(offset);
+        self.manifests.extend_from_slice(part.get(again..).unwrap_or_default());
+    }
+
+    /// Adds a part of a longer XMP packet: a digest, the length of the whole, the place of the part.
+    fn add_xmp(&mut self, part: &[u8], offset: u64, room: u64) {
+        let Some(part) = part.get(40..) else { return };
+        let length = u64::try_from(self.extended.len().saturating_add(part.len())).unwrap_or(u64::MAX);
+        if length <= room {
+            self.extended_at.get_or_insert(offset);
+            self.extended.extend_from_slice(part);
+        }
     }
 }
 
-fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, manifests: &mut Manifests) -> io::Result<()> {
+fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, parts: &mut Parts) -> io::Result<()> {
     loop {
         let at = input.at();
         let marker = match input.array::<2>()? {
             Some([0xff, marker]) => marker,
             Some(_) => {
-                texts.note(format!("no segment of a JPEG where one should begin, at byte {at}"));
+                texts.note(format!("no JPEG segment begins at byte {at}, where one should"));
                 return Ok(());
             }
             None => {
-                texts.note(format!("the JPEG ends before its picture, at byte {at}"));
+                texts.note(format!("the JPEG ends before its image data, at byte {at}"));
                 return Ok(());
             }
         };
@@ -68,7 +88,7 @@ fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, manifests: 
             _ => {}
         }
         let Some(length) = input.array::<2>()?.map(u16::from_be_bytes).and_then(|length| length.checked_sub(2)) else {
-            texts.note(format!("the JPEG makes no sense from byte {at} on"));
+            texts.note(format!("the JPEG segment at byte {at} has no valid length"));
             return Ok(());
         };
         let length = u64::from(length);
@@ -88,9 +108,11 @@ fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, manifests: 
                     exif::read(&segment, at + 4, texts);
                 } else if let Some(packet) = segment.strip_prefix(XMP) {
                     texts.add(Slot::Xmp, at, "XMP", text::ascii(packet));
+                } else if let Some(part) = segment.strip_prefix(EXTENDED_XMP) {
+                    parts.add_xmp(part, at, texts.room());
                 }
             }
-            0xeb => manifests.add(&input.bytes(length)?, at),
+            0xeb => parts.add_manifest(&input.bytes(length)?, at),
             0xed => iptc::read(&input.bytes(length)?, at, texts),
             0xfe => {
                 let comment = input.bytes(length)?;

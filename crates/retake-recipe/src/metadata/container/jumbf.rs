@@ -1,59 +1,95 @@
-//! C2PA: boxes in boxes (JUMBF) with assertions as CBOR. The assertions of the last manifest, which is the picture's own,
-//! are listed as JSON; earlier manifests are those of what it was made from. Signatures, hashes and thumbnails are left.
+//! C2PA manifest stores: boxes in boxes (JUMBF) with assertions as CBOR or JSON.
+//!
+//! The last manifest of a store is that of the file itself; earlier ones belong to what it was made from. The claims,
+//! actions and ingredients of all of them are listed as JSON, each with the label of its manifest. Thumbnails, hashes and
+//! certificates are left out. Nothing is verified here: whether a manifest has a signature at all is listed as well.
 
+use ciborium::Value as Cbor;
 use serde_json::{Map, Number, Value};
 
-use super::bytes::{Order, u32_at};
+use super::bytes::{Order, u32_at, uint_at};
 use super::{Slot, Texts};
 
 /// How deep boxes and values lie in each other.
 const MAX_DEPTH: usize = 16;
-/// The most values of one assertion, and the most boxes of a manifest.
-const MAX_VALUES: usize = 10_000;
-/// The largest manifest store that is looked at; they hold thumbnails.
+/// The most boxes that are visited in one store.
+const MAX_BOXES: usize = 10_000;
+/// The most manifests that are listed; a store keeps one for every earlier version of the file.
+const MAX_MANIFESTS: usize = 32;
+/// The largest assertion that is decoded: as values it takes some forty times its size.
+const MAX_CBOR_BYTES: usize = 1024 * 1024;
+/// The largest manifest store that is read; stores hold thumbnails.
 pub(super) const MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The key under which the presence of a signature is listed.
+pub(in crate::metadata) const SIGNATURE: &str = "c2pa.signature";
 
 /// Lists the assertions of a manifest store that begins at `offset` of the file.
 pub(super) fn read(store: &[u8], offset: u64, texts: &mut Texts) {
-    let manifests: Vec<Box<'_>> =
-        Boxes { bytes: store }.filter_map(|it| it.superbox()).flat_map(|it| it.children).collect();
-    let manifests: Vec<Super<'_>> = manifests.iter().filter_map(Box::superbox).collect();
-    if manifests.len() > 1 {
-        texts.note(format!("C2PA: {} more manifests, of what this was made from", manifests.len() - 1));
-    }
-    let mut left = MAX_VALUES;
-    if let Some(own) = manifests.last() {
-        list(own, offset, texts, 0, &mut left);
+    let outer: Vec<Super<'_>> = Boxes { bytes: store }.filter_map(|it| it.superbox()).collect();
+    // Files may hold other JUMBF boxes (JPEG 360, JPEG Systems) beside the store.
+    let manifests: Vec<Super<'_>> = outer
+        .iter()
+        .filter(|it| it.label == "c2pa")
+        .flat_map(|it| it.children.iter().filter_map(Box::superbox))
+        .collect();
+    let mut left = MAX_BOXES;
+    for (place, manifest) in manifests.iter().rev().enumerate() {
+        if place >= MAX_MANIFESTS {
+            texts.note(format!("only the last {MAX_MANIFESTS} C2PA manifests are listed"));
+            break;
+        }
+        let slot = if place == 0 { Slot::C2pa } else { Slot::C2paIngredient };
+        list(manifest, &manifest.label, slot, offset, texts, 0, &mut left);
     }
 }
 
-fn list(manifest: &Super<'_>, offset: u64, texts: &mut Texts, depth: usize, left: &mut usize) {
-    const QUIET: [&str; 5] = ["c2pa.signature", "c2pa.hash", "c2pa.thumbnail", "c2pa.certificate-status", "c2pa.icon"];
-    if depth > MAX_DEPTH || QUIET.iter().any(|label| manifest.label.starts_with(label)) {
+fn list(
+    found: &Super<'_>,
+    manifest: &str,
+    slot: Slot,
+    offset: u64,
+    texts: &mut Texts,
+    depth: usize,
+    left: &mut usize,
+) {
+    const QUIET: [&str; 4] = ["c2pa.hash", "c2pa.thumbnail", "c2pa.certificate-status", "c2pa.icon"];
+    if depth > MAX_DEPTH || QUIET.iter().any(|label| found.label.starts_with(label)) {
         return;
     }
-    for child in &manifest.children {
+    let key = || {
+        if slot == Slot::C2pa { found.label.clone() } else { format!("{manifest}/{}", found.label) }
+    };
+    for child in &found.children {
         let Some(rest) = left.checked_sub(1) else { return };
         *left = rest;
         let text = match child.kind {
+            b"cbor" if found.label == SIGNATURE => Some(format!("({} bytes, not verified)", child.bytes.len())),
+            b"cbor" if slot == Slot::C2paIngredient && !tells_of_making(&found.label) => continue,
             b"cbor" => cbor(child.bytes).map(|value| value.to_string()),
+            b"json" if slot == Slot::C2paIngredient && !tells_of_making(&found.label) => continue,
             b"json" => std::str::from_utf8(child.bytes).ok().map(str::to_owned),
             b"jumb" => {
                 if let Some(inner) = child.superbox() {
-                    list(&inner, offset, texts, depth + 1, left);
+                    list(&inner, manifest, slot, offset, texts, depth + 1, left);
                 }
                 continue;
             }
             _ => continue,
         };
         match text {
-            Some(text) => texts.add(Slot::C2pa, offset, manifest.label.clone(), text),
-            None => texts.note(format!("C2PA: {:?} cannot be read", manifest.label)),
+            Some(text) => texts.add(slot, offset, key(), text),
+            None => texts.note(format!("C2PA: {:?} cannot be decoded", found.label)),
         }
     }
 }
 
-/// A box: its type and what is in it.
+/// Of earlier manifests only what tells how the content was made is of interest.
+fn tells_of_making(label: &str) -> bool {
+    ["c2pa.claim", "c2pa.actions", "c2pa.ingredient", "stds.schema-org"].iter().any(|known| label.starts_with(known))
+}
+
+/// A box: its type and its contents.
 #[derive(Clone, Copy)]
 struct Box<'a> {
     kind: &'a [u8; 4],
@@ -76,127 +112,62 @@ impl<'a> Iterator for Boxes<'a> {
     fn next(&mut self) -> Option<Box<'a>> {
         let length = usize::try_from(u32_at(self.bytes, 0, Order::Big)?).ok()?;
         let kind = self.bytes.get(4..8)?.try_into().ok()?;
-        // 0 goes on to the end; sizes of 64 bits do not occur in pictures.
-        let end = if length == 0 { self.bytes.len() } else { length.min(self.bytes.len()) };
-        let bytes = self.bytes.get(8..end)?;
+        // 0 extends to the end, and 1 stands for a 64-bit length.
+        let (start, end) = match length {
+            0 => (8, self.bytes.len()),
+            1 => (16, usize::try_from(uint_at(self.bytes, 8, 8)?).ok()?.min(self.bytes.len())),
+            _ => (8, length.min(self.bytes.len())),
+        };
+        let bytes = self.bytes.get(start..end)?;
         self.bytes = self.bytes.get(end..).unwrap_or_default();
         Some(Box { kind, bytes })
     }
 }
 
 impl<'a> Box<'a> {
-    /// What is in a superbox, behind its description: 16 bytes of type, a byte of switches, perhaps a label.
+    /// Returns the contents of a superbox. They follow its description: 16 bytes of type, a byte of flags, perhaps a label.
     fn superbox(&self) -> Option<Super<'a>> {
         if self.kind != b"jumb" {
             return None;
         }
         let mut boxes = Boxes { bytes: self.bytes };
         let description = boxes.next().filter(|first| first.kind == b"jumd")?.bytes;
-        let labelled = description.get(16).is_some_and(|switches| switches & 2 != 0);
+        let labelled = description.get(16).is_some_and(|flags| flags & 2 != 0);
         let label = description.get(17..).filter(|_| labelled).and_then(|rest| rest.split(|byte| *byte == 0).next());
         let label = String::from_utf8_lossy(label.unwrap_or_default()).into_owned();
-        Some(Super { label, children: boxes.take(MAX_VALUES).collect() })
+        Some(Super { label, children: boxes.take(MAX_BOXES).collect() })
     }
 }
 
-/// The value that these bytes are, as JSON; bytes in it are only counted.
+/// Decodes CBOR to JSON; byte strings are only counted.
 fn cbor(bytes: &[u8]) -> Option<Value> {
-    Cbor { bytes, left: MAX_VALUES }.value(0)
+    let bytes = bytes.get(..bytes.len().min(MAX_CBOR_BYTES))?;
+    let value: Cbor = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH).ok()?;
+    Some(json(value))
 }
 
-struct Cbor<'a> {
-    bytes: &'a [u8],
-    left: usize,
-}
-
-impl<'a> Cbor<'a> {
-    fn value(&mut self, depth: usize) -> Option<Value> {
-        self.left = self.left.checked_sub(1)?;
-        if depth > MAX_DEPTH {
-            return None;
+fn json(value: Cbor) -> Value {
+    match value {
+        Cbor::Integer(number) => {
+            let number = i128::from(number);
+            u64::try_from(number).map(Value::from).or_else(|_| i64::try_from(number).map(Value::from)).unwrap_or_default()
         }
-        let head = *self.take(1)?.first()?;
-        let argument = match head & 0x1f {
-            short @ 0..24 => Some(u64::from(short)),
-            long @ 24..28 => {
-                let bytes = self.take(1 << (long - 24))?;
-                Some(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-            }
-            31 => None,
-            _ => return None,
-        };
-        match (head >> 5, argument) {
-            (0, Some(number)) => Some(Value::from(number)),
-            (1, Some(number)) => Some(i64::try_from(number).map_or(Value::Null, |number| Value::from(-1 - number))),
-            (2, Some(length)) => {
-                self.take(usize::try_from(length).ok()?)?;
-                Some(Value::from(format!("({length} bytes)")))
-            }
-            (3, Some(length)) => {
-                let text = self.take(usize::try_from(length).ok()?)?;
-                Some(Value::from(String::from_utf8_lossy(text).into_owned()))
-            }
-            (2 | 3, None) => {
-                let mut whole = String::new();
-                while !self.ends() {
-                    whole.push_str(self.value(depth + 1)?.as_str()?);
-                }
-                Some(Value::from(whole))
-            }
-            (4, count) => {
-                let mut list = Vec::new();
-                while self.more(count, list.len()) {
-                    list.push(self.value(depth + 1)?);
-                }
-                Some(Value::Array(list))
-            }
-            (5, count) => {
-                let mut map = Map::new();
-                let mut pairs = 0;
-                while self.more(count, pairs) {
-                    let key = self.value(depth + 1)?;
-                    let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
-                    map.insert(key, self.value(depth + 1)?);
-                    pairs += 1;
-                }
-                Some(Value::Object(map))
-            }
-            // A tag says what the value means; the value is enough.
-            (6, Some(_)) => self.value(depth + 1),
-            (7, Some(20)) => Some(Value::Bool(false)),
-            (7, Some(21)) => Some(Value::Bool(true)),
-            (7, Some(bits)) if head & 0x1f == 27 => Number::from_f64(f64::from_bits(bits)).map(Value::Number),
-            (7, Some(bits)) if head & 0x1f == 26 => {
-                Number::from_f64(f64::from(f32::from_bits(u32::try_from(bits).ok()?))).map(Value::Number)
-            }
-            (7, Some(_)) => Some(Value::Null),
-            _ => None,
-        }
-    }
-
-    /// Whether a list goes on.
-    fn more(&mut self, count: Option<u64>, so_far: usize) -> bool {
-        match count {
-            Some(count) => u64::try_from(so_far).is_ok_and(|so_far| so_far < count),
-            None => !self.ends(),
-        }
-    }
-
-    /// Takes the mark that ends what has no length; the end of the bytes is one too.
-    fn ends(&mut self) -> bool {
-        match self.bytes.first() {
-            Some(0xff) => {
-                self.bytes = self.bytes.get(1..).unwrap_or_default();
-                true
-            }
-            Some(_) => false,
-            None => true,
-        }
-    }
-
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.bytes.split_at_checked(count)?;
-        self.bytes = rest;
-        Some(taken)
+        Cbor::Bytes(bytes) => Value::from(format!("({} bytes)", bytes.len())),
+        Cbor::Float(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),
+        Cbor::Text(text) => Value::String(text),
+        Cbor::Bool(bool) => Value::Bool(bool),
+        // A tag says what the value means; the value is enough.
+        Cbor::Tag(_, inner) => json(*inner),
+        Cbor::Array(list) => Value::Array(list.into_iter().map(json).collect()),
+        Cbor::Map(pairs) => Value::Object(
+            pairs
+                .into_iter()
+                .map(|(key, value)| {
+                    let key = json(key);
+                    (key.as_str().map_or_else(|| key.to_string(), str::to_owned), json(value))
+                })
+                .collect::<Map<_, _>>(),
+        ),
+        _ => Value::Null,
     }
 }

@@ -1,18 +1,25 @@
-//! The walker: every text of a picture's file, with its place, whatever the file's name says it is.
+//! The walker: lists every text of a file with its place, whatever the file is called.
 //!
-//! It believes nothing: lengths are held against the end of the file before anything is read, no buffer grows by a claim,
-//! all texts of a file together stay below a cap, and so does what is inflated. Where a file makes no sense any more the
-//! walk ends with a note, and what came before stands. Pixels are skipped.
+//! It trusts nothing. Lengths are checked against the end of the file before anything is read, no buffer grows by a claimed
+//! length, and there are caps on all texts of a file together, on what is inflated, and on the number of boxes that are
+//! visited. Where a file stops making sense the walk ends with a note, and what was found before stands. Pixels are skipped.
 
+mod bmff;
+mod bmp;
 mod bytes;
 mod exif;
 mod gif;
+mod heif;
 mod input;
 mod iptc;
 mod jpeg;
 mod jumbf;
+mod jxl;
+mod matroska;
 mod png;
+mod quicktime;
 mod text;
+mod tiff;
 mod webp;
 
 use std::cell::OnceCell;
@@ -22,25 +29,55 @@ use std::io::{self, Read, Seek};
 use serde_json::Value;
 
 use super::json;
-use input::Input;
+use input::{Forward, Input};
+pub(super) use jumbf::SIGNATURE;
 
-/// The most text that is taken from one file, inflated or not: the largest workflows seen are 1 MB.
+/// The most text that is taken from one file, inflated or not; the largest workflows seen have 1 MB.
 pub(super) const MAX_TEXT: u64 = 16 * 1024 * 1024;
 /// The most texts that are taken from one file.
 const MAX_TEXTS: usize = 1000;
+/// How many bytes tell the format of a file.
+const MAGIC_BYTES: usize = 64;
 
-/// What a file is, told from its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+/// The format of a file, recognised by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are those of the formats")]
+#[non_exhaustive]
 pub enum Format {
     Png,
     Jpeg,
     WebP,
     Gif,
+    Avif,
+    Heic,
+    JpegXl,
+    Tiff,
+    Bmp,
+    Mp4,
+    QuickTime,
+    WebM,
+    Matroska,
 }
 
 impl Format {
-    /// What these bytes are the beginning of.
+    /// All formats that are recognised.
+    pub const ALL: [Format; 13] = [
+        Format::Png,
+        Format::Jpeg,
+        Format::WebP,
+        Format::Gif,
+        Format::Avif,
+        Format::Heic,
+        Format::JpegXl,
+        Format::Tiff,
+        Format::Bmp,
+        Format::Mp4,
+        Format::QuickTime,
+        Format::WebM,
+        Format::Matroska,
+    ];
+
+    /// Returns the format of a file that begins with these bytes, or `None` if it is not recognised.
     pub fn of(bytes: &[u8]) -> Option<Format> {
         let webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
         match bytes {
@@ -48,42 +85,119 @@ impl Format {
             [0xff, 0xd8, 0xff, ..] => Some(Format::Jpeg),
             _ if webp => Some(Format::WebP),
             _ if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") => Some(Format::Gif),
+            _ if bytes.starts_with(jxl::CODESTREAM) || bytes.starts_with(jxl::CONTAINER) => Some(Format::JpegXl),
+            _ if tiff::is_tiff(bytes) => Some(Format::Tiff),
+            _ if bmp::is_bmp(bytes) => Some(Format::Bmp),
+            _ if bytes.starts_with(matroska::MAGIC) && matroska::is_webm(bytes) => Some(Format::WebM),
+            _ if bytes.starts_with(matroska::MAGIC) => Some(Format::Matroska),
+            [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some(brand(bytes)),
+            // QuickTime files of old begin without a brand.
+            [_, _, _, _, b'm', b'o', b'o', b'v', ..] | [_, _, _, _, b'w', b'i', b'd', b'e', ..] => Some(Format::QuickTime),
             _ => None,
         }
     }
 
-    /// Its media type.
+    /// Returns the media type.
     pub fn mime_type(self) -> &'static str {
         match self {
             Format::Png => "image/png",
             Format::Jpeg => "image/jpeg",
             Format::WebP => "image/webp",
             Format::Gif => "image/gif",
+            Format::Avif => "image/avif",
+            Format::Heic => "image/heic",
+            Format::JpegXl => "image/jxl",
+            Format::Tiff => "image/tiff",
+            Format::Bmp => "image/bmp",
+            Format::Mp4 => "video/mp4",
+            Format::QuickTime => "video/quicktime",
+            Format::WebM => "video/webm",
+            Format::Matroska => "video/x-matroska",
         }
     }
+
+    /// Returns the name people use for the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Png => "PNG",
+            Format::Jpeg => "JPEG",
+            Format::WebP => "WebP",
+            Format::Gif => "GIF",
+            Format::Avif => "AVIF",
+            Format::Heic => "HEIC",
+            Format::JpegXl => "JPEG XL",
+            Format::Tiff => "TIFF",
+            Format::Bmp => "BMP",
+            Format::Mp4 => "MP4",
+            Format::QuickTime => "QuickTime",
+            Format::WebM => "WebM",
+            Format::Matroska => "Matroska",
+        }
+    }
+
+    /// Returns whether files of this format are videos.
+    pub fn is_video(self) -> bool {
+        matches!(self, Format::Mp4 | Format::QuickTime | Format::WebM | Format::Matroska)
+    }
+
+    /// Returns whether the format can hold texts at all.
+    pub fn has_texts(self) -> bool {
+        self != Format::Bmp
+    }
+
+    /// Returns whether files of this format are still images in boxes.
+    fn is_still(self) -> bool {
+        matches!(self, Format::Avif | Format::Heic | Format::JpegXl)
+    }
+}
+
+/// Tells still images from videos by the brands they name.
+fn brand(bytes: &[u8]) -> Format {
+    let has = |brands: &[&[u8; 4]]| heif::has_brand(bytes, brands);
+    if has(&[b"avif", b"avis"]) {
+        Format::Avif
+    } else if has(&[b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"]) {
+        Format::Heic
+    } else if has(&[b"qt  "]) {
+        Format::QuickTime
+    } else {
+        Format::Mp4
+    }
+}
+
+/// An image inside a video file that stands for it, such as a cover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poster {
+    /// The offset of its first byte in the file.
+    pub offset: u64,
+    /// Its length in bytes, as the file claims.
+    pub length: u64,
+    /// Its media type, as the file claims.
+    pub mime_type: &'static str,
 }
 
 /// A text of the file, verbatim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawText {
-    /// What it lies in.
+    /// The structure that holds it.
     pub slot: Slot,
-    /// Where that begins, in bytes from the beginning of the file.
+    /// The offset of that structure in the file.
     pub offset: u64,
-    /// What it is called there: a keyword, or the name of a tag.
+    /// Its name there: a keyword, or the name of a tag.
     pub key: String,
     /// The text.
     pub text: String,
 }
 
-/// What a text lies in.
+/// The structure that holds a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Slot {
     /// A chunk of a PNG, by its type.
     PngChunk(&'static str),
     /// A tag of EXIF, by its directory.
     Exif(&'static str),
-    /// A packet of XMP.
+    /// An XMP packet.
     Xmp,
     /// An IPTC record.
     Iptc,
@@ -91,11 +205,17 @@ pub enum Slot {
     JpegComment,
     /// A comment of a GIF.
     GifComment,
-    /// An assertion of a C2PA manifest; never verified here.
+    /// An assertion of the file's own C2PA manifest; never verified here.
     C2pa,
+    /// An assertion of the C2PA manifest of something the file was made from; never verified here.
+    C2paIngredient,
+    /// A text of an MP4 or QuickTime file, by the structure it lies in.
+    Mp4(&'static str),
+    /// A text of a Matroska or WebM file: a tag or an attachment.
+    Matroska(&'static str),
     /// The lowest bits of the pixels.
     Pixels(&'static str),
-    /// A file beside the picture, by its ending or name; the offset is one in that file.
+    /// A file beside the image, by its extension or name; the offset is one in that file.
     Beside(&'static str),
 }
 
@@ -109,14 +229,17 @@ impl fmt::Display for Slot {
             Slot::JpegComment => f.write_str("JPEG COM"),
             Slot::GifComment => f.write_str("GIF comment"),
             Slot::C2pa => f.write_str("C2PA"),
+            Slot::C2paIngredient => f.write_str("C2PA of an ingredient"),
+            Slot::Mp4(place) => write!(f, "MP4 {place}"),
+            Slot::Matroska(place) => write!(f, "Matroska {place}"),
             Slot::Pixels(channels) => write!(f, "{channels} of the pixels"),
-            Slot::Beside(file) => write!(f, "{file} beside the picture"),
+            Slot::Beside(file) => write!(f, "{file} beside the image"),
         }
     }
 }
 
 impl RawText {
-    /// Where it is, in words: `PNG tEXt at byte 33`.
+    /// Returns where the text is, in words: `PNG tEXt at byte 33`.
     pub fn place(&self) -> String {
         match self.slot {
             Slot::Pixels(_) => self.slot.to_string(),
@@ -125,19 +248,20 @@ impl RawText {
     }
 }
 
-/// What the walk found.
+/// What a walk found.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     pub(super) format: Option<Format>,
     pub(super) width: Option<u32>,
     pub(super) height: Option<u32>,
-    /// Whether its pixels have an alpha channel.
+    /// Whether the pixels have an alpha channel.
     pub(super) alpha: bool,
+    pub(super) poster: Option<Poster>,
     pub(super) raw: Vec<RawText>,
     pub(super) notes: Vec<String>,
-    /// What the file is called, where it has a name.
+    /// The name of the file, if it has one.
     pub(super) name: Option<String>,
-    /// What each text is as JSON, once somebody asked.
+    /// Every text parsed as JSON, once it was asked for.
     parsed: Vec<OnceCell<Option<Value>>>,
     /// How much text has been taken.
     taken: u64,
@@ -145,13 +269,28 @@ pub(super) struct Texts {
 
 /// Lists the texts of a file.
 pub(super) fn walk(reader: impl Read + Seek) -> io::Result<Texts> {
-    let mut input = Input::new(reader)?;
-    let mut texts = Texts { format: Format::of(&input.peek(12)?), ..Texts::default() };
+    walk_input(&mut Input::new(reader)?)
+}
+
+/// Lists the texts of a stream that cannot seek.
+pub(super) fn walk_stream(reader: impl Read) -> io::Result<Texts> {
+    walk_input(&mut Input::unbounded(Forward(reader)))
+}
+
+fn walk_input<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Texts> {
+    let mut texts = Texts { format: Format::of(&input.peek(MAGIC_BYTES)?), ..Texts::default() };
     match texts.format {
-        Some(Format::Png) => png::walk(&mut input, &mut texts)?,
-        Some(Format::Jpeg) => jpeg::walk(&mut input, &mut texts)?,
-        Some(Format::WebP) => webp::walk(&mut input, &mut texts)?,
-        Some(Format::Gif) => gif::walk(&mut input, &mut texts)?,
+        Some(Format::Png) => png::walk(input, &mut texts)?,
+        Some(Format::Jpeg) => jpeg::walk(input, &mut texts)?,
+        Some(Format::WebP) => webp::walk(input, &mut texts)?,
+        Some(Format::Gif) => gif::walk(input, &mut texts)?,
+        Some(Format::Tiff) => tiff::walk(input, &mut texts)?,
+        Some(Format::Bmp) => bmp::walk(input, &mut texts)?,
+        Some(Format::JpegXl) if input.peek(2)? == jxl::CODESTREAM => jxl::size(&input.bytes(16)?, &mut texts),
+        Some(Format::JpegXl | Format::Avif | Format::Heic | Format::Mp4 | Format::QuickTime) => {
+            bmff::walk(input, &mut texts)?;
+        }
+        Some(Format::WebM | Format::Matroska) => matroska::walk(input, &mut texts)?,
         None => {}
     }
     Ok(texts)
@@ -164,18 +303,18 @@ pub(super) struct WebpSize {
     pub(super) alpha: bool,
 }
 
-/// What a WebP says of its size.
-pub(super) fn webp_size(picture: &[u8]) -> Option<WebpSize> {
-    let texts = walk(io::Cursor::new(picture)).ok()?;
+/// Returns the size that a WebP names.
+pub(super) fn webp_size(image: &[u8]) -> Option<WebpSize> {
+    let texts = walk(io::Cursor::new(image)).ok()?;
     Some(WebpSize { width: texts.width?, height: texts.height?, alpha: texts.alpha })
 }
 
 impl Texts {
-    /// Takes a text, unless the file has had its share.
+    /// Adds a text, unless the caps on text are reached.
     pub(super) fn add(&mut self, slot: Slot, offset: u64, key: impl Into<String>, text: String) {
         let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
         if self.raw.len() >= MAX_TEXTS || size > self.room() {
-            self.note(format!("{slot} at byte {offset}: left out, there is too much text in this file"));
+            self.note(format!("{slot} at byte {offset}: left out, since this file has too much text"));
             return;
         }
         self.taken += size;
@@ -183,17 +322,17 @@ impl Texts {
         self.parsed.push(OnceCell::new());
     }
 
-    /// How much text there is.
+    /// Returns how much text there is.
     pub(super) fn taken(&self) -> usize {
         usize::try_from(self.taken).unwrap_or(usize::MAX)
     }
 
-    /// How much more text is taken.
+    /// Returns how much more text can be added.
     pub(super) fn room(&self) -> u64 {
         MAX_TEXT.saturating_sub(self.taken)
     }
 
-    /// Says what could not be read.
+    /// Notes what could not be read.
     pub(super) fn note(&mut self, note: String) {
         const MOST: usize = 20;
         if self.notes.len() < MOST {
@@ -201,27 +340,39 @@ impl Texts {
         }
     }
 
-    /// The first text of a PNG under this keyword.
+    /// Returns the first text under this keyword: of a PNG, or of a video, whose formats do not keep the case of names.
     pub(super) fn png(&self, keyword: &str) -> Option<usize> {
-        self.raw.iter().position(|raw| matches!(raw.slot, Slot::PngChunk(_)) && raw.key == keyword)
+        self.raw.iter().position(|raw| match raw.slot {
+            Slot::PngChunk(_) => raw.key == keyword,
+            Slot::Mp4(_) | Slot::Matroska(_) => raw.key.eq_ignore_ascii_case(keyword),
+            _ => false,
+        })
     }
 
-    /// The first text of a tag of EXIF, in whichever directory it lies.
+    /// Returns the first text of an EXIF tag, in whichever directory it lies.
     pub(super) fn exif(&self, tag: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Exif(_)) && raw.key == tag)
     }
 
-    /// The text of such a file beside the picture.
+    /// Returns the text of a file beside the image.
     pub(super) fn beside(&self, file: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Beside(name) if name == file))
     }
 
-    /// The text at this index.
+    /// Returns the text at this index.
     pub(super) fn text(&self, index: usize) -> &str {
         self.raw.get(index).map_or("", |raw| &raw.text)
     }
 
-    /// The text at this index as JSON, where it is.
+    /// Returns the text at this index as JSON, if it is JSON and one of these words is in it. Workflows are large, and a
+    /// reader that is not concerned should not cause them to be parsed.
+    pub(super) fn json_with(&self, index: usize, words: &[&str]) -> Option<&Value> {
+        let text = self.text(index).as_bytes();
+        let there = words.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
+        if there { self.json(index) } else { None }
+    }
+
+    /// Returns the text at this index as JSON, if it is JSON.
     pub(super) fn json(&self, index: usize) -> Option<&Value> {
         self.parsed.get(index)?.get_or_init(|| json::parse(self.text(index))).as_ref()
     }

@@ -1,4 +1,5 @@
-//! PNG: a chain of chunks. Texts may come after the pixels, so it is walked to its end.
+//! PNG: a chain of chunks. Texts may come after the pixels, and some tools append chunks after `IEND`, so the file is
+//! walked to its end.
 
 use std::io::{self, Read, Seek};
 
@@ -11,24 +12,38 @@ pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// The keyword under which PNG keeps XMP.
 const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
 
+/// The most chunks that are visited; an image of many small pieces has some tens of thousands.
+const MAX_CHUNKS: usize = 1_000_000;
+
 /// Lists the texts of a PNG.
 pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(8)?;
-    loop {
+    let mut ended = false;
+    for _ in 0..MAX_CHUNKS {
         let at = input.at();
         let Some([a, b, c, d, kind @ ..]) = input.array::<8>()? else {
-            texts.note(format!("the PNG ends without an end, at byte {at}"));
+            if !ended {
+                texts.note(format!("the PNG has no IEND chunk; it ends at byte {at}"));
+            }
             return Ok(());
         };
         let length = u64::from(u32::from_be_bytes([a, b, c, d]));
+        let known = [*b"tEXt", *b"zTXt", *b"iTXt", *b"eXIf", *b"caBX", *b"comf", *b"IEND"].contains(&kind);
+        if ended && !known {
+            // Other data that was appended to the file.
+            return Ok(());
+        }
         if !kind.iter().all(u8::is_ascii_alphabetic) {
-            texts.note(format!("no chunk of a PNG where one should begin, at byte {at}"));
+            texts.note(format!("no PNG chunk begins at byte {at}, where one should"));
             return Ok(());
         }
         let kind: &[u8; 4] = &kind;
         let whole = length <= input.left();
         match kind {
-            b"IEND" => return Ok(()),
+            b"IEND" => {
+                ended = true;
+                input.skip(length)?;
+            }
             b"IHDR" => {
                 let head = input.bytes(length.min(13))?;
                 texts.width = u32_at(&head, 0, Order::Big);
@@ -51,30 +66,34 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
             }
         }
         if !whole || !input.skip(4)? {
-            texts.note(format!("the PNG ends inside the chunk at byte {at}"));
+            if !ended {
+                texts.note(format!("the PNG ends inside the chunk at byte {at}"));
+            }
             return Ok(());
         }
     }
+    texts.note(format!("only the first {MAX_CHUNKS} chunks were visited"));
+    Ok(())
 }
 
-/// `keyword NUL text`.
+/// Reads `keyword NUL text`.
 fn keyed(bytes: &[u8], slot: Slot, at: u64, texts: &mut Texts) {
     let (key, value) = split_nul(bytes).unwrap_or((b"", bytes));
     texts.add(slot, at, text::decode(key), trimmed(value));
 }
 
-/// `keyword NUL method zlib`.
+/// Reads `keyword NUL method zlib`.
 fn compressed(bytes: &[u8], at: u64, texts: &mut Texts) {
     let Some((key, [_, deflated @ ..])) = split_nul(bytes) else {
-        return texts.note(format!("a zTXt without a text, at byte {at}"));
+        return texts.note(format!("the zTXt chunk at byte {at} has no text"));
     };
     match text::inflate(deflated, texts.room()) {
         Some(value) => texts.add(Slot::PngChunk("zTXt"), at, text::decode(key), trimmed(&value)),
-        None => texts.note(format!("a zTXt that cannot be inflated, at byte {at}")),
+        None => texts.note(format!("the zTXt chunk at byte {at} cannot be inflated")),
     }
 }
 
-/// `keyword NUL compressed method language NUL translated NUL text`.
+/// Reads `keyword NUL compressed method language NUL translated NUL text`.
 fn international(bytes: &[u8], at: u64, texts: &mut Texts) {
     let parts = split_nul(bytes).and_then(|(key, rest)| {
         let [flag, _, rest @ ..] = rest else { return None };
@@ -83,14 +102,14 @@ fn international(bytes: &[u8], at: u64, texts: &mut Texts) {
         Some((key, *flag, value))
     });
     let Some((key, flag, value)) = parts else {
-        return texts.note(format!("an iTXt without a text, at byte {at}"));
+        return texts.note(format!("the iTXt chunk at byte {at} has no text"));
     };
     let value = match flag {
         0 => Some(value.to_vec()),
         _ => text::inflate(value, texts.room()),
     };
     let Some(value) = value else {
-        return texts.note(format!("an iTXt that cannot be inflated, at byte {at}"));
+        return texts.note(format!("the iTXt chunk at byte {at} cannot be inflated"));
     };
     let key = text::decode(key);
     let slot = if key == XMP_KEYWORD { Slot::Xmp } else { Slot::PngChunk("iTXt") };
@@ -102,7 +121,7 @@ fn split_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..at)?, bytes.get(at + 1..)?))
 }
 
-/// Some tools write the NUL that ends a text in memory.
+/// Decodes a text without the NULs that some tools write after it.
 fn trimmed(bytes: &[u8]) -> String {
     let mut value = text::decode(bytes);
     value.truncate(value.trim_end_matches('\0').len());

@@ -1,4 +1,4 @@
-//! Bytes to text: what the tools write, which is not always what the formats say.
+//! Decoding bytes to text the way the tools write it, which is not always the way the formats specify it.
 
 use std::io::Read;
 
@@ -6,11 +6,11 @@ use flate2::read::ZlibDecoder;
 
 use super::bytes::Order;
 
-/// How many code units of a comment are looked at for its byte order.
+/// How many code units of a comment are inspected to find its byte order.
 const LOOK_AT_UNITS: usize = 200;
 
-/// UTF-8 where it is valid, and Latin-1 otherwise. PNG's tEXt is Latin-1 by its specification, yet some tools write
-/// UTF-8 into it; Latin-1 text with an accent is practically never valid UTF-8.
+/// Decodes UTF-8 where it is valid, and Latin-1 otherwise. PNG specifies Latin-1 for `tEXt`, yet some tools write UTF-8
+/// into it; Latin-1 text with an accent is practically never valid UTF-8.
 pub(super) fn decode(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -18,12 +18,12 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// A text of EXIF: without the NULs that end it, or that some writers put before it.
+/// Decodes a text without the NULs that end it, or that some writers put before it.
 pub(super) fn ascii(bytes: &[u8]) -> String {
     decode(trim_nul(bytes))
 }
 
-/// EXIF's UserComment, which begins with its encoding, or should.
+/// Decodes EXIF's UserComment, which should begin with the name of its encoding.
 pub(super) fn user_comment(bytes: &[u8], order: Order) -> String {
     if let Some(text) = bytes.strip_prefix(b"UNICODE\0") {
         unicode(text, order)
@@ -36,13 +36,18 @@ pub(super) fn user_comment(bytes: &[u8], order: Order) -> String {
     }
 }
 
-/// Windows' XP tags.
+/// Decodes little-endian UTF-16, as in the XP tags of Windows.
 pub(super) fn utf16_le(bytes: &[u8]) -> String {
     wide(bytes, Order::Little)
 }
 
-/// "UNICODE" is UTF-16 in the order of a mark, or of what the zero bytes of Latin letters tell, since the order of the
-/// directory is wrong as often as not; without a zero byte it may be UTF-8, as Exif 3.0 has it.
+/// Decodes big-endian UTF-16.
+pub(super) fn utf16_be(bytes: &[u8]) -> String {
+    wide(bytes, Order::Big)
+}
+
+/// Decodes a "UNICODE" comment: UTF-16 in the order of a byte order mark, else in the order that the zero bytes of Latin
+/// letters show, since the order of the directory is often wrong. Without zero bytes it may be UTF-8, as in Exif 3.0.
 fn unicode(bytes: &[u8], order: Order) -> String {
     if let Some(text) = bytes.strip_prefix(b"\xff\xfe") {
         return wide(text, Order::Little);
@@ -59,7 +64,7 @@ fn unicode(bytes: &[u8], order: Order) -> String {
     }
 }
 
-/// Whether there are zero bytes as in UTF-16, and which order they tell, if they do.
+/// Returns whether there are zero bytes as in UTF-16, and which order they show if they show one.
 fn looks_wide(bytes: &[u8]) -> Option<Option<Order>> {
     let (mut first, mut second) = (0usize, 0usize);
     for pair in trim_nul_units(bytes).chunks_exact(2).take(LOOK_AT_UNITS) {
@@ -87,12 +92,12 @@ fn wide(bytes: &[u8], order: Order) -> String {
     text.trim_matches('\0').to_owned()
 }
 
-/// Inflates, at most so much; none when it is longer or broken from the start.
+/// Inflates at most `most` bytes; `None` if there are more, or if the data is invalid from its start.
 pub(super) fn inflate(bytes: &[u8], most: u64) -> Option<Vec<u8>> {
     let mut inflated = Vec::new();
     let result = ZlibDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut inflated);
     let fits = u64::try_from(inflated.len()).is_ok_and(|size| size <= most);
-    // A stream that breaks off has said something until then.
+    // What comes before the end of a truncated stream is still text.
     (fits && (result.is_ok() || !inflated.is_empty())).then_some(inflated)
 }
 
@@ -103,7 +108,7 @@ fn trim_nul(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Without the NULs at the end, in whole units.
+/// Returns whole code units without the NULs at the end.
 fn trim_nul_units(mut bytes: &[u8]) -> &[u8] {
     if !bytes.len().is_multiple_of(2) {
         bytes = bytes.split_last().map_or(bytes, |(_, rest)| rest);

@@ -15,7 +15,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
         let length = u64::from(u32::from_le_bytes([a, b, c, d]));
         let kind: &[u8; 4] = &kind;
         if !kind.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b' ') {
-            texts.note(format!("no chunk of a WebP where one should begin, at byte {at}"));
+            texts.note(format!("no WebP chunk begins at byte {at}, where one should"));
             return Ok(());
         }
         if length > input.left() {
@@ -41,7 +41,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
                 input.skip(length)?;
             }
         }
-        // Odd chunks are padded, by all but a few writers.
+        // Chunks of odd length are padded by all but a few writers.
         if length % 2 == 1 && input.peek(1)?.first() == Some(&0) {
             input.skip(1)?;
         }

@@ -1,0 +1,171 @@
+//! Reading through [`Disk`], so that a test can make any read fail, and so that nothing but a regular file is ever opened:
+//! a FIFO would block for ever, and a device has no end.
+//!
+//! An error is never absence: only [`FileKind::Absent`] says that nothing is there.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, DiskFile, Op, read_at};
+
+/// What lies under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Nothing.
+    Absent,
+    /// A regular file of that many bytes.
+    File(u64),
+    /// A directory.
+    Directory,
+    /// Anything else: a FIFO, a device, a socket, a dangling link.
+    Other,
+}
+
+/// A regular file that is open for reading.
+pub struct ReadFile {
+    disk: Disk,
+    path: PathBuf,
+    file: File,
+}
+
+impl Disk {
+    /// Returns what lies under `path`, following links.
+    pub fn kind(&self, path: &Path) -> io::Result<FileKind> {
+        self.observe(Op::Read(path))?;
+        kind_of(path)
+    }
+
+    /// Returns whether a regular file or a directory lies under `path`.
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.kind(path)? != FileKind::Absent)
+    }
+
+    /// Opens a regular file for reading; `None` if nothing has that name. Anything else there is invalid data.
+    pub fn open_to_read(&self, path: &Path) -> io::Result<Option<ReadFile>> {
+        self.observe(Op::Read(path))?;
+        match kind_of(path)? {
+            FileKind::Absent => Ok(None),
+            FileKind::File(_) => {
+                Ok(Some(ReadFile { disk: self.clone(), path: path.to_owned(), file: File::open(path)? }))
+            }
+            FileKind::Directory | FileKind::Other => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file"))
+            }
+        }
+    }
+
+    /// Reads a small file, at most `limit` bytes of it; `None` if nothing has that name.
+    pub fn read(&self, path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
+        match self.open_to_read(path)? {
+            Some(file) => {
+                let len = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(limit);
+                file.read_at(0, len).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the names in a directory, sorted; empty if there is no such directory.
+    pub fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.observe(Op::List(dir))?;
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry?.file_name().into_string());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+}
+
+/// What tells one file from another that has its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(u64, u64);
+
+impl FileId {
+    /// Returns the identity of an open file; `None` where the system has none.
+    pub fn of(file: &File) -> io::Result<Option<FileId>> {
+        Ok(id_in(&file.metadata()?))
+    }
+}
+
+impl Disk {
+    /// Returns whether `path` still names the file of that identity.
+    pub fn still_names(&self, path: &Path, id: FileId) -> io::Result<bool> {
+        self.observe(Op::Read(path))?;
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(id_in(&metadata) == Some(id)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl DiskFile {
+    /// Returns the identity of the file; `None` where the system has none.
+    pub fn id(&self) -> io::Result<Option<FileId>> {
+        FileId::of(&self.file)
+    }
+
+    /// Reads up to `len` bytes at `offset`: fewer where the file ends.
+    pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.disk.observe(Op::Read(&self.path))?;
+        read_at(&self.file, offset, len)
+    }
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other systems have no such identity")]
+fn id_in(metadata: &fs::Metadata) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Some(FileId(metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn id_in(_: &fs::Metadata) -> Option<FileId> {
+    None
+}
+
+impl ReadFile {
+    /// Returns the length in bytes.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Returns whether the file has no bytes.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads up to `len` bytes at `offset`: fewer where the file ends.
+    pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        self.disk.observe(Op::Read(&self.path))?;
+        read_at(&self.file, offset, len)
+    }
+}
+
+fn kind_of(path: &Path) -> io::Result<FileKind> {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A dangling link is not nothing: creating a file of that name would fail.
+            let dangling = fs::symlink_metadata(path).is_ok();
+            return Ok(if dangling { FileKind::Other } else { FileKind::Absent });
+        }
+        // What should be the directory is something else, so nothing can be in it.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(FileKind::Absent),
+        // ELOOP on Linux and on the BSDs: links that go round in a circle.
+        Err(error) if matches!(error.raw_os_error(), Some(40 | 62)) && path.is_symlink() => return Ok(FileKind::Other),
+        Err(error) => return Err(error),
+    };
+    Ok(match metadata.file_type() {
+        kind if kind.is_file() => FileKind::File(metadata.len()),
+        kind if kind.is_dir() => FileKind::Directory,
+        _ => FileKind::Other,
+    })
+}

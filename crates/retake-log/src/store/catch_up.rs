@@ -1,0 +1,425 @@
+//! Catching up: compares what sled wrote since its last snapshot with the journal, and applies what sled lacks.
+//!
+//! Sled's own recovery can lose such writes without saying so, and the journal can have been cut or replaced by an older
+//! copy. Neither is trusted over the other: where they disagree, or where sled holds more than the journal, all that is
+//! found in either is merged by [`rebuild`](super::rebuild).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::model::{Hash, SessionId};
+
+use super::Totals;
+use super::checkpoint::Checkpoint;
+use super::database::{Database, DatabaseError};
+use super::events::StoredEvent;
+use super::journal::{JournalEnd, PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
+use super::key_index::Key;
+use super::projection::{Change, KeyHit, Projection};
+use super::rebuild::RecoveryContext;
+use super::record::Record;
+use super::scan::{DamagedSpan, Entry, Frame, ScanItem, walk};
+use super::segments::Outline;
+
+/// A workspace with no more events than this is compared in full unless it was closed cleanly.
+const SMALL: u64 = 4096;
+/// How many bytes of events are noted before they are compared with the database.
+const MAX_NOTED: usize = 8 << 20;
+/// How many changes are applied at once.
+const MAX_CHANGES: usize = 256;
+
+/// What catching up found.
+pub(super) struct CaughtUp {
+    pub(super) at: JournalEnd,
+    pub(super) totals: Totals,
+    /// Where sled's snapshot ends, in the journal.
+    pub(super) snapshot: Position,
+    /// How many events were applied.
+    pub(super) applied: usize,
+}
+
+/// Why the database could not catch up.
+#[derive(Debug)]
+pub(super) enum CatchUpError {
+    /// The two copies disagree, or one is damaged.
+    Damage(String),
+    /// The journal cannot be read now.
+    Io(io::Error),
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for CatchUpError {
+    fn from(error: DatabaseError) -> CatchUpError {
+        CatchUpError::Database(error)
+    }
+}
+
+fn damage<T>(cause: impl Into<String>) -> Result<T, CatchUpError> {
+    Err(CatchUpError::Damage(cause.into()))
+}
+
+/// Compares the tail of the journal with the database and applies what it lacks.
+pub(super) fn catch_up(
+    context: &RecoveryContext<'_>,
+    outline: &Outline,
+    checkpoint: Option<Checkpoint>,
+    database: &Database,
+) -> Result<CaughtUp, CatchUpError> {
+    let start = Position { segment: 1, offset: SEGMENT_HEADER };
+    let is_first = outline.last() == 1 && checkpoint.is_none_or(|checkpoint| checkpoint.events == 0);
+    match database.workspace()? {
+        Some(id) if id != context.workspace => return damage("the database belongs to another workspace"),
+        _ => {}
+    }
+    let position = match database.position()? {
+        Some(position) => position,
+        None if is_first && database.events.is_empty()? => {
+            // New, or killed before the first event was applied.
+            database.finish(context.workspace, start, Totals::default())?;
+            start
+        }
+        None => return damage("the database was never filled"),
+    };
+    let high_water = database.high_water()?.unwrap_or(position).max(position);
+    let unchecked = checkpoint.map_or(start, |checkpoint| checkpoint.unchecked);
+    let mut tail = Tail::new(context, database, position, database.totals()?);
+    let is_clean = checkpoint.is_some_and(|checkpoint| checkpoint.end == high_water && unchecked == high_water);
+    tail.is_thorough = !is_clean && tail.totals.events <= SMALL;
+    tail.keys_end = database.keys_end();
+    let from = if tail.is_thorough { start } else { unchecked.min(position).min(tail.keys_end) };
+    if from == start {
+        tail.expected = Some(1);
+    }
+    let known = high_water.segment.max(checkpoint.map_or(0, |checkpoint| checkpoint.end.segment));
+    if outline.last() < known {
+        return damage(format!("segment {} of the journal is missing", outline.last() + 1));
+    }
+    tail.end = from;
+    for segment in outline.segments.iter().filter(|segment| segment.number >= from.segment) {
+        let base = if segment.number == from.segment { from.offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER };
+        if segment.number != from.segment {
+            tail.begin_segment(outline, segment.number)?;
+        }
+        let Some(bytes) = context.files.read(segment.number, base).map_err(CatchUpError::Io)? else {
+            return damage(format!("segment {} of the journal is missing", segment.number));
+        };
+        tail.void_from = outline.void_from(segment.number);
+        tail.junk = false;
+        tail.end = Position { segment: segment.number, offset: base };
+        let mut failed = None;
+        walk(&bytes, base, &mut |item| {
+            if failed.is_none() {
+                let taken = match item {
+                    ScanItem::Frame(frame) => tail.take(segment.number, &frame),
+                    ScanItem::Damage(span) => tail.meet(segment.number == outline.last(), segment.number, &span),
+                };
+                failed = taken.err();
+            }
+        });
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+    }
+    tail.finish()?;
+    tail.caught_up(checkpoint, high_water)
+}
+
+/// The tail of the journal on its way into the database.
+struct Tail<'a> {
+    context: &'a RecoveryContext<'a>,
+    database: &'a Database,
+    /// The byte up to which the database has everything.
+    position: Position,
+    /// The number of the next frame, once one was seen.
+    expected: Option<u64>,
+    void_from: u64,
+    end: Position,
+    last_frame: [u8; 12],
+    /// Whether junk lies after the end.
+    junk: bool,
+    totals: Totals,
+    changes: Vec<Change>,
+    /// Events that the database should have, by session.
+    compared: BTreeMap<SessionId, Vec<(u32, Vec<u8>)>>,
+    /// Up to where the key index has all keys.
+    keys_end: Position,
+    /// How many bytes of events are noted.
+    noted_bytes: usize,
+    /// Keys after that, of events that the database has.
+    missing_keys: BTreeMap<Key, KeyHit>,
+    /// Whether sessions are folded again rather than asked for their last event only.
+    is_thorough: bool,
+    applied: usize,
+}
+
+impl<'a> Tail<'a> {
+    fn new(context: &'a RecoveryContext<'a>, database: &'a Database, position: Position, totals: Totals) -> Tail<'a> {
+        Tail {
+            context,
+            database,
+            position,
+            expected: None,
+            void_from: u64::MAX,
+            end: position,
+            last_frame: [0; 12],
+            junk: false,
+            totals,
+            changes: Vec::new(),
+            compared: BTreeMap::new(),
+            keys_end: position,
+            noted_bytes: 0,
+            missing_keys: BTreeMap::new(),
+            is_thorough: false,
+            applied: 0,
+        }
+    }
+
+    /// Checks that a segment goes on where the one before it ended.
+    fn begin_segment(&mut self, outline: &Outline, number: u32) -> Result<(), CatchUpError> {
+        let Some(header) = outline.header(number) else { return Ok(()) };
+        if let Some(expected) = self.expected.filter(|expected| header.first_frame != *expected) {
+            return damage(format!("frame {expected} of the journal is missing"));
+        }
+        let follows = header.previous_end == self.end.offset;
+        let names_another = header.previous_frame != [0; 12] && header.previous_frame != self.last_frame;
+        if self.end.segment + 1 == number
+            && (header.previous_end > self.end.offset || (follows && self.last_frame != [0; 12] && names_another))
+        {
+            return damage(format!("segment {number} of the journal does not follow the one before it"));
+        }
+        self.last_frame = [0; 12];
+        Ok(())
+    }
+
+    fn take(&mut self, segment: u32, frame: &Frame<'_>) -> Result<(), CatchUpError> {
+        if frame.number >= self.void_from {
+            return Ok(());
+        }
+        let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
+        if self.expected.is_some_and(|expected| frame.number != expected && !stands_for_lost) {
+            return damage(format!("frame {} of the journal is where another belongs", frame.number));
+        }
+        self.expected = Some(frame.number + 1);
+        self.last_frame = if stands_for_lost { [0; 12] } else { frame_hash(frame.bytes) };
+        let end = Position { segment, offset: frame.end };
+        self.end = end;
+        if end <= self.position {
+            return self.compare(end, frame);
+        }
+        if frame.flags & PUT_BACK != 0 {
+            return damage("the database is older than the last recovery");
+        }
+        if !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
+            return damage(format!("frame {} of the journal was altered", frame.number));
+        }
+        self.apply(segment, frame)?;
+        if self.changes.len() >= MAX_CHANGES { self.flush() } else { Ok(()) }
+    }
+
+    /// Judges bytes that are not a frame: damage, unless they are a write that never completed and that the database
+    /// does not know either.
+    fn meet(&mut self, is_last: bool, segment: u32, span: &DamagedSpan<'_>) -> Result<(), CatchUpError> {
+        let cause = format!("the journal is damaged at byte {} of segment {segment}", span.start);
+        if span.is_followed || (is_last && !span.is_torn) {
+            return damage(cause);
+        }
+        let records = span.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Record(record) => Some(record.header),
+            Entry::Text(..) => None,
+        });
+        for header in records.chain(span.headers.iter().copied()) {
+            let stored = self.database.events.get(header.session, header.seq)?;
+            let acknowledged = stored.and_then(|stored| Some(stored.record()?.header == header)).unwrap_or(false);
+            if is_last && acknowledged {
+                return damage(cause);
+            }
+        }
+        self.junk = true;
+        Ok(())
+    }
+
+    /// Notes the events of a frame that the database should have. They are compared session by session, since a
+    /// session's events lie together there.
+    fn compare(&mut self, end: Position, frame: &Frame<'_>) -> Result<(), CatchUpError> {
+        for (_, entry) in &frame.entries {
+            let Entry::Record(record) = entry else { continue };
+            let (id, seq) = (record.header.session, record.header.seq);
+            self.compared.entry(id).or_default().push((seq, record.bytes.to_vec()));
+            if end > self.keys_end {
+                let Some((event, _)) = record.event(&|_| None) else {
+                    return damage(format!("event {seq} of {id} cannot be read"));
+                };
+                let mut projection = Projection::new(id, None);
+                projection.apply(&event);
+                for (key, hit) in projection.keys {
+                    self.missing_keys.entry(key).and_modify(|known| *known = known.merge(hit)).or_insert(hit);
+                }
+            }
+            self.noted_bytes += record.bytes.len();
+        }
+        if self.noted_bytes < MAX_NOTED { Ok(()) } else { self.compare_noted(end) }
+    }
+
+    /// Compares what was noted up to `end`.
+    fn compare_noted(&mut self, end: Position) -> Result<(), CatchUpError> {
+        for (id, expected) in &self.compared {
+            self.compare_session(*id, expected)?;
+        }
+        // Which sessions they were is still asked in the end.
+        self.compared.values_mut().for_each(|expected| *expected = Vec::new());
+        self.noted_bytes = 0;
+        if end > self.keys_end {
+            self.database.put_keys(std::mem::take(&mut self.missing_keys), end)?;
+            self.keys_end = end;
+        }
+        Ok(())
+    }
+
+    /// Looks for the noted events of a session in the database.
+    fn compare_session(&self, id: SessionId, expected: &[(u32, Vec<u8>)]) -> Result<(), CatchUpError> {
+        let seqs = || expected.iter().map(|(seq, _)| *seq);
+        let (Some(first), Some(last)) = (seqs().min(), seqs().max()) else { return Ok(()) };
+        let stored = self.database.events.between(id, first, last)?;
+        let stored: BTreeMap<u32, &StoredEvent> = stored.iter().map(|event| (event.seq, event)).collect();
+        for (seq, expected) in expected {
+            let record = stored.get(seq).and_then(|stored| stored.record());
+            match record {
+                Some(stored) if stored.bytes == expected => {}
+                // No accident does this: both are whole, so one of them was rewritten, or a loss was named too early.
+                Some(stored) if !expected.ends_with(&stored.hash.0) && Record::read(stored.bytes).is_some() => {
+                    return damage(format!(
+                        "the journal and the database hold different events at place {seq} of {id}"
+                    ));
+                }
+                _ => return damage(format!("the database lacks event {seq} of {id}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, segment: u32, frame: &Frame<'_>) -> Result<(), CatchUpError> {
+        let end = Position { segment, offset: frame.end };
+        let mut current: Option<Change> = None;
+        let mut texts = Vec::new();
+        for (offset, entry) in &frame.entries {
+            let position = Position { segment, offset: *offset };
+            match entry {
+                Entry::Record(record) => {
+                    let id = record.header.session;
+                    if current.as_ref().is_none_or(|change| change.session() != id) {
+                        let next = Change::new(Projection::new(id, self.head_before(current.as_ref(), id)?));
+                        let finished = current.replace(next);
+                        self.push(finished, end);
+                    }
+                    if let Some(change) = &mut current {
+                        change.texts.append(&mut texts);
+                        append(change, record, position)?;
+                    }
+                }
+                Entry::Text(hash, text) => {
+                    texts.push((*hash, position));
+                    self.keep_text(*hash, text);
+                }
+            }
+        }
+        if let Some(change) = &mut current {
+            change.texts.append(&mut texts);
+        }
+        self.push(current, end);
+        Ok(())
+    }
+
+    /// Returns where a session stands: after what is still to be applied, else as the database has it.
+    fn head_before(
+        &self,
+        current: Option<&Change>,
+        id: SessionId,
+    ) -> Result<Option<crate::model::Head>, DatabaseError> {
+        let pending = current.into_iter().chain(self.changes.iter().rev()).find(|change| change.session() == id);
+        match pending {
+            Some(change) => Ok(Some(change.head().clone())),
+            None => self.database.head(id),
+        }
+    }
+
+    fn push(&mut self, change: Option<Change>, end: Position) {
+        let Some(mut change) = change else { return };
+        self.totals.advance(&change.projection);
+        self.applied += change.records.len();
+        (change.end, change.totals) = (end, self.totals);
+        self.changes.push(change);
+    }
+
+    /// Puts a text's file back that was damaged since: it was synced before the frame was.
+    fn keep_text(&self, hash: Hash, text: &str) {
+        if self.context.texts.check(hash.0).is_err()
+            && let Err(error) = self.context.texts.put(text.as_bytes())
+        {
+            tracing::warn!(%hash, %error, "a long text is only in the journal, and its file cannot be written");
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), CatchUpError> {
+        // Frames up to the database's own position come first, so all of them are noted by now.
+        self.compare_noted(self.position)?;
+        let changes = std::mem::take(&mut self.changes);
+        Ok(self.database.apply(&changes)?)
+    }
+
+    fn finish(&mut self) -> Result<(), CatchUpError> {
+        self.flush()?;
+        for id in self.compared.keys() {
+            if self.is_thorough { self.database.check_session(*id)? } else { self.database.check_tip(*id)? }
+        }
+        if self.is_thorough {
+            if self.database.events.count()? != self.totals.events {
+                return damage("the database's events disagree with its totals");
+            }
+            if self.database.count_listed()? != self.totals.sessions {
+                return damage("the database's sessions disagree with its totals");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the journal reaches as far as anything else says.
+    fn caught_up(self, checkpoint: Option<Checkpoint>, high_water: Position) -> Result<CaughtUp, CatchUpError> {
+        let end = self.end;
+        let acknowledged = checkpoint.map_or(high_water, |checkpoint| checkpoint.end.max(high_water));
+        let last_frame = self.expected.map(|expected| expected - 1);
+        if end < acknowledged
+            || checkpoint.is_some_and(|checkpoint| last_frame.is_some_and(|last| last < checkpoint.frame))
+        {
+            return damage("the journal ends before what was acknowledged");
+        }
+        let next_frame = match (self.expected, checkpoint) {
+            (Some(expected), _) => expected,
+            (None, Some(checkpoint)) if checkpoint.end == end => checkpoint.frame + 1,
+            // Nothing to read and no evidence of the number: only reading all of the journal tells.
+            _ => return damage("the checkpoint of the journal is missing"),
+        };
+        if checkpoint.is_some_and(|checkpoint| self.totals.events < checkpoint.events) {
+            return damage("the database has fewer events than were acknowledged");
+        }
+        if self.database.workspace()?.is_none() {
+            self.database.set_workspace(self.context.workspace)?;
+        }
+        let synced = checkpoint.map_or(Position::default(), |checkpoint| checkpoint.end);
+        let at = JournalEnd { end, next_frame, last_frame: self.last_frame, is_spoilt: self.junk, synced };
+        Ok(CaughtUp { at, totals: self.totals, snapshot: self.position, applied: self.applied })
+    }
+}
+
+fn append(change: &mut Change, record: &Record<'_>, position: Position) -> Result<(), CatchUpError> {
+    let (id, seq) = (record.header.session, record.header.seq);
+    let Some((event, _)) = record.event(&|_| None) else {
+        return damage(format!("event {seq} of {id} cannot be read"));
+    };
+    let head = change.head();
+    if event.seq < head.next_seq || event.prev != head.tip {
+        return damage(format!("event {seq} of {id} does not follow what the database has"));
+    }
+    change.projection.apply(&event);
+    change.records.push((seq, position, record.bytes.to_vec()));
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The checkpoint: how far the journal had come when both copies were last synced. It is evidence that survives when both
+//! copies of the newest events are hit, so that their loss is named, and it says from where opening must check sled. It
+//! never proves that something is *not* there: it may be older than either copy.
+
+use std::io;
+use std::path::Path;
+
+use crate::disk::{Disk, FileKind};
+
+use super::journal::Position;
+use super::keys::{le_u32, le_u64};
+
+const MAGIC: [u8; 8] = *b"RETAKEM1";
+const SLOT: usize = 128;
+const SLOTS: [usize; 2] = [0, 512];
+
+/// How far the journal had come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checkpoint {
+    /// Counts writes, so that the newer slot is known.
+    pub(super) count: u64,
+    /// The last acknowledged frame.
+    pub(super) frame: u64,
+    /// The byte after it.
+    pub(super) end: Position,
+    /// Events acknowledged up to there.
+    pub(super) events: u64,
+    /// The byte of the journal from which sled's log is not covered by its snapshot.
+    pub(super) unchecked: Position,
+    /// The day and number of the newest session: its id must not be given out again, whatever is lost.
+    pub(super) newest: (u32, u32),
+    /// The workspace it belongs to; zeros in those of version 0.1.
+    pub(super) workspace: [u8; 16],
+}
+
+impl Checkpoint {
+    /// Reads the newest checkpoint of that workspace at `path`; `None` if there is none that is whole.
+    pub(super) fn read(disk: &Disk, path: &Path, workspace: [u8; 16]) -> io::Result<Option<Checkpoint>> {
+        if !matches!(disk.kind(path)?, FileKind::File(_)) {
+            return Ok(None);
+        }
+        let bytes = disk.read(path, 1024)?.unwrap_or_default();
+        let slots = SLOTS.iter().filter_map(|slot| Checkpoint::from_slot(bytes.get(*slot..)?));
+        let own = slots.filter(|slot| slot.workspace == workspace || slot.workspace == [0; 16]);
+        Ok(own.max_by_key(|checkpoint| checkpoint.count))
+    }
+
+    /// Writes it into the slot that does not hold the newest one, and syncs it.
+    pub(super) fn write(&self, disk: &Disk, path: &Path) -> io::Result<()> {
+        let slot = SLOTS.get(usize::from(self.count % 2 == 1)).copied().unwrap_or(0);
+        match disk.open(path) {
+            Ok(file) => file.write_at(slot as u64, &self.to_slot()).and_then(|()| file.sync()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut bytes = vec![0; 1024];
+                if let Some(place) = bytes.get_mut(slot..slot + SLOT) {
+                    place.copy_from_slice(&self.to_slot());
+                }
+                disk.replace(path, &bytes)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn to_slot(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SLOT);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.count.to_le_bytes());
+        bytes.extend_from_slice(&self.frame.to_le_bytes());
+        bytes.extend_from_slice(&self.end.to_bytes());
+        bytes.extend_from_slice(&self.events.to_le_bytes());
+        bytes.extend_from_slice(&self.unchecked.to_bytes());
+        bytes.extend_from_slice(&self.newest.0.to_le_bytes());
+        bytes.extend_from_slice(&self.newest.1.to_le_bytes());
+        bytes.extend_from_slice(&self.workspace);
+        bytes.resize(SLOT - 4, 0);
+        let crc = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn from_slot(bytes: &[u8]) -> Option<Checkpoint> {
+        if !bytes.starts_with(&MAGIC) || crc32fast::hash(bytes.get(..SLOT - 4)?) != le_u32(bytes, SLOT - 4)? {
+            return None;
+        }
+        Some(Checkpoint {
+            count: le_u64(bytes, 8)?,
+            frame: le_u64(bytes, 16)?,
+            end: Position::from_bytes(bytes.get(24..36)?)?,
+            events: le_u64(bytes, 36)?,
+            unchecked: Position::from_bytes(bytes.get(44..56)?)?,
+            newest: (le_u32(bytes, 56)?, le_u32(bytes, 60)?),
+            workspace: bytes.get(64..80)?.try_into().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_slot_leaves_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let (disk, path) = (Disk::default(), dir.path().join("mark"));
+        let read = || Checkpoint::read(&disk, &path, [7; 16]).unwrap();
+        assert_eq!(read(), None);
+        let checkpoint = |count| Checkpoint { count, frame: count * 10, workspace: [7; 16], ..Checkpoint::default() };
+        let checkpoints: Vec<Checkpoint> = (1..=5).map(checkpoint).collect();
+        for checkpoint in &checkpoints {
+            checkpoint.write(&disk, &path).unwrap();
+            assert_eq!(read(), Some(*checkpoint));
+        }
+        assert_eq!(Checkpoint::read(&disk, &path, [8; 16]).unwrap(), None, "another workspace's says nothing");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[512 + 20] ^= 0x40;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(), Some(checkpoints[3]));
+        bytes[20] ^= 0x40;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(), None);
+    }
+}

@@ -1,0 +1,60 @@
+//! A commit on its way to the journal: the bytes of its part of a frame, and the change it makes.
+
+use crate::model::{Event, Hash, Head, SessionId};
+
+use super::journal::{Position, text_bytes};
+use super::projection::{Change, Projection};
+
+/// A commit on its way to the journal. Positions in its change are relative to its bytes until it is written.
+pub(super) struct Commit {
+    pub(super) bytes: Vec<u8>,
+    /// How many texts and records the bytes hold.
+    pub(super) entries: u32,
+    pub(super) change: Change,
+    pub(super) events: Vec<Event>,
+}
+
+impl Commit {
+    /// Begins a commit to a session.
+    pub(super) fn new(id: SessionId, before: Option<Head>) -> Commit {
+        let change = Change::new(Projection::new(id, before));
+        Commit { bytes: Vec::new(), entries: 0, change, events: Vec::new() }
+    }
+
+    /// Returns where the session stands after what is in the commit so far.
+    pub(super) fn head(&self) -> &Head {
+        self.change.head()
+    }
+
+    /// Adds a long text.
+    pub(super) fn add_text(&mut self, hash: Hash, text: &str) {
+        self.change.texts.push((hash, self.here()));
+        self.bytes.extend_from_slice(&text_bytes(text));
+        self.entries += 1;
+    }
+
+    /// Adds the session's next event.
+    pub(super) fn add(&mut self, event: Event, bytes: Vec<u8>) {
+        self.change.projection.apply(&event);
+        let here = self.here();
+        self.bytes.extend_from_slice(&bytes);
+        self.change.records.push((event.seq, here, bytes));
+        self.entries += 1;
+        self.events.push(event);
+    }
+
+    /// Turns positions within the commit into positions in the journal, where its bytes lie at `offset` of a body.
+    pub(super) fn locate(&mut self, body: Position, offset: u64, end: Position) {
+        let move_by = |position: &mut Position| {
+            *position = Position { segment: body.segment, offset: body.offset + offset + position.offset };
+        };
+        self.change.records.iter_mut().for_each(|(_, position, _)| move_by(position));
+        self.change.texts.iter_mut().for_each(|(_, position)| move_by(position));
+        self.change.end = end;
+    }
+
+    /// Returns the place of the next entry, within the commit.
+    fn here(&self) -> Position {
+        Position { segment: 0, offset: self.bytes.len() as u64 }
+    }
+}

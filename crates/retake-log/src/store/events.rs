@@ -1,0 +1,292 @@
+//! How events lie in sled: several records of a session in one value, a [pack](super::pack).
+//!
+//! Everything else asks [`EventTree`] for events, so that another layout changes this file only. The applier is the only
+//! writer of an open store. A rebuild finds records in the order of the journal, in which sessions alternate: it puts
+//! them one by one, and a buffer sees to it that each pack is written once for many of its records.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sled::{IVec, Tree};
+
+use crate::model::{Hash, SessionId};
+
+use super::database::{DatabaseError, guard};
+use super::journal::Position;
+use super::keys;
+use super::pack::{self, Pack, PackEntry, PackHeader, Rewrite};
+use super::record::Record;
+
+/// The bytes of records at which the buffer is written out.
+const BUFFER_BYTES: usize = 16 << 20;
+
+/// The events of all sessions, by session and place.
+#[derive(Clone)]
+pub(super) struct EventTree {
+    tree: Tree,
+    buffer: Arc<Buffer>,
+}
+
+/// Records that were put one by one and are not in the tree yet.
+#[derive(Default)]
+struct Buffer {
+    /// How many bytes there are, so that readers of an open store take no lock.
+    bytes: AtomicUsize,
+    sessions: Mutex<Buffered>,
+}
+
+type Buffered = BTreeMap<SessionId, BTreeMap<u32, IVec>>;
+
+/// An event as sled has it. Shares the memory of its pack.
+#[derive(Clone, Debug)]
+pub(super) struct StoredEvent {
+    pub(super) seq: u32,
+    body: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl StoredEvent {
+    /// Returns the record, without checking its hash: sled checks its pages. `None` if the value is not a record.
+    pub(super) fn record(&self) -> Option<Record<'_>> {
+        Record::read_unchecked(self.value())
+    }
+
+    /// Returns the record if it matches its hash.
+    pub(super) fn checked_record(&self) -> Option<Record<'_>> {
+        Record::read(self.value())
+    }
+
+    /// Returns the place of the copy in the journal.
+    pub(super) fn position(&self) -> Option<Position> {
+        Position::from_bytes(self.value().get(self.record()?.bytes.len()..)?)
+    }
+
+    /// The record, followed by the position.
+    fn value(&self) -> &[u8] {
+        self.body.get(self.range.clone()).unwrap_or_default()
+    }
+
+    fn alone(seq: u32, value: &[u8]) -> StoredEvent {
+        StoredEvent { seq, range: 0..value.len(), body: value.into() }
+    }
+}
+
+impl EventTree {
+    pub(super) fn new(tree: Tree) -> EventTree {
+        EventTree { tree, buffer: Arc::default() }
+    }
+
+    pub(super) fn get(&self, id: SessionId, seq: u32) -> Result<Option<StoredEvent>, DatabaseError> {
+        if let Some(buffered) = self.buffered() {
+            let found = buffered.get(&id).and_then(|records| records.get(&seq));
+            if let Some(value) = found {
+                return Ok(Some(StoredEvent::alone(seq, value)));
+            }
+        }
+        let Some((_, value)) = guard(|| self.pack_at(id, seq))? else { return Ok(None) };
+        if PackHeader::read(&value).is_some_and(|header| !header.seqs.contains(&seq)) {
+            return Ok(None);
+        }
+        Ok(unpack(&value)?.into_iter().find(|event| event.seq == seq))
+    }
+
+    /// Puts one event, in the place of one with the same number. `value` is an [`event_value`].
+    pub(super) fn put(&self, id: SessionId, seq: u32, value: &IVec) -> Result<(), DatabaseError> {
+        let bytes = {
+            let mut sessions = self.buffer.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            sessions.entry(id).or_default().insert(seq, value.clone());
+            self.buffer.bytes.fetch_add(value.len(), Ordering::AcqRel) + value.len()
+        };
+        if bytes > BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes new events of an open store, at once and without the buffer, which readers would have to look into.
+    pub(super) fn append(&self, events: &[(SessionId, u32, IVec)]) -> Result<(), DatabaseError> {
+        let mut sessions: BTreeMap<SessionId, Vec<PackEntry<'_>>> = BTreeMap::new();
+        for (id, _, value) in events {
+            sessions.entry(*id).or_default().push(PackEntry::from_value(value).ok_or_else(unreadable)?);
+        }
+        sessions.into_iter().try_for_each(|(id, entries)| self.merge(id, &entries))
+    }
+
+    pub(super) fn remove(&self, id: SessionId, seq: u32) -> Result<(), DatabaseError> {
+        self.flush()?;
+        guard(|| {
+            let Some((key, value)) = self.pack_at(id, seq)? else { return Ok(()) };
+            let pack = Pack::read(&value).ok_or_else(unreadable)?;
+            let kept: Vec<PackEntry<'_>> = pack.entries().filter(|entry| entry.seq() != seq).collect();
+            self.tree.remove(key)?;
+            self.write(id, &pack::merge(&[], &kept))
+        })
+    }
+
+    /// Writes out what was put.
+    pub(super) fn flush(&self) -> Result<(), DatabaseError> {
+        let sessions = match self.buffered() {
+            Some(mut buffered) => {
+                self.buffer.bytes.store(0, Ordering::Release);
+                std::mem::take(&mut *buffered)
+            }
+            None => return Ok(()),
+        };
+        for (id, records) in sessions {
+            let entries: Option<Vec<_>> = records.values().map(|value| PackEntry::from_value(value)).collect();
+            self.merge(id, &entries.ok_or_else(unreadable)?)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the events of a session in order.
+    pub(super) fn of_session(&self, id: SessionId) -> Result<Vec<StoredEvent>, DatabaseError> {
+        self.between(id, 0, u32::MAX)
+    }
+
+    /// Returns the events of a session from one place to another, in order. There may be others around them.
+    pub(super) fn between(&self, id: SessionId, from: u32, to: u32) -> Result<Vec<StoredEvent>, DatabaseError> {
+        self.flush()?;
+        guard(|| {
+            let start = if from == 0 { None } else { self.pack_at(id, from)?.map(|(key, _)| key) };
+            let start = start.unwrap_or_else(|| keys::numbered_key(id, from));
+            let mut events = Vec::new();
+            for value in self.tree.range(start..=keys::numbered_key(id, to)).values() {
+                events.extend(unpack(&value?)?);
+            }
+            Ok(events)
+        })
+    }
+
+    /// Returns the events that record or annotate an iteration: packs that do not concern it are not decompressed.
+    pub(super) fn of_iteration(&self, id: SessionId, index: u32) -> Result<Vec<StoredEvent>, DatabaseError> {
+        self.flush()?;
+        guard(|| {
+            // Every iteration has an event of its own, so that this one's is not before the place of its index.
+            let start = self.pack_at(id, index)?.map(|(key, _)| key);
+            let start = start.unwrap_or_else(|| keys::numbered_key(id, 0));
+            let mut events = Vec::new();
+            for value in self.tree.range(start..=keys::numbered_key(id, u32::MAX)).values() {
+                let value = value?;
+                if PackHeader::read(&value).ok_or_else(unreadable)?.concerns(index) {
+                    let concerning = |event: &StoredEvent| pack::concerns(event.value(), index);
+                    events.extend(unpack(&value)?.into_iter().filter(concerning));
+                }
+            }
+            Ok(events)
+        })
+    }
+
+    /// Returns the place and hash of a session's last event.
+    pub(super) fn tip(&self, id: SessionId) -> Result<Option<(u32, Hash)>, DatabaseError> {
+        self.flush()?;
+        let Some((_, value)) = guard(|| self.pack_at(id, u32::MAX))? else { return Ok(None) };
+        let last = unpack(&value)?.pop();
+        Ok(last.and_then(|event| Some((event.seq, event.record()?.hash))))
+    }
+
+    /// Calls `visit` for each session with all of its events, until the first error.
+    pub(super) fn for_each_session<E: From<DatabaseError>>(
+        &self,
+        mut visit: impl FnMut(SessionId, Vec<StoredEvent>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.flush()?;
+        let mut current: Option<(SessionId, Vec<StoredEvent>)> = None;
+        let mut items = self.tree.iter();
+        // An iterator repeats an error for ever, so the first one ends the loop.
+        while let Some((key, value)) = guard(|| Ok(items.next().transpose()?))? {
+            let id = keys::session_of(&key).ok_or_else(unreadable)?;
+            let events = unpack(&value)?;
+            match &mut current {
+                Some((same, all)) if *same == id => all.extend(events),
+                _ => {
+                    if let Some((id, events)) = current.replace((id, events)) {
+                        visit(id, events)?;
+                    }
+                }
+            }
+        }
+        current.map_or(Ok(()), |(id, events)| visit(id, events))
+    }
+
+    /// Counts the events by reading all packs' headers.
+    pub(super) fn count(&self) -> Result<u64, DatabaseError> {
+        self.flush()?;
+        guard(|| {
+            let mut count = 0;
+            for value in self.tree.iter().values() {
+                // A value that is not a pack is a single record, as version 0.1 wrote them.
+                count += PackHeader::read(&value?).map_or(1, |header| u64::from(header.count));
+            }
+            Ok(count)
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> Result<bool, DatabaseError> {
+        self.flush()?;
+        guard(|| Ok(self.tree.iter().next().transpose()?.is_none()))
+    }
+
+    /// Locks the buffer, if there is anything in it.
+    fn buffered(&self) -> Option<MutexGuard<'_, Buffered>> {
+        let is_empty = self.buffer.bytes.load(Ordering::Acquire) == 0;
+        (!is_empty).then(|| self.buffer.sessions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn merge(&self, id: SessionId, entries: &[PackEntry<'_>]) -> Result<(), DatabaseError> {
+        let Some(first) = entries.iter().map(PackEntry::seq).min() else { return Ok(()) };
+        guard(|| {
+            let start = self.pack_at(id, first)?.map_or(keys::numbered_key(id, first), |(key, _)| key);
+            let mut packs = Vec::new();
+            for value in self.tree.range(start..=keys::numbered_key(id, u32::MAX)).values() {
+                packs.push(Pack::read(&value?).ok_or_else(unreadable)?);
+            }
+            self.write(id, &pack::merge(&packs, entries))
+        })
+    }
+
+    fn write(&self, id: SessionId, rewrite: &Rewrite) -> Result<(), DatabaseError> {
+        for (seq, value) in &rewrite.write {
+            self.tree.insert(keys::numbered_key(id, *seq), value.as_slice())?;
+        }
+        // Last, so that no record is missing in between.
+        for seq in &rewrite.remove {
+            self.tree.remove(keys::numbered_key(id, *seq))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the pack that holds an event, if it is there at all: the last one that begins at or before it.
+    fn pack_at(&self, id: SessionId, seq: u32) -> Result<Option<([u8; 12], IVec)>, DatabaseError> {
+        let range = keys::numbered_key(id, 0)..=keys::numbered_key(id, seq);
+        let Some((key, value)) = self.tree.range(range).next_back().transpose()? else { return Ok(None) };
+        Ok(Some((key.as_ref().try_into().map_err(|_| unreadable())?, value)))
+    }
+}
+
+/// Encodes an event for the tree.
+pub(super) fn event_value(record: &[u8], position: Position) -> IVec {
+    let mut value = Vec::with_capacity(record.len() + pack::POSITION);
+    value.extend_from_slice(record);
+    value.extend_from_slice(&position.to_bytes());
+    value.into()
+}
+
+/// Takes a pack apart. A database of version 0.1 has a single record in every value, which a recovery must be able to read.
+fn unpack(value: &[u8]) -> Result<Vec<StoredEvent>, DatabaseError> {
+    if let Some(record) = Record::read_unchecked(value) {
+        return Ok(vec![StoredEvent::alone(record.header.seq, value)]);
+    }
+    let body: Arc<[u8]> = Pack::read(value).ok_or_else(unreadable)?.into_body().into();
+    let mut events = Vec::new();
+    let mut start = 0;
+    for (record, _) in pack::records_in(&body) {
+        let end = start + record.bytes.len() + pack::POSITION;
+        events.push(StoredEvent { seq: record.header.seq, body: Arc::clone(&body), range: start..end });
+        start = end;
+    }
+    if start == body.len() { Ok(events) } else { Err(unreadable()) }
+}
+
+fn unreadable() -> DatabaseError {
+    DatabaseError::Inconsistent("a pack of events cannot be read".to_owned())
+}

@@ -1,0 +1,134 @@
+//! Which workspace this is: the id in `retake.toml`, which segments, checkpoint and database carry as well.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::database::Database;
+use super::journal::FORMAT;
+use super::layout::{Layout, segment_number};
+use super::record::Record;
+use super::scan::{Entry, ScanItem, walk};
+use super::segments::{JournalFiles, StrayKind};
+use super::{Error, Options};
+
+/// What `retake.toml` holds.
+#[derive(Serialize, Deserialize)]
+struct IdentityFile {
+    format: u32,
+    id: String,
+}
+
+/// Returns the workspace's id: from `retake.toml`, else from the journal, else a new one.
+pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], Error> {
+    let path = layout.identity();
+    let io_error = |source| Error::Io { action: "read the identity of the workspace".into(), path: path.clone(), source };
+    let bytes = options.disk.read(&path, 64 << 10).map_err(io_error)?;
+    let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    // The format counts even where the rest cannot be read: what a newer version wrote is not ours to repair.
+    let format = text.and_then(|text| text.parse::<toml::Table>().ok()?.get("format")?.as_integer());
+    if let Some(found) = format.filter(|found| *found > i64::from(FORMAT)) {
+        return Err(Error::NewerFormat { found: u32::try_from(found).unwrap_or(u32::MAX), known: FORMAT, path });
+    }
+    let stored = text.and_then(|text| toml::from_str::<IdentityFile>(text).ok()).filter(|file| file.id.len() == 32);
+    let stored = stored.and_then(|file| u128::from_str_radix(&file.id, 16).ok()).map(u128::to_be_bytes);
+    let id = match stored {
+        Some(stored) => match other_owner(options, layout, stored)? {
+            None => return Ok(stored),
+            Some(owner) => owner,
+        },
+        None => match first_header(options, layout)? {
+            Some(id) => id,
+            None => random_id().map_err(|source| Error::Io {
+                action: "draw a random id for the workspace".into(),
+                path: layout.dir().to_owned(),
+                source,
+            })?,
+        },
+    };
+    let file = IdentityFile { format: FORMAT, id: format!("{:032x}", u128::from_be_bytes(id)) };
+    let text = toml::to_string(&file).unwrap_or_default();
+    options.disk.replace(&path, text.as_bytes()).map_err(|source| Error::Io {
+        action: "write the identity of the workspace".into(),
+        path,
+        source,
+    })?;
+    Ok(id)
+}
+
+/// Returns the id that the journal and the database agree on against `retake.toml`. Whatever else is foreign, two copies
+/// that belong together are the workspace.
+fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<Option<[u8; 16]>, Error> {
+    let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: stored };
+    let io_error =
+        |source: io::Error| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
+    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, crate::disk::FileKind::Directory) {
+        return Ok(None);
+    }
+    let outline = files.outline(0).map_err(io_error)?;
+    let mut owners = outline.strays.iter().filter_map(|stray| match stray.kind {
+        StrayKind::Foreign(owner) => Some(owner),
+        _ => None,
+    });
+    let Some(owner) = owners.next().filter(|owner| outline.segments.is_empty() && owners.all(|other| other == *owner))
+    else {
+        return Ok(None);
+    };
+    if !options.disk.exists(&layout.database()).map_err(io_error)? {
+        // The journal is the only copy there is.
+        return Ok(Some(owner));
+    }
+    let database = match Database::open(&options.disk, &layout.database()) {
+        Ok(database) => database,
+        Err(error) if error.is_transient() => return Err(error.into_error(&layout.database())),
+        Err(_) => return Ok(Some(owner)),
+    };
+    let agrees = match database.workspace().ok().flatten() {
+        Some(workspace) => workspace == owner,
+        // A database of version 0.1 does not say whose it is, but it has the journal's first event or it has not.
+        None => first_record(&files, &outline.strays.iter().map(|stray| stray.name.clone()).collect::<Vec<_>>())
+            .map_err(io_error)?
+            .is_some_and(|bytes| {
+                Record::read(&bytes).is_some_and(|record| {
+                    let stored = database.events.get(record.header.session, record.header.seq).ok().flatten();
+                    stored.is_some_and(|stored| stored.record().is_some_and(|stored| stored.hash == record.hash))
+                })
+            }),
+    };
+    Ok(agrees.then_some(owner))
+}
+
+fn first_record(files: &JournalFiles, names: &[String]) -> io::Result<Option<Vec<u8>>> {
+    let Some(number) = names.first().and_then(|name| segment_number(name)) else { return Ok(None) };
+    let bytes = files.read(number, super::journal::SEGMENT_HEADER)?.unwrap_or_default();
+    let mut first = None;
+    walk(&bytes, 0, &mut |item| {
+        if let (None, ScanItem::Frame(frame)) = (&first, item) {
+            first = frame.entries.iter().find_map(|(_, entry)| match entry {
+                Entry::Record(record) => Some(record.bytes.to_vec()),
+                Entry::Text(..) => None,
+            });
+        }
+    });
+    Ok(first)
+}
+
+/// Returns the workspace id in the first segment that has a whole header.
+fn first_header(options: &Options, layout: &Layout) -> Result<Option<[u8; 16]>, Error> {
+    let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: [0; 16] };
+    let io_error = |source| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
+    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, crate::disk::FileKind::Directory) {
+        return Ok(None);
+    }
+    let outline = files.outline(0).map_err(io_error)?;
+    Ok(outline.strays.iter().find_map(|stray| match stray.kind {
+        StrayKind::Foreign(owner) => Some(owner),
+        _ => None,
+    }))
+}
+
+fn random_id() -> io::Result<[u8; 16]> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id)?;
+    Ok(id)
+}

@@ -1,0 +1,162 @@
+//! The one rule from events to everything that is derived from them: heads, idempotency keys, children, totals.
+//!
+//! Live appends, catching up on open, rebuilding and verifying all fold events through a [`Projection`], so that the four
+//! cannot disagree. It is a pure function of the events of one session; nothing here reads or writes.
+
+use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId};
+
+use super::Totals;
+use super::journal::Position;
+use super::keys;
+
+/// What an idempotency key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyHit {
+    pub(super) session: SessionId,
+    /// The place of the first event with this key.
+    pub(super) seq: u32,
+    /// The first index that was recorded with this key.
+    pub(super) index: Option<u32>,
+}
+
+/// What some consecutive events of one session change.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Projection {
+    /// The session before, unless it is new.
+    pub(super) before: Option<Head>,
+    /// The session after.
+    pub(super) after: Head,
+    /// The keys of the events. An empty key is not a key.
+    pub(super) keys: Vec<([u8; 16], KeyHit)>,
+    /// The parents and children in different sessions that the events link.
+    pub(super) children: Vec<(IterationId, IterationId)>,
+    /// How many events there were.
+    pub(super) events: u64,
+}
+
+/// One commit as the database takes it.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// The byte of the journal after it.
+    pub(super) end: Position,
+    pub(super) projection: Projection,
+    /// Its records, each with its place in the chain and in the journal.
+    pub(super) records: Vec<(u32, Position, Vec<u8>)>,
+    /// The long texts it brought into the journal.
+    pub(super) texts: Vec<(Hash, Position)>,
+    /// All counts after it.
+    pub(super) totals: Totals,
+    /// Whether its keys are known to be new, so that they need not be merged with what is there.
+    pub(super) keys_are_new: bool,
+}
+
+impl Projection {
+    /// Begins where the session stands; at its beginning if it is new.
+    pub(super) fn new(id: SessionId, before: Option<Head>) -> Projection {
+        let after = before.clone().unwrap_or_else(|| Head::new(id));
+        Projection { before, after, keys: Vec::new(), children: Vec::new(), events: 0 }
+    }
+
+    /// Applies the session's next event.
+    pub(super) fn apply(&mut self, event: &Event) {
+        self.after.advance(event);
+        self.events += 1;
+        let mut hit = KeyHit { session: event.session, seq: event.seq, index: None };
+        if let EventBody::Recorded { index, iteration } = &event.body {
+            hit.index = Some(*index);
+            self.children.extend(keys::link(iteration, event.session.iteration(*index)));
+        }
+        if event.key.is_empty() {
+            return;
+        }
+        let key = keys::idempotency_key(&event.key);
+        // Nearly always the same as that of the event before, so the last one is looked at first.
+        match self.keys.iter_mut().rev().find(|(known, _)| *known == key) {
+            Some((_, known)) => *known = known.merge(hit),
+            None => self.keys.push((key, hit)),
+        }
+    }
+}
+
+impl KeyHit {
+    /// Merges what two groups of events say of one key. The order does not matter: the lower session, then the first
+    /// place and the first index in it.
+    pub(super) fn merge(self, other: KeyHit) -> KeyHit {
+        if self.session != other.session {
+            return if self.session < other.session { self } else { other };
+        }
+        let index = match (self.index, other.index) {
+            (Some(one), Some(another)) => Some(one.min(another)),
+            (one, another) => one.or(another),
+        };
+        KeyHit { session: self.session, seq: self.seq.min(other.seq), index }
+    }
+}
+
+impl Change {
+    pub(super) fn new(projection: Projection) -> Change {
+        Change {
+            end: Position::default(),
+            projection,
+            records: Vec::new(),
+            texts: Vec::new(),
+            totals: Totals::default(),
+            keys_are_new: false,
+        }
+    }
+
+    /// Returns the session it changes.
+    pub(super) fn session(&self) -> SessionId {
+        self.projection.after.id
+    }
+
+    /// Returns the session's head after it.
+    pub(super) fn head(&self) -> &Head {
+        &self.projection.after
+    }
+
+    /// Returns whether it starts a session.
+    pub(super) fn is_new_session(&self) -> bool {
+        self.projection.before.is_none()
+    }
+}
+
+impl Totals {
+    /// Counts what a projection changes.
+    pub(super) fn advance(&mut self, projection: &Projection) {
+        let listed = |head: Option<&Head>| u64::from(head.is_some_and(|head| head.span.is_some()));
+        let archived = |head: Option<&Head>| u64::from(head.is_some_and(|head| head.span.is_some() && head.archived));
+        let (before, after) = (projection.before.as_ref(), Some(&projection.after));
+        self.sessions = (self.sessions + listed(after)).saturating_sub(listed(before));
+        self.archived = (self.archived + archived(after)).saturating_sub(archived(before));
+        self.events += projection.events;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hit(session: &str, seq: u32, index: Option<u32>) -> KeyHit {
+        KeyHit { session: session.parse().unwrap(), seq, index }
+    }
+
+    #[test]
+    fn merging_hits_does_not_depend_on_the_order() {
+        let hits = [
+            hit("session-2025-12-11-001", 4, None),
+            hit("session-2025-12-11-001", 2, Some(3)),
+            hit("session-2025-12-11-001", 7, Some(1)),
+            hit("session-2025-12-11-002", 0, Some(0)),
+        ];
+        for a in hits {
+            for b in hits {
+                assert_eq!(a.merge(b), b.merge(a));
+                for c in hits {
+                    assert_eq!(a.merge(b).merge(c), a.merge(b.merge(c)));
+                }
+            }
+        }
+        assert_eq!(hits[0].merge(hits[1]).merge(hits[2]), hit("session-2025-12-11-001", 2, Some(1)));
+    }
+}

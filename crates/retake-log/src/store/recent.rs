@@ -1,0 +1,94 @@
+//! The newest summaries, kept decoded: the first pages of the listing cost the same however many sessions there are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{Head, SessionId, Summary};
+
+use super::{RecencyKey, Status};
+
+/// How many summaries are kept.
+pub(super) const MAX_RECENT: usize = 512;
+
+/// All sessions above the floor, most recent last.
+pub(super) struct RecentSessions {
+    rows: BTreeMap<RecencyKey, Arc<Summary>>,
+    /// Nothing at or below it is kept; none when everything there is is kept.
+    floor: Option<RecencyKey>,
+}
+
+/// What a recent can say about a page.
+pub(super) struct RecentPage {
+    pub(super) rows: Vec<Arc<Summary>>,
+    /// Where the rest must be read from, when the recent ran out.
+    pub(super) go_on_after: Option<RecencyKey>,
+}
+
+/// Where a session stands in the listing.
+pub(super) fn place_of(summary: &Summary) -> RecencyKey {
+    RecencyKey { modified: summary.last_modified_at, id: summary.id }
+}
+
+impl RecentSessions {
+    /// A recent over the newest sessions there are; `complete` when there are no others.
+    pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> RecentSessions {
+        let floor = if complete { None } else { newest.iter().map(|row| place_of(row)).min() };
+        let mut recent = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
+        if let Some(floor) = floor {
+            recent.rows.remove(&floor);
+        }
+        recent.shrink();
+        recent
+    }
+
+    /// Takes in what a commit did to a session.
+    pub(super) fn update(&mut self, before: Option<&Head>, after: &Head) {
+        if let Some(before) = before.and_then(Head::summary) {
+            self.rows.remove(&place_of(&before));
+        }
+        if let Some(after) = after.summary() {
+            let place = place_of(&after);
+            if self.floor.is_none_or(|floor| place > floor) {
+                self.rows.insert(place, Arc::new(after));
+                self.shrink();
+            }
+        }
+    }
+
+    /// The next rows after `after`, most recent first.
+    pub(super) fn page(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> RecentPage {
+        if let (Some(after), Some(floor)) = (after, self.floor)
+            && after <= floor
+        {
+            return RecentPage { rows: Vec::new(), go_on_after: Some(after) };
+        }
+        let wanted = |row: &&Arc<Summary>| match status {
+            Status::All => true,
+            Status::Active => !row.archived,
+            Status::Archived => row.archived,
+        };
+        let below = match after {
+            Some(after) => self.rows.range(..after),
+            None => self.rows.range(..),
+        };
+        let rows: Vec<_> = below.rev().map(|(_, row)| row).filter(wanted).take(limit).cloned().collect();
+        // The floor itself is not kept, so what follows is read from just above it.
+        let go_on_after = self.floor.filter(|_| rows.len() < limit).map(above);
+        RecentPage { rows, go_on_after }
+    }
+
+    fn shrink(&mut self) {
+        while self.rows.len() > MAX_RECENT {
+            if let Some((place, _)) = self.rows.pop_first() {
+                self.floor = Some(place);
+            }
+        }
+    }
+}
+
+/// The place just above this one: nothing lies between, since numbers count on without gaps.
+fn above(place: RecencyKey) -> RecencyKey {
+    let number = place.id.number().saturating_add(1);
+    let id = SessionId::new(place.id.day(), number).unwrap_or(place.id);
+    RecencyKey { modified: place.modified, id }
+}

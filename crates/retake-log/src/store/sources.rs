@@ -1,0 +1,248 @@
+//! The other copies that a recovery looks into: the old database, and everything that earlier recoveries set aside.
+//!
+//! Each is read completely or the recovery ends with the error: a file that cannot be read now is not an empty one. What
+//! belongs to another workspace is not looked into.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::FileKind;
+
+use super::database::{Database, DatabaseError, guard};
+use super::journal::{SEGMENT_HEADER, SegmentHeader};
+use super::merge::Rank;
+use super::pack;
+use super::rebuild::{Rebuild, owned};
+use super::scan::{Entry, ScanItem, carve, walk};
+use super::segments::{StrayKind, may_hold_records};
+use super::{Error, keys, quarantine};
+
+/// How much of a raw file is searched at once.
+const CHUNK: usize = 32 << 20;
+/// How far two chunks overlap: more than the longest record.
+const OVERLAP: usize = 2 << 20;
+
+/// Whether the events of a database are those of this workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ownership {
+    Own,
+    Foreign,
+}
+
+impl Rebuild<'_> {
+    /// Offers what other copies than the journal's whole frames hold.
+    pub(super) fn read_other_copies(&mut self) -> Result<(), Error> {
+        let old = self.context.layout.database();
+        if self.kind(&old)? == FileKind::Directory {
+            self.database_is_foreign = self.read_database(&old, Rank::Database)? == Ownership::Foreign;
+        }
+        for stray in self.outline.strays.clone() {
+            if let StrayKind::Misnamed(_) = stray.kind {
+                self.read_segment_copy(&self.context.layout.journal().join(&stray.name))?;
+            }
+        }
+        let quarantined = quarantine::directories(self.context.disk, self.context.layout);
+        let look = self.context.error("look at what was set aside", self.context.layout.quarantine());
+        for place in quarantined.map_err(look)? {
+            self.read_quarantined(&place)?;
+        }
+        Ok(())
+    }
+
+    fn read_quarantined(&mut self, place: &Path) -> Result<(), Error> {
+        let names = self
+            .context
+            .disk
+            .list(place)
+            .map_err(self.context.error("look at what was set aside", place.to_owned()))?;
+        for name in names.iter().filter(|name| !name.starts_with(quarantine::FOREIGN)) {
+            let path = place.join(name);
+            match self.kind(&path)? {
+                FileKind::Directory if name.starts_with("db") => {
+                    self.read_database(&path, Rank::Quarantine)?;
+                }
+                FileKind::File(_) if name.ends_with(".log") => self.read_segment_copy(&path)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a copy of one of this journal's segments.
+    fn read_segment_copy(&mut self, path: &Path) -> Result<(), Error> {
+        let read = self.context.files.read_file(path, 0);
+        let bytes =
+            read.map_err(self.context.error("read a segment that was set aside", path.to_owned()))?.unwrap_or_default();
+        let header = SegmentHeader::from_bytes(&bytes);
+        if header.is_some_and(|header| header.workspace != self.context.workspace) {
+            return Ok(());
+        }
+        let void_from = header.map_or(u64::MAX, |header| self.outline.void_from(header.segment));
+        let mut found = Vec::new();
+        let start = usize::try_from(SEGMENT_HEADER).unwrap_or(0);
+        walk(bytes.get(start..).unwrap_or_default(), SEGMENT_HEADER, &mut |item| match item {
+            ScanItem::Frame(frame) if frame.number >= void_from => {}
+            ScanItem::Frame(frame) => {
+                let whole = frame.entries.iter().filter(|(_, entry)| entry.is_true());
+                found.extend(whole.map(|(_, entry)| owned(entry)));
+            }
+            // A write that never completed was never acknowledged.
+            ScanItem::Damage(span) if span.is_torn => {}
+            ScanItem::Damage(span) => found.extend(span.entries.iter().map(|(_, entry)| owned(entry))),
+        });
+        found.iter().try_for_each(|bytes| self.offer(bytes, Rank::Quarantine))
+    }
+
+    /// Reads a database: by sled, on a copy, since opening may overwrite what could still be carved; then its raw files.
+    fn read_database(&mut self, path: &Path, rank: Rank) -> Result<Ownership, Error> {
+        let copy = self.context.layout.database_copy();
+        let copy_error = || self.context.error("copy the old database", copy.clone());
+        remove_dir(&copy).map_err(copy_error())?;
+        let mut files = Vec::new();
+        files_below(path, &mut files).map_err(self.context.error("read the old database", path.to_owned()))?;
+        copy_files(path, &files, &copy).map_err(copy_error())?;
+        let mut ownership = None;
+        match Database::open(self.context.disk, &copy) {
+            Ok(database) => match self.read_trees(&database, rank) {
+                Ok(owner) => ownership = Some(owner),
+                Err(Error::Io { action, path, source }) => return Err(Error::Io { action, path, source }),
+                // What sled cannot read any more is looked for in its files.
+                Err(error) => tracing::warn!(%error, "the old database cannot be read completely"),
+            },
+            Err(error) if error.is_transient() => return Err(error.into_error(path)),
+            Err(error) => tracing::warn!(%error, "the old database does not open"),
+        }
+        remove_dir(&copy).map_err(copy_error())?;
+        if ownership == Some(Ownership::Foreign) {
+            return Ok(Ownership::Foreign);
+        }
+        for (at, file) in files.iter().enumerate() {
+            self.context.tell("searching the old database", at as u64, files.len() as u64);
+            self.search_file(file, rank)?;
+        }
+        Ok(Ownership::Own)
+    }
+
+    fn read_trees(&mut self, database: &Database, rank: Rank) -> Result<Ownership, Error> {
+        if self.ownership(database)? == Ownership::Foreign {
+            return Ok(Ownership::Foreign);
+        }
+        database.events.for_each_session(|_, events| -> Result<(), Error> {
+            for stored in events {
+                if let Some(record) = stored.checked_record() {
+                    self.offer(record.bytes, rank)?;
+                }
+            }
+            Ok(())
+        })?;
+        database.heads.for_each(|head| self.heard_of(head.id, head.next_seq, head.last_index))?;
+        let mut days = database.days.iter();
+        while let Some((key, value)) = guard(|| Ok(days.next().transpose()?))? {
+            if let (Some(day), Some(number)) = (keys::be_u32(&key, 0), keys::le_u32(&value, 0)) {
+                self.newest_of_day(day, number);
+            }
+        }
+        // What an earlier recovery set aside may hold events that were withdrawn since.
+        if rank == Rank::Database
+            && let Ok(totals) = database.totals()
+        {
+            self.expected_events = self.expected_events.max(totals.events);
+        }
+        Ok(Ownership::Own)
+    }
+
+    /// Decides whose events a database holds: by its id, or, in one of version 0.1, by whether the events that the
+    /// journal has too are the same.
+    fn ownership(&self, database: &Database) -> Result<Ownership, DatabaseError> {
+        match database.workspace()? {
+            Some(id) if id == self.context.workspace => return Ok(Ownership::Own),
+            Some(_) => return Ok(Ownership::Foreign),
+            None => {}
+        }
+        let (mut same, mut different) = (0, 0);
+        let compared = database.events.for_each_session(|id, events| -> Result<(), DatabaseError> {
+            for stored in events {
+                let Some(record) = stored.record() else { continue };
+                let own = self.database.events.get(id, stored.seq)?;
+                match own.as_ref().and_then(|own| own.record()) {
+                    Some(own) if own.hash == record.hash => same += 1,
+                    Some(_) => different += 1,
+                    None => {}
+                }
+            }
+            // Enough is known.
+            if same + different > 1000 { Err(DatabaseError::Closed) } else { Ok(()) }
+        });
+        match compared {
+            Ok(()) | Err(DatabaseError::Closed) => {}
+            Err(error) if error.is_transient() => return Err(error),
+            Err(_) => {}
+        }
+        Ok(if different > 0 && same == 0 { Ownership::Foreign } else { Ownership::Own })
+    }
+
+    /// Searches a raw file for records and texts.
+    fn search_file(&mut self, path: &Path, rank: Rank) -> Result<(), Error> {
+        let error = || self.context.error("search the old database", path.to_owned());
+        let Some(file) = self.context.disk.open_to_read(path).map_err(error())? else { return Ok(()) };
+        let mut at = 0;
+        loop {
+            let chunk = file.read_at(at, CHUNK).map_err(error())?;
+            if may_hold_records(&chunk) || !carve(&chunk, 0).0.is_empty() {
+                for (_, entry) in carve(&chunk, 0).0 {
+                    match entry {
+                        Entry::Record(record) => self.offer(record.bytes, rank)?,
+                        Entry::Text(..) => self.offer(&owned(&entry), rank)?,
+                    }
+                }
+            }
+            for body in pack::salvage(&chunk) {
+                for (_, entry) in carve(&body, 0).0 {
+                    self.offer(&owned(&entry), rank)?;
+                }
+            }
+            if chunk.len() < CHUNK {
+                return Ok(());
+            }
+            at += (CHUNK - OVERLAP) as u64;
+        }
+    }
+
+    fn kind(&self, path: &Path) -> Result<FileKind, Error> {
+        self.context.disk.kind(path).map_err(self.context.error("look at an old copy", path.to_owned()))
+    }
+}
+
+/// Finds the regular files below a directory; anything else is not a database's.
+fn files_below(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            files_below(&entry.path(), files)?;
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn copy_files(from: &Path, files: &[PathBuf], to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for file in files {
+        let target = to.join(file.strip_prefix(from).unwrap_or(file));
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(file, target)?;
+    }
+    Ok(())
+}
+
+fn remove_dir(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,442 @@
+//! The view: sled, and what is acknowledged but not in sled yet, behind one door.
+//!
+//! [`read`](View::read) answers from sled, the methods beside it from both. Acknowledged commits are
+//! [pushed](View::push) and later [applied](View::apply_some) in order.
+//!
+//! Locks, always taken in this order: the log's state, `maintenance`, `ahead`, `database`.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use crate::disk::Disk;
+use crate::model::{Hash, Head, SessionId};
+
+use super::Totals;
+use super::database::{Database, DatabaseError};
+use super::journal::Position;
+use super::keys;
+use super::projection::{Change, KeyHit};
+use super::recent::RecentSessions;
+use super::unapplied::Unapplied;
+
+/// How many events one transaction applies at most. sled blocks readers while a transaction runs.
+const MAX_APPLIED: usize = 256;
+/// How many events are worth a transaction: sled writes, and wakes all its threads, twice for each however small.
+const WORTH_APPLYING: usize = 128;
+/// How long fewer than that wait for more, unless a reader waits for them.
+const GATHER: Duration = Duration::from_millis(50);
+/// How many events the database may lag before appends wait for it.
+const MAX_LAG: usize = 8192;
+
+/// The database, with what it does not have yet.
+pub(super) struct View {
+    disk: Disk,
+    path: PathBuf,
+    /// Held while the database is applied to, checked, closed or rebuilt.
+    maintenance: Mutex<()>,
+    ahead: Mutex<Ahead>,
+    /// Signalled when there is something to apply.
+    work: Condvar,
+    /// Signalled when something was applied.
+    applied: Condvar,
+    /// `None` only while it is being replaced, or after that failed.
+    database: RwLock<Option<Database>>,
+    /// Counts databases that were replaced, so that an error seen twice is handled once.
+    generation: AtomicU64,
+}
+
+/// What is ahead of the database, and how far that has come.
+pub(super) struct Ahead {
+    pub(super) unapplied: Unapplied,
+    /// Commits that the database lacks, in order, with their tickets.
+    pub(super) pending: VecDeque<(u64, Arc<Change>)>,
+    pending_events: usize,
+    applied_ticket: u64,
+    acknowledged_ticket: u64,
+    /// The last ticket that a reader waits for in the database.
+    wanted: u64,
+    /// The newest summaries; `None` until a page was asked for.
+    pub(super) recent: Option<RecentSessions>,
+    pub(super) progress: AcknowledgedProgress,
+    /// Events applied since sled was opened.
+    since_open: usize,
+    /// When the first change was acknowledged that no checkpoint covers.
+    unsynced_since: Option<Instant>,
+    is_stopping: bool,
+    /// Why there is no database now: replacing it failed, as on a full disk. The next request tries again.
+    broken: Option<String>,
+    /// Counts how often commits have moved into the database.
+    epoch: u64,
+}
+
+/// How far the log has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AcknowledgedProgress {
+    pub(super) totals: Totals,
+    /// The last acknowledged frame.
+    pub(super) frame: u64,
+    /// The byte of the journal after it.
+    pub(super) end: Position,
+    /// The day and number of the newest session.
+    pub(super) newest: (u32, u32),
+}
+
+/// What the database held of a batch when commits had been moved into it that often.
+pub(super) struct Snapshot {
+    epoch: u64,
+    key: Option<KeyHit>,
+    head: Option<Head>,
+}
+
+/// What the applier should do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Apply,
+    Checkpoint,
+    Stop,
+}
+
+/// The database, held for reading.
+pub(super) struct Reader<'a>(RwLockReadGuard<'a, Option<Database>>);
+
+impl std::ops::Deref for Reader<'_> {
+    type Target = Database;
+
+    #[expect(clippy::expect_used, reason = "View::read checked it, and the lock is held since")]
+    fn deref(&self) -> &Database {
+        self.0.as_ref().expect("checked when the lock was taken")
+    }
+}
+
+impl View {
+    pub(super) fn new(
+        disk: Disk,
+        path: PathBuf,
+        database: Database,
+        progress: AcknowledgedProgress,
+        since_open: usize,
+    ) -> View {
+        let ahead = Ahead {
+            unapplied: Unapplied::default(),
+            pending: VecDeque::new(),
+            pending_events: 0,
+            applied_ticket: 0,
+            acknowledged_ticket: 0,
+            wanted: 0,
+            recent: None,
+            progress,
+            since_open,
+            unsynced_since: (since_open > 0).then(Instant::now),
+            is_stopping: false,
+            broken: None,
+            epoch: 0,
+        };
+        View {
+            disk,
+            path,
+            maintenance: Mutex::new(()),
+            ahead: Mutex::new(ahead),
+            work: Condvar::new(),
+            applied: Condvar::new(),
+            database: RwLock::new(Some(database)),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Opens the database for reading; an error if replacing it failed and left none.
+    pub(super) fn read(&self) -> Result<Reader<'_>, DatabaseError> {
+        let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        if guard.is_none() {
+            return Err(DatabaseError::Closed);
+        }
+        Ok(Reader(guard))
+    }
+
+    /// Locks what is ahead of the database.
+    pub(super) fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the database from being applied to, checked, closed or replaced meanwhile.
+    pub(super) fn maintain(&self) -> MutexGuard<'_, ()> {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Returns where a session stands after everything acknowledged.
+    pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
+        if let Some((_, head)) = self.ahead().unapplied.heads.get(&id) {
+            return Ok(Some(head.clone()));
+        }
+        self.read()?.head(id)
+    }
+
+    /// Looks up what the database holds of a batch, without any lock: sled keeps readers waiting while the applier
+    /// writes, and no one else should wait with them.
+    pub(super) fn look_up(&self, key: Option<[u8; 16]>, session: Option<SessionId>) -> Result<Snapshot, DatabaseError> {
+        let epoch = self.ahead().epoch;
+        let database = self.read()?;
+        let key = key.map_or(Ok(None), |key| database.key(key))?;
+        let head = session.map_or(Ok(None), |id| database.head(id))?;
+        Ok(Snapshot { epoch, key, head })
+    }
+
+    /// Returns whether nothing has moved into the database since a snapshot.
+    pub(super) fn is_current(&self, snapshot: &Snapshot) -> bool {
+        self.ahead().epoch == snapshot.epoch
+    }
+
+    /// Returns what an acknowledged key stands for.
+    pub(super) fn key(&self, key: [u8; 16], snapshot: &Snapshot) -> Result<Option<KeyHit>, DatabaseError> {
+        {
+            let ahead = self.ahead();
+            match ahead.unapplied.keys.get(&key) {
+                Some((_, hit)) => return Ok(Some(*hit)),
+                None if ahead.epoch == snapshot.epoch => return Ok(snapshot.key),
+                None => {}
+            }
+        }
+        self.read()?.key(key)
+    }
+
+    /// Returns where a session stands after everything acknowledged, from a snapshot if that is current.
+    pub(super) fn head_since(&self, id: SessionId, snapshot: Snapshot) -> Result<Option<Head>, DatabaseError> {
+        {
+            let ahead = self.ahead();
+            match ahead.unapplied.heads.get(&id) {
+                Some((_, head)) => return Ok(Some(head.clone())),
+                None if ahead.epoch == snapshot.epoch => return Ok(snapshot.head),
+                None => {}
+            }
+        }
+        self.read()?.head(id)
+    }
+
+    /// Returns the highest number given out on a day.
+    pub(super) fn last_of_day(&self, day: u32) -> Result<u32, DatabaseError> {
+        if let Some((_, last)) = self.ahead().unapplied.days.get(&day) {
+            return Ok(*last);
+        }
+        self.read()?.last_of_day(day)
+    }
+
+    /// Returns whether the journal holds a long text.
+    pub(super) fn has_text(&self, hash: Hash) -> Result<bool, DatabaseError> {
+        if self.ahead().unapplied.texts.contains_key(&hash) {
+            return Ok(true);
+        }
+        Ok(self.read()?.text(hash)?.is_some())
+    }
+
+    /// Takes commits that are acknowledged.
+    pub(super) fn push(&self, changes: impl IntoIterator<Item = (u64, Change)>, frame: u64, end: Position) {
+        let mut ahead = self.ahead();
+        let before = ahead.pending_events;
+        for (ticket, mut change) in changes {
+            ahead.progress.totals.advance(&change.projection);
+            change.totals = ahead.progress.totals;
+            if let Some(recent) = &mut ahead.recent {
+                recent.update(change.projection.before.as_ref(), change.head());
+            }
+            if change.is_new_session() {
+                ahead.progress.newest = ahead.progress.newest.max(keys::numbers(change.session()));
+            }
+            ahead.unapplied.add(ticket, &change);
+            ahead.acknowledged_ticket = ticket;
+            ahead.pending_events += change.records.len();
+            ahead.pending.push_back((ticket, Arc::new(change)));
+        }
+        (ahead.progress.frame, ahead.progress.end) = (frame, end);
+        ahead.unsynced_since.get_or_insert_with(Instant::now);
+        // The applier waits for the first event, and then for enough of them.
+        if before == 0 || (before < WORTH_APPLYING && ahead.pending_events >= WORTH_APPLYING) {
+            self.work.notify_one();
+        }
+    }
+
+    /// Waits until every acknowledged event of this session (of all, if none is given) is in the database.
+    pub(super) fn settle(&self, session: Option<SessionId>) {
+        let mut ahead = self.ahead();
+        let until = match session {
+            Some(id) => ahead.unapplied.heads.get(&id).map_or(0, |(ticket, _)| *ticket),
+            None => ahead.acknowledged_ticket,
+        };
+        if ahead.applied_ticket < until {
+            ahead.wanted = ahead.wanted.max(until);
+            self.work.notify_one();
+        }
+        let is_waiting = |ahead: &mut Ahead| ahead.applied_ticket < until && ahead.broken.is_none();
+        drop(self.applied.wait_while(ahead, is_waiting).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until the database does not lag too far for another commit.
+    pub(super) fn wait_for_room(&self) -> Result<(), DatabaseError> {
+        let is_full = |ahead: &mut Ahead| ahead.broken.is_none() && ahead.pending_events >= MAX_LAG;
+        let ahead = self.applied.wait_while(self.ahead(), is_full).unwrap_or_else(PoisonError::into_inner);
+        match &ahead.broken {
+            Some(why) => Err(DatabaseError::Inconsistent(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether the database must be opened again before anything else.
+    pub(super) fn is_broken(&self) -> bool {
+        self.ahead().broken.is_some()
+    }
+
+    /// Notes that the database must be opened again before anything else.
+    pub(super) fn set_broken(&self, why: String) {
+        self.ahead().broken = Some(why);
+        self.applied.notify_all();
+    }
+
+    /// Waits for something to do. A checkpoint is due that long after the first change that none covers, under any load.
+    pub(super) fn wait_for_work(&self, checkpoint_after: Duration) -> Work {
+        let mut ahead = self.ahead();
+        let mut gathering_since: Option<Instant> = None;
+        loop {
+            let has_pending = !ahead.pending.is_empty() && ahead.broken.is_none();
+            if ahead.is_stopping && !has_pending {
+                return Work::Stop;
+            }
+            let due = ahead.unsynced_since.filter(|_| ahead.broken.is_none()).map(|since| since + checkpoint_after);
+            let now = Instant::now();
+            if due.is_some_and(|due| due <= now) {
+                return Work::Checkpoint;
+            }
+            let gathered = has_pending.then(|| *gathering_since.get_or_insert(now) + GATHER);
+            let is_worth_it = ahead.pending_events >= WORTH_APPLYING || ahead.wanted > ahead.applied_ticket;
+            if has_pending && (is_worth_it || ahead.is_stopping || gathered.is_some_and(|until| until <= now)) {
+                return Work::Apply;
+            }
+            ahead = match [due, gathered].into_iter().flatten().min() {
+                Some(until) => {
+                    let waited = self.work.wait_timeout(ahead, until.saturating_duration_since(now));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.work.wait(ahead).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Applies some pending commits, whole frames only: the position that is stored with them is after all of a frame.
+    pub(super) fn apply_some(&self) -> Result<(), DatabaseError> {
+        let mut taken = Vec::new();
+        let mut last = 0;
+        {
+            let ahead = self.ahead();
+            let (mut events, mut end) = (0, None);
+            // They stay pending until they are applied: an import looks for records there first.
+            for (ticket, change) in &ahead.pending {
+                if events >= MAX_APPLIED && end != Some(change.end) {
+                    break;
+                }
+                end = Some(change.end);
+                events += change.records.len();
+                last = *ticket;
+                taken.push(Arc::clone(change));
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.read()?.apply(taken.iter().map(Arc::as_ref))?;
+        let events = taken.iter().map(|change| change.records.len()).sum::<usize>();
+        let mut ahead = self.ahead();
+        ahead.pending_events -= events;
+        ahead.since_open += events;
+        ahead.applied_ticket = last;
+        ahead.pending.drain(..taken.len());
+        taken.iter().for_each(|change| ahead.unapplied.forget_change(last, change));
+        ahead.epoch += 1;
+        drop(ahead);
+        self.applied.notify_all();
+        Ok(())
+    }
+
+    /// Applies everything that is pending now.
+    pub(super) fn apply_all(&self) -> Result<(), DatabaseError> {
+        let until = self.ahead().acknowledged_ticket;
+        while self.ahead().applied_ticket < until {
+            self.apply_some()?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many events were applied since sled was opened.
+    pub(super) fn since_open(&self) -> usize {
+        self.ahead().since_open
+    }
+
+    /// Returns whether something was acknowledged since the last checkpoint.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.ahead().unsynced_since.is_some()
+    }
+
+    /// Syncs the database, and returns how far the log had come before.
+    pub(super) fn sync(&self) -> Result<AcknowledgedProgress, DatabaseError> {
+        let progress = {
+            let mut ahead = self.ahead();
+            // What is still pending has to wait for the next checkpoint.
+            ahead.unsynced_since = (!ahead.pending.is_empty()).then(Instant::now);
+            ahead.progress
+        };
+        let synced = self.read()?.sync();
+        if synced.is_err() {
+            self.ahead().unsynced_since.get_or_insert_with(Instant::now);
+        }
+        synced.map(|()| progress)
+    }
+
+    /// Closes and opens sled, which makes it write a snapshot, and compares what comes up with what was closed. Returns
+    /// the position that the snapshot covers.
+    pub(super) fn reopen(&self) -> Result<Position, DatabaseError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let old = database.as_ref().ok_or(DatabaseError::Closed)?;
+        old.sync()?;
+        let position = old.position()?.ok_or_else(|| DatabaseError::Inconsistent("it has no position".to_owned()))?;
+        let totals = old.totals()?;
+        *database = None;
+        let new = Database::open(&self.disk, &self.path)?;
+        new.check_reopened(position, totals)?;
+        *database = Some(new);
+        drop(database);
+        self.ahead().since_open = 0;
+        Ok(position)
+    }
+
+    /// Closes the database for good.
+    pub(super) fn close(&self) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Takes a database that holds everything acknowledged: it was caught up with the journal.
+    pub(super) fn replace(&self, database: Database, progress: AcknowledgedProgress, since_open: usize) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
+        let mut ahead = self.ahead();
+        ahead.pending.clear();
+        ahead.pending_events = 0;
+        ahead.applied_ticket = ahead.acknowledged_ticket;
+        ahead.unapplied = Unapplied::default();
+        ahead.recent = None;
+        ahead.progress = progress;
+        ahead.since_open = since_open;
+        ahead.broken = None;
+        ahead.epoch += 1;
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        drop(ahead);
+        self.applied.notify_all();
+    }
+
+    /// Tells the applier to finish what there is and end.
+    pub(super) fn stop(&self) {
+        self.ahead().is_stopping = true;
+        self.work.notify_all();
+    }
+}

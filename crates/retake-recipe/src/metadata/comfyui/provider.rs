@@ -1,0 +1,90 @@
+//! Nodes that ask a provider for an image or a video instead of sampling it here: they hold the prompt themselves.
+
+use serde_json::Value;
+
+use super::graph::{Graph, Node};
+use super::values;
+
+/// Inputs that hold the prompt, in the order they are preferred. Newer nodes nest the settings of a model under it.
+const PROMPTS: [&str; 8] = [
+    "prompt",
+    "model.prompt",
+    "edit_instruction",
+    "prompt_text",
+    "positive_prompt",
+    "text_prompt",
+    "instruction",
+    "script",
+];
+const NEGATIVES: [&str; 4] = ["negative_prompt", "model.negative_prompt", "negative", "negative_text_prompt"];
+const SEEDS: [&str; 2] = ["seed", "model.seed"];
+const MODELS: [&str; 4] = ["model", "model_name", "model_version", "model_id"];
+/// Settings that a request has beside its prompt; a node with none of them is not one.
+const SETTINGS: [&str; 20] = [
+    "seed",
+    "model",
+    "model_name",
+    "aspect_ratio",
+    "size",
+    "resolution",
+    "quality",
+    "duration",
+    "duration_seconds",
+    "length",
+    "n",
+    "num_images",
+    "style",
+    "rendering_speed",
+    "ratio",
+    "edit_instruction",
+    "model.prompt",
+    "control_after_generate",
+    "cfg_scale",
+    "output_format",
+];
+/// Parts of the names of classes that take words but do not make images from them.
+const OTHERS: [&str; 20] = [
+    "segment", "sam", "dino", "florence", "detect", "mask", "caption", "clipseg", "tagger", "encode", "condition", "chat",
+    "llm", "showtext", "describe", "translate", "embedding", "savetext", "primitive", "enhance",
+];
+
+/// Returns whether a node asks a provider for an image.
+pub(super) fn asks(node: &Node) -> bool {
+    let class = node.class.to_ascii_lowercase();
+    let holds = PROMPTS.iter().any(|name| node.has(name));
+    // What samples here has a model of its own, loaded by another node.
+    let local = ["clip", "model", "conditioning", "positive", "pipe"].iter().any(|name| {
+        node.inputs.get(*name).is_some_and(Value::is_array)
+    });
+    // ComfyUI's own provider nodes are called so.
+    let named = node.class.ends_with("Node") || class.contains("api");
+    let set = named
+        || SETTINGS.iter().any(|name| node.has(name))
+        || node.inputs.keys().any(|name| name.starts_with("model."));
+    holds && !local && set && !OTHERS.iter().any(|part| class.contains(part))
+}
+
+/// A request to a provider: every value with the node and the input it stands in.
+#[derive(Debug, Default)]
+pub(super) struct Request<'a> {
+    pub(super) prompt: Option<(&'static str, values::Text<'a>)>,
+    pub(super) negative: Option<(&'static str, values::Text<'a>)>,
+    pub(super) seed: Option<(&'static str, &'a Value)>,
+    pub(super) model: Option<(&'static str, String)>,
+    pub(super) size: Option<(&'a Value, &'a Value)>,
+}
+
+/// Reads what a node asks for.
+pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
+    let text = |names: &[&'static str]| {
+        names.iter().find_map(|name| Some((*name, values::text(graph, node, name)?))).filter(|(_, text)| !text.text.trim().is_empty())
+    };
+    let number = |name: &str| values::number(graph, node, name);
+    Request {
+        prompt: text(&PROMPTS),
+        negative: text(&NEGATIVES),
+        seed: SEEDS.iter().find_map(|name| Some((*name, number(name)?))),
+        model: MODELS.iter().find_map(|name| Some((*name, values::name(graph, node, name)?))),
+        size: number("width").zip(number("height")),
+    }
+}

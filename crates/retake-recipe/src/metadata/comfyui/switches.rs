@@ -1,0 +1,55 @@
+//! Nodes that pass one of their inputs on: switches whose position is in the file, and reroutes.
+
+use serde_json::Value;
+
+use super::graph::Node;
+
+/// Returns the input that a node passes on, if it is a switch whose position the file tells, or a reroute.
+///
+/// `literal` follows the input that sets the position to a value.
+pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Option<&'a Value>) -> Option<&'a str> {
+    let set_by = |names: &[&str]| names.iter().find_map(|name| literal(node.inputs.get(*name)?));
+    let named = |name: &str| node.inputs.get_key_value(name).map(|(name, _)| name.as_str());
+    // Two branches and a condition.
+    for (on_true, on_false) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
+        if node.has(on_true) || node.has(on_false) {
+            let on = set_by(&["switch", "boolean", "cond", "condition", "boolean_value", "value"]).and_then(as_bool);
+            return named(if on? { on_true } else { on_false });
+        }
+    }
+    let class = node.class.as_str();
+    if class == "Reroute" || class.starts_with("Reroute ") {
+        return node.inputs.keys().next().map(String::as_str);
+    }
+    // rgthree: the first that is there.
+    if class.starts_with("Any Switch") || class.starts_with("Context Switch") {
+        let mut links: Vec<&str> = node.inputs.iter().filter(|(_, value)| value.is_array()).map(|(name, _)| name.as_str()).collect();
+        links.sort_unstable();
+        return links.first().copied();
+    }
+    if !class.to_ascii_lowercase().contains("switch") {
+        return None;
+    }
+    // A number that chooses among numbered inputs.
+    let (number, first) = match set_by(&["select", "Input", "index"])? {
+        Value::Number(number) => (number.as_u64()?, node.has("index")),
+        Value::String(number) => (number.parse().ok()?, false),
+        _ => return None,
+    };
+    let numbered = |name: &&String| {
+        let digits = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        name.get(digits..).is_some_and(|end| end.parse() == Ok(number)) && digits > 0
+    };
+    let mut chosen = node.inputs.keys().filter(numbered);
+    let only = chosen.next()?;
+    // `index` counts from 0 where there is a `value0`; two families of numbered inputs leave it open.
+    (chosen.next().is_none() && (!first || node.has("value0") || node.has("value1"))).then_some(only)
+}
+
+fn as_bool(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(on) => Some(*on),
+        Value::Number(number) => number.as_i64().map(|number| number != 0),
+        _ => None,
+    }
+}

@@ -1,0 +1,174 @@
+//! Real files that other people's tools wrote. They are not part of this repository: `develop.json` and `held_out.json` name
+//! repository, commit and path of each with what it says, and the files are looked for below `RETAKE_CORPUS`, under
+//! `owner+name/path`. A second set with its own `expected.json` is looked for in `RETAKE_SAMPLES`.
+//!
+//! Expectations come from reading files by hand or from a second, independent reader, never from this crate. Without the
+//! files the tests are reported as ignored.
+#![expect(clippy::unwrap_used, reason = "a test reports what is wrong by failing")]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use retake_recipe::metadata::{ANY_SEED, Generator};
+use retake_recipe::{Hash, Reading, read};
+use serde::Deserialize;
+use serde_json::Value;
+
+fn main() -> ExitCode {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_dir());
+    let corpus = folder("RETAKE_CORPUS");
+    let samples = folder("RETAKE_SAMPLES").filter(|folder| folder.join("expected.json").is_file());
+    let mut trials = Vec::new();
+    for (name, rows) in [("develop", include_str!("develop.json")), ("held_out", include_str!("held_out.json"))] {
+        let corpus = corpus.clone();
+        let ignored = corpus.is_none();
+        trials.push(Trial::test(format!("{name} (RETAKE_CORPUS)"), move || check_corpus(&corpus.unwrap(), rows)).with_ignored_flag(ignored));
+    }
+    let ignored = samples.is_none();
+    trials.push(Trial::test("samples (RETAKE_SAMPLES)", move || check_samples(&samples.unwrap())).with_ignored_flag(ignored));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// What a file of the corpus says.
+#[derive(Deserialize)]
+struct Row {
+    repository: String,
+    path: String,
+    /// The generator; `null` for a control, for which nothing must be invented.
+    generator: Option<String>,
+    /// The beginning of the prompt, for people.
+    #[serde(default)]
+    prompt: Option<String>,
+    /// The first 16 digits of the BLAKE3 hash of the prompt with its white space collapsed. The prompts are other people's
+    /// work, so they are not repeated here.
+    #[serde(default)]
+    prompt_hash: Option<String>,
+    #[serde(default)]
+    seed: Option<String>,
+    #[serde(default)]
+    steps: Option<u32>,
+    /// Whether prompt and seed must be absent: a graph that only loads or crops, or a maker that only signs.
+    #[serde(default)]
+    empty: bool,
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    repositories: BTreeMap<String, String>,
+    files: Vec<Row>,
+}
+
+fn check_corpus(folder: &Path, rows: &str) -> Result<(), Failed> {
+    let rows: Rows = serde_json::from_str(rows)?;
+    let mut wrong: Vec<String> = Vec::new();
+    let mut found = 0;
+    for row in &rows.files {
+        if !rows.repositories.contains_key(&row.repository) {
+            wrong.push(format!("{}: the repository has no commit", row.repository));
+        }
+        let path = folder.join(row.repository.replace('/', "+")).join(&row.path);
+        if !path.is_file() {
+            continue;
+        }
+        found += 1;
+        let differences = differences(row, &read(&path)?);
+        if !differences.is_empty() {
+            wrong.push(format!("{}/{}: {}", row.repository, row.path, differences.join("; ")));
+        }
+    }
+    if found == 0 {
+        return Err(format!("none of the {} files is below {}", rows.files.len(), folder.display()).into());
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {found} files:\n{}", wrong.len(), wrong.join("\n")).into()) }
+}
+
+fn differences(row: &Row, reading: &Reading) -> Vec<String> {
+    let mut differences = Vec::new();
+    let mut compare = |field: &str, expected: Option<String>, read: Option<String>| {
+        if expected != read {
+            differences.push(format!("{field}: expected {expected:?}, read {read:?}"));
+        }
+    };
+    let recipe = &reading.recipe;
+    compare("generator", row.generator.clone(), reading.generator.map(|generator| generator.name().to_owned()));
+    let prompt = Some(plain(&recipe.prompt)).filter(|prompt| !prompt.is_empty());
+    let seed = recipe.seed.map(|seed| seed.to_string());
+    if row.empty || row.generator.is_none() {
+        compare("prompt", None, prompt);
+        compare("seed", None, seed);
+        return differences;
+    }
+    if let Some(expected) = &row.prompt_hash {
+        let text = prompt.unwrap_or_default();
+        if !Hash::of(text.as_bytes()).to_string().starts_with(expected.as_str()) {
+            compare("prompt", row.prompt.clone(), Some(text));
+        }
+    }
+    if row.seed.is_some() {
+        compare("seed", row.seed.clone(), seed);
+    }
+    if row.steps.is_some() {
+        compare("steps", row.steps.map(|steps| steps.to_string()), recipe.steps.map(|steps| steps.to_string()));
+    }
+    differences
+}
+
+/// Checks the values on which independent readers agree, and that controls stay empty.
+fn check_samples(folder: &Path) -> Result<(), Failed> {
+    let rows: Vec<Value> = serde_json::from_str(&fs::read_to_string(folder.join("expected.json"))?)?;
+    let mut wrong: Vec<String> = Vec::new();
+    for row in &rows {
+        let file = row["file"].as_str().unwrap();
+        let reading = read(folder.join(file))?;
+        let is_control = row["generator"] == "none" || row["generator"] == "C2PA (not AI)";
+        // This one is listed as a control, yet SD.Next's parameters follow a prompt that is a JSON document.
+        if is_control && !file.contains("Ideogram-4") {
+            if reading.generator.is_some() || !reading.recipe.prompt.is_empty() {
+                wrong.push(format!("{file}: {:?} was invented", reading.generator.map(Generator::name)));
+            }
+            continue;
+        }
+        for field in row["agreed"].as_array().unwrap() {
+            let field = field.as_str().unwrap();
+            let (expected, read) = (expected(row, field), sample_value(&reading, field));
+            if expected != read {
+                wrong.push(format!("{file}: {field}: expected {expected:?}, read {read:?}"));
+            }
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn expected(row: &Value, field: &str) -> Option<String> {
+    match &row[field] {
+        Value::String(text) => Some(plain(text)),
+        Value::Null => None,
+        number => Some(number.as_f64().unwrap().to_string()),
+    }
+}
+
+fn sample_value(reading: &Reading, field: &str) -> Option<String> {
+    let recipe = &reading.recipe;
+    let any_seed = || reading.sources.iter().any(|source| source.field == "seed").then(|| ANY_SEED.to_owned());
+    match field {
+        "prompt" => Some(plain(&recipe.prompt)).filter(|prompt| !prompt.is_empty()),
+        "negative" => recipe.negative_prompt.as_deref().map(plain),
+        "seed" => recipe.seed.map(|seed| seed.to_string()).or_else(any_seed),
+        "steps" => recipe.steps.map(|steps| f64::from(steps).to_string()),
+        "cfg" => recipe.guidance_scale.map(|scale| scale.to_string()),
+        "sampler" => recipe.sampler.as_deref().map(plain),
+        "model" => recipe.model.as_deref().map(plain),
+        "size" => Some(format!("{}x{}", recipe.width?, recipe.height?)),
+        _ => None,
+    }
+}
+
+/// Collapses white space and drops a comma at the end, as the expectations do.
+fn plain(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.trim_end_matches([' ', ',']).to_owned()
+}

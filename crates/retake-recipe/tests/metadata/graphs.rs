@@ -1,0 +1,410 @@
+//! ComfyUI's graphs: what is read of those that are not one sampler in a row.
+
+use retake_recipe::metadata::{Reading, read as read_file, read_bytes as read};
+use serde_json::{Value, json};
+
+use crate::build::{Order, chunk, exif, exif_segment, itxt, jpeg, png, png_with, text, webp};
+use crate::tools::line;
+
+/// The graph that everybody begins with. Its seed takes all 64 bits.
+pub(crate) fn simple() -> Value {
+    json!({
+        "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "SDXL\\cats.safetensors"}},
+        "5": {"class_type": "EmptyLatentImage", "inputs": {"width": 64, "height": 32, "batch_size": 1}},
+        "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat", "clip": ["4", 1]}},
+        "7": {"class_type": "CLIPTextEncode", "inputs": {"text": "dog", "clip": ["4", 1]}},
+        "3": {"class_type": "KSampler", "inputs": {"seed": u64::MAX, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "scheduler": "normal", "denoise": 1.0, "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["5", 0]}},
+        "8": {"class_type": "VAEDecode", "inputs": {"samples": ["3", 0], "vae": ["4", 2]}},
+        "9": {"class_type": "SaveImage", "inputs": {"filename_prefix": "ComfyUI", "images": ["8", 0]}}
+    })
+}
+
+const SIMPLE: &str = "ComfyUI | prompt=a cat | negative=dog | seed=18446744073709551615 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1";
+
+fn of(graph: &Value) -> Reading {
+    read(&png(&[text("prompt", graph.to_string())]))
+}
+
+fn check(graph: &Value, expected: &str) -> Reading {
+    let reading = of(graph);
+    assert_eq!(line(&reading), expected, "{:?}", reading.notes);
+    reading
+}
+
+/// The simple graph with these nodes put in or over.
+fn with(nodes: Value) -> Value {
+    let mut graph = simple();
+    for (id, node) in nodes.as_object().unwrap() {
+        graph[id] = node.clone();
+    }
+    graph
+}
+
+#[test]
+fn a_graph_wherever_a_saver_puts_it() {
+    let (graph, workflow) = (simple().to_string(), r#"{"nodes": [{"id": 1, "type": "Note"}], "links": []}"#);
+    let ascii = |tag, text: String| (tag, 2, [text.as_bytes(), b"\0"].concat());
+    for picture in [
+        png(&[text("prompt", &graph), text("workflow", workflow)]),
+        png_with(&[], &[itxt("workflow", workflow, false), itxt("prompt", &graph, true)]),
+        png_with(&[], &[chunk(b"comf", &[b"prompt\0", graph.as_bytes()].concat())]),
+        webp(&[(
+            b"EXIF",
+            exif(
+                Order::Big,
+                &[ascii(0x010f, format!("workflow:{workflow}")), ascii(0x0110, format!("prompt:{graph}"))],
+                &[],
+            ),
+        )]),
+        webp(&[(
+            b"EXIF",
+            exif(
+                Order::Big,
+                &[ascii(0x010e, format!("Workflow: {workflow}")), ascii(0x010f, format!("Prompt: {graph}"))],
+                &[],
+            ),
+        )]),
+        jpeg(&[exif_segment(&exif(
+            Order::Big,
+            &[ascii(0x9286, format!(r#"{{"prompt": {graph}, "workflow": {workflow}}}"#))],
+            &[],
+        ))]),
+        jpeg(&[exif_segment(&exif(Order::Big, &[ascii(0x9286, json!({"prompt": graph}).to_string())], &[]))]),
+    ] {
+        let reading = read(&picture);
+        assert_eq!(line(&reading), SIMPLE, "{:?}", reading.raw);
+        assert_eq!(reading.recipe.parameters["prompt"]["9"]["class_type"], "SaveImage");
+    }
+    // NaN is no JSON, and Python writes it.
+    let nan = graph.replace("\"batch_size\":1", "\"batch_size\":NaN");
+    assert_eq!(line(&read(&png(&[text("prompt", nan)]))), SIMPLE);
+}
+
+#[test]
+fn runs_and_shapes() {
+    let again = of(&simple());
+    assert_eq!(of(&simple()).run_key, again.run_key);
+    let mut reroll = simple();
+    reroll["3"]["inputs"]["seed"] = 1.into();
+    assert_ne!(of(&reroll).run_key, again.run_key, "another seed is another queued prompt");
+    assert_eq!(of(&reroll).workflow_fingerprint, again.workflow_fingerprint);
+    let renamed: Value =
+        serde_json::from_str(&simple().to_string().replace("\"5\"", "\"50\"").replace("\"3\"", "\"57:3\"")).unwrap();
+    assert_eq!(of(&renamed).workflow_fingerprint, again.workflow_fingerprint, "ids do not matter");
+    assert_eq!(line(&of(&renamed)), SIMPLE);
+    let other = with(json!({"3": {"class_type": "KSamplerAdvanced", "inputs": simple()["3"]["inputs"]}}));
+    assert_ne!(of(&other).workflow_fingerprint, again.workflow_fingerprint);
+}
+
+#[test]
+fn the_first_of_two_passes_is_the_recipe() {
+    let graph = with(json!({
+        "10": {"class_type": "LatentUpscale", "inputs": {"samples": ["3", 0], "width": 128, "height": 64, "upscale_method": "nearest"}},
+        "11": {"class_type": "KSampler", "inputs": {"seed": 5, "steps": 9, "cfg": 4, "sampler_name": "dpm", "scheduler": "karras", "denoise": 0.4, "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["10", 0]}},
+        "8": {"class_type": "VAEDecode", "inputs": {"samples": ["11", 0], "vae": ["4", 2]}}
+    }));
+    let reading = check(&graph, SIMPLE);
+    let passes: Vec<(Option<u64>, Option<u32>, Option<f64>)> =
+        reading.passes.iter().map(|pass| (pass.seed, pass.steps, pass.denoise)).collect();
+    assert_eq!(passes, [(Some(u64::MAX), Some(20), Some(1.0)), (Some(5), Some(9), Some(0.4))]);
+}
+
+#[test]
+fn a_sampler_put_together_from_parts() {
+    let graph = with(json!({
+        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["20", 0], "guider": ["21", 0], "sampler": ["22", 0], "sigmas": ["23", 0], "latent_image": ["5", 0]}},
+        "20": {"class_type": "RandomNoise", "inputs": {"noise_seed": 7}},
+        "21": {"class_type": "BasicGuider", "inputs": {"model": ["24", 0], "conditioning": ["25", 0]}},
+        "22": {"class_type": "KSamplerSelect", "inputs": {"sampler_name": "euler"}},
+        "23": {"class_type": "BasicScheduler", "inputs": {"scheduler": "simple", "steps": 28, "denoise": 1.0, "model": ["24", 0]}},
+        "24": {"class_type": "LoraLoaderModelOnly", "inputs": {"lora_name": "flux\\fluff.safetensors", "strength_model": 0.7, "model": ["26", 0]}},
+        "25": {"class_type": "FluxGuidance", "inputs": {"guidance": 3.5, "conditioning": ["6", 0]}},
+        "26": {"class_type": "UNETLoader", "inputs": {"unet_name": "flux1-dev.safetensors", "weight_dtype": "default"}}
+    }));
+    check(
+        &graph,
+        "ComfyUI | prompt=a cat | seed=7 | steps=28 | cfg=3.5 | sampler=euler | scheduler=simple | size=64x32 | model=flux1-dev | denoise=1 | lora=fluff:0.7",
+    );
+}
+
+#[test]
+fn values_that_are_links() {
+    let mut graph = with(json!({
+        "30": {"class_type": "Seed (rgthree)", "inputs": {"seed": 42}},
+        "31": {"class_type": "PrimitiveInt", "inputs": {"value": 128}},
+        "32": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "a linked cat"}},
+        "33": {"class_type": "ShowText|pysssss", "inputs": {"text": ["34", 0], "text_0": "shown before"}},
+        "34": {"class_type": "StringConcatenate", "inputs": {"string_a": ["32", 0], "string_b": "in snow", "delimiter": ", "}}
+    }));
+    graph["3"]["inputs"]["seed"] = json!(["30", 0]);
+    graph["5"]["inputs"]["width"] = json!(["31", 0]);
+    graph["6"]["inputs"]["text"] = json!(["33", 0]);
+    check(
+        &graph,
+        "ComfyUI | prompt=a linked cat, in snow | negative=dog | seed=42 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=128x32 | model=cats | denoise=1",
+    );
+    // What a language model wrote is not in the file; what the user gave it is.
+    graph["32"] = json!({"class_type": "TextGenerate", "inputs": {"prompt": "write about a cat"}});
+    graph["33"]["inputs"].as_object_mut().unwrap().remove("text_0");
+    let reading = of(&graph);
+    assert_eq!(reading.recipe.prompt, "write about a cat, in snow");
+    assert!(reading.notes.iter().any(|note| note.contains("(TextGenerate) rewrote the prompt")), "{:?}", reading.notes);
+    for (on, words) in [(true, "yes, a cat"), (false, "no cat at all")] {
+        graph["6"]["inputs"]["text"] = json!(["40", 0]);
+        graph["40"] = json!({"class_type": "ComfySwitchNode", "inputs": {"switch": on, "on_true": "yes, a cat", "on_false": "no cat at all"}});
+        assert_eq!(of(&graph).recipe.prompt, words);
+    }
+}
+
+#[test]
+fn conditioning_through_other_nodes() {
+    let graph = with(json!({
+        "3": {"class_type": "KSampler", "inputs": {"seed": 7, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "scheduler": "normal", "denoise": 1.0, "model": ["50", 0], "positive": ["52", 0], "negative": ["52", 1], "latent_image": ["5", 0]}},
+        "50": {"class_type": "Power Lora Loader (rgthree)", "inputs": {"model": ["51", 0], "lora_1": {"on": true, "lora": "a.safetensors", "strength": 0.5}, "lora_2": {"on": false, "lora": "off.safetensors", "strength": 1}}},
+        "51": {"class_type": "LoraLoader", "inputs": {"lora_name": "first.safetensors", "strength_model": 1, "strength_clip": 1, "model": ["4", 0], "clip": ["4", 1]}},
+        "52": {"class_type": "ControlNetApplyAdvanced", "inputs": {"positive": ["53", 0], "negative": ["54", 0], "control_net": ["60", 0], "image": ["61", 0], "strength": 1.0}},
+        "53": {"class_type": "ConditioningCombine", "inputs": {"conditioning_1": ["6", 0], "conditioning_2": ["55", 0]}},
+        "54": {"class_type": "ConditioningZeroOut", "inputs": {"conditioning": ["6", 0]}},
+        "55": {"class_type": "CLIPTextEncodeSDXL", "inputs": {"text_g": "at night", "text_l": "at night", "clip": ["4", 1]}},
+        "60": {"class_type": "ControlNetLoader", "inputs": {"control_net_name": "depth.pth"}},
+        "61": {"class_type": "LoadImage", "inputs": {"image": "poses/dancer.png [input]"}}
+    }));
+    let reading = check(
+        &graph,
+        "ComfyUI | prompt=a cat\nat night | seed=7 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1 | lora=first:1 | lora=a:0.5",
+    );
+    assert_eq!(reading.evidence.image_names, ["dancer.png"]);
+    assert!(!reading.evidence.from_image, "it guided the picture, and was not its start");
+}
+
+#[test]
+fn a_picture_made_from_a_picture() {
+    let graph = with(json!({
+        "5": {"class_type": "VAEEncode", "inputs": {"pixels": ["12", 0], "vae": ["4", 2]}},
+        "12": {"class_type": "LoadImage", "inputs": {"image": "ComfyUI_00012_.png [output]"}}
+    }));
+    let reading = check(&graph, &SIMPLE.replace("64x32", "16x16"));
+    assert!(reading.evidence.from_image);
+    assert_eq!(reading.evidence.image_names, ["ComfyUI_00012_.png"]);
+    let own_size: Vec<_> =
+        reading.sources.iter().filter(|source| source.raw.is_none()).map(|source| source.field).collect();
+    assert_eq!(own_size, ["width", "height"]);
+}
+
+#[test]
+fn the_name_of_the_file_tells_which_node_saved_it() {
+    let graph = with(json!({
+        "60": {"class_type": "KSampler", "inputs": {"seed": 1, "steps": 5, "cfg": 2, "sampler_name": "lcm", "scheduler": "sgm", "denoise": 1, "model": ["4", 0], "positive": ["7", 0], "negative": ["6", 0], "latent_image": ["5", 0]}},
+        "61": {"class_type": "VAEDecode", "inputs": {"samples": ["60", 0], "vae": ["4", 2]}},
+        "62": {"class_type": "SaveImage", "inputs": {"filename_prefix": "other/draft", "images": ["61", 0]}}
+    }));
+    let dir = tempfile::tempdir().unwrap();
+    let seed = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, png(&[text("prompt", graph.to_string())])).unwrap();
+        read_file(&path).unwrap().recipe.seed.unwrap().0
+    };
+    assert_eq!(seed("ComfyUI_00001_.png"), u64::MAX);
+    assert_eq!(seed("draft_00001_.png"), 1);
+}
+
+#[test]
+fn a_saver_that_wrote_text_beside_the_graph() {
+    let beside = |text_of: &str| read(&png(&[text("prompt", simple().to_string()), text("parameters", text_of)]));
+    let agrees = beside(
+        "a cat, for sure\nSteps: 20, Sampler: Euler a, CFG scale: 8.0, Seed: 18446744073709551615, Size: 64x32, Model hash: 1f",
+    );
+    assert_eq!(
+        line(&agrees),
+        "ComfyUI | prompt=a cat, for sure | negative=dog | seed=18446744073709551615 | steps=20 | cfg=8 | sampler=Euler a | scheduler=normal | size=64x32 | model=cats | hash=1f | denoise=1"
+    );
+    let defaults = beside("unknown\nSteps: 0, Sampler: , CFG scale: 0.0, Seed: 0, Size: 1x1");
+    assert_eq!(line(&defaults), SIMPLE);
+    assert!(defaults.notes.iter().any(|note| note.contains("the graph counts")), "{:?}", defaults.notes);
+}
+
+#[test]
+fn only_the_editors_graph() {
+    let node = |id: u32, kind: &str, inputs: Value, widgets: Value| json!({"id": id, "type": kind, "mode": 0, "inputs": inputs, "outputs": [{"name": "O", "type": "X"}], "widgets_values": widgets});
+    let input = |name: &str, link: u32| json!({"name": name, "type": "X", "link": link});
+    let mut workflow = json!({
+        "nodes": [
+            node(4, "CheckpointLoaderSimple", json!([]), json!(["cats.safetensors"])),
+            node(10, "LoraLoaderModelOnly", json!([input("model", 1)]), json!(["fluff.safetensors", 0.5])),
+            node(5, "EmptyLatentImage", json!([]), json!([64, 32, 1])),
+            node(11, "Reroute", json!([input("", 2)]), json!(null)),
+            node(6, "CLIPTextEncode", json!([input("clip", 2)]), json!(["a cat"])),
+            node(7, "CLIPTextEncode", json!([input("clip", 11)]), json!(["dog"])),
+            node(12, "PrimitiveNode", json!([]), json!([7, "randomize"])),
+            node(3, "KSampler", json!([input("model", 3), input("positive", 4), input("negative", 5), input("latent_image", 6), input("seed", 9)]), json!([99, "randomize", 20, 8, "euler", "normal", 1])),
+            node(8, "VAEDecode", json!([input("samples", 7)]), json!([])),
+            node(9, "SaveImage", json!([input("images", 8)]), json!(["ComfyUI"])),
+        ],
+        "links": [[1, 4, 0, 10, 0, "MODEL"], [2, 4, 1, 6, 0, "CLIP"], [3, 10, 0, 3, 0, "MODEL"], [4, 6, 0, 3, 1, "C"], [5, 7, 0, 3, 2, "C"], [6, 5, 0, 3, 3, "L"], [7, 3, 0, 8, 0, "L"], [8, 8, 0, 9, 0, "I"], [9, 12, 0, 3, 4, "INT"], [11, 11, 0, 7, 0, "CLIP"]]
+    });
+    let only = |workflow: &Value| line(&read(&png(&[text("workflow", workflow.to_string())])));
+    let expected = "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1 | lora=fluff:0.5";
+    assert_eq!(only(&workflow), expected);
+    // Bypassed: the model goes around it.
+    workflow["nodes"][1]["mode"] = 4.into();
+    assert_eq!(only(&workflow), expected.replace(" | lora=fluff:0.5", ""));
+    // In a subgraph: the sampler and what it is told, unfolded again.
+    let nodes = workflow["nodes"].as_array().unwrap().clone();
+    let by_id = |id: u64| nodes.iter().find(|node| node["id"] == id).unwrap().clone();
+    let link = |id: u32, from: Value, slot: u32, to: Value, to_slot: u32| json!({"id": id, "origin_id": from, "origin_slot": slot, "target_id": to, "target_slot": to_slot, "type": "X"});
+    let folded = json!({
+        "nodes": [by_id(4), by_id(5), {"id": 20, "type": "a-b-c", "mode": 0, "inputs": [{"name": "model", "link": 1}, {"name": "latent", "link": 2}], "outputs": [{"name": "LATENT", "links": [7]}], "widgets_values": []}, by_id(8), by_id(9)],
+        "links": [[1, 4, 0, 20, 0, "MODEL"], [2, 5, 0, 20, 1, "LATENT"], [7, 20, 0, 8, 0, "L"], [8, 8, 0, 9, 0, "I"]],
+        "definitions": {"subgraphs": [{"id": "a-b-c", "nodes": [
+            {"id": 6, "type": "CLIPTextEncode", "mode": 0, "inputs": [], "widgets_values": ["a cat"]},
+            {"id": 7, "type": "CLIPTextEncode", "mode": 0, "inputs": [], "widgets_values": ["dog"]},
+            {"id": 3, "type": "KSampler", "mode": 0, "inputs": [{"name": "model", "link": 1}, {"name": "positive", "link": 2}, {"name": "negative", "link": 3}, {"name": "latent_image", "link": 4}], "widgets_values": [7, "fixed", 20, 8, "euler", "normal", 1]}
+        ], "links": [link(1, json!(-10), 0, json!(3), 0), link(2, json!(6), 0, json!(3), 1), link(3, json!(7), 0, json!(3), 2), link(4, json!(-10), 1, json!(3), 3), link(5, json!(3), 0, json!(-20), 0)]}]}
+    });
+    assert_eq!(only(&folded), expected.replace(" | lora=fluff:0.5", ""));
+    // Nothing that samples: known as ComfyUI's, and nothing made up.
+    assert_eq!(only(&json!({"nodes": [node(1, "SaveImage", json!([]), json!(["x"]))], "links": []})), "ComfyUI");
+}
+
+#[test]
+fn a_node_that_asks_a_provider() {
+    let ask = |class: &str, inputs: Value| {
+        json!({"1": {"class_type": class, "inputs": inputs}, "2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "x", "images": ["1", 0]}},
+            "3": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "a cat"}}, "4": {"class_type": "LoadImage", "inputs": {"image": "in.png"}}})
+    };
+    for (class, inputs, expected) in [
+        ("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7, "quality": "low"}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("OpenAIGPTImage1", json!({"prompt": ["3", 0], "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("Wan2TextToVideoApi", json!({"model": "wan", "model.prompt": "a cat", "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16 | model=wan"),
+        ("BriaImageEditNode", json!({"edit_instruction": "a cat", "seed": 7, "image": ["4", 0]}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        ("FluxProNode", json!({"prompt": "a cat", "width": 64, "height": 32, "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=64x32"),
+        // Takes words, but makes nothing from them.
+        ("GroundingDinoSAMSegment", json!({"prompt": "a hat", "threshold": 0.3, "model": "x", "image": ["4", 0]}), "ComfyUI"),
+    ] {
+        check(&ask(class, inputs), expected);
+    }
+    // Of several nodes that ask, the one whose answer was saved.
+    let mut two = ask("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7}));
+    two["5"] = json!({"class_type": "OpenAIGPTImage1", "inputs": {"prompt": "a dog", "seed": 8}});
+    two["6"] = json!({"class_type": "PreviewImage", "inputs": {"images": ["5", 0]}});
+    check(&two, "ComfyUI | prompt=a cat | seed=7 | size=16x16");
+}
+
+#[test]
+fn stages_patches_and_noise() {
+    // Stable Cascade: the first stage is reached through the conditioning of the second.
+    let sampler = |seed: u64, model: &str, positive: &str, latent: Value| json!({"class_type": "KSampler", "inputs": {"seed": seed, "steps": 20, "cfg": 4.0, "sampler_name": "euler", "scheduler": "simple", "denoise": 1.0, "model": [model, 0], "positive": [positive, 0], "negative": ["7", 0], "latent_image": latent}});
+    let cascade = with(json!({
+        "10": {"class_type": "UNETLoader", "inputs": {"unet_name": "stage_c.safetensors"}},
+        "11": {"class_type": "UNETLoader", "inputs": {"unet_name": "stage_b.safetensors"}},
+        "12": {"class_type": "StableCascade_EmptyLatentImage", "inputs": {"width": 64, "height": 32, "compression": 42, "batch_size": 1}},
+        "13": sampler(7, "10", "6", json!(["12", 0])),
+        "14": {"class_type": "StableCascade_StageB_Conditioning", "inputs": {"conditioning": ["6", 0], "stage_c": ["13", 0]}},
+        "3": sampler(8, "11", "14", json!(["12", 1]))
+    }));
+    let reading = check(&cascade, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=20 | cfg=4 | sampler=euler | scheduler=simple | size=64x32 | model=stage_c | denoise=1");
+    assert_eq!(reading.passes.len(), 2);
+    // A motion module and an adapter patch the model; the checkpoint is further along.
+    let mut patched = with(json!({
+        "20": {"class_type": "ADE_AnimateDiffLoaderGen1", "inputs": {"model_name": "mm_v15.ckpt", "model": ["21", 0]}},
+        "21": {"class_type": "IPAdapter", "inputs": {"model": ["4", 0], "ipadapter": ["22", 0], "weight": 1}},
+        "22": {"class_type": "IPAdapterModelLoader", "inputs": {"ipadapter_file": "ip.bin"}}
+    }));
+    patched["3"]["inputs"]["model"] = json!(["20", 0]);
+    check(&patched, SIMPLE);
+    // Noise from another node: the seed of a sampler that adds none is not used.
+    let mut noisy = with(json!({"30": {"class_type": "BNK_NoisyLatentImage", "inputs": {"noise_seed": 9, "width": 64, "height": 32, "batch_size": 1}}}));
+    noisy["3"] = json!({"class_type": "KSamplerAdvanced", "inputs": {"add_noise": "disable", "noise_seed": 1, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "scheduler": "normal", "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["30", 0]}});
+    assert_eq!(of(&noisy).recipe.seed.unwrap().0, 9);
+    // Two conditionings against one negative: the second is not the prompt.
+    let dual = with(json!({
+        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["20", 0], "guider": ["21", 0], "sampler": ["22", 0], "sigmas": ["23", 0], "latent_image": ["5", 0]}},
+        "20": {"class_type": "RandomNoise", "inputs": {"noise_seed": 7}},
+        "21": {"class_type": "DualCFGGuider", "inputs": {"model": ["4", 0], "cond1": ["6", 0], "cond2": ["24", 0], "negative": ["7", 0], "cfg_conds": 5, "cfg_cond2_negative": 2}},
+        "22": {"class_type": "KSamplerSelect", "inputs": {"sampler_name": "euler"}},
+        "23": {"class_type": "BasicScheduler", "inputs": {"scheduler": "simple", "steps": 20, "denoise": 1.0, "model": ["4", 0]}},
+        "24": {"class_type": "CLIPTextEncode", "inputs": {"text": "something else", "clip": ["4", 1]}}
+    }));
+    assert_eq!(of(&dual).recipe.prompt, "a cat");
+}
+
+#[test]
+fn contexts_switches_and_options() {
+    // A context passes on what another one holds.
+    let mut context = with(json!({
+        "40": {"class_type": "Seed (rgthree)", "inputs": {"seed": 7}},
+        "41": {"class_type": "Context (rgthree)", "inputs": {"model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "seed": ["40", 0], "steps": 12}},
+        "42": {"class_type": "Context (rgthree)", "inputs": {"base_ctx": ["41", 0], "clip": ["4", 1]}}
+    }));
+    for (input, slot) in [("model", 1), ("positive", 4), ("negative", 5), ("seed", 8), ("steps", 9)] {
+        context["3"]["inputs"][input] = json!(["42", slot]);
+    }
+    check(&context, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=12 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1");
+    // Switches that stand where the file says.
+    for switch in [
+        json!({"class_type": "ComfySwitchNode", "inputs": {"switch": false, "on_true": ["51", 0], "on_false": ["6", 0]}}),
+        json!({"class_type": "ImpactConditionalBranch", "inputs": {"cond": ["52", 0], "tt_value": ["6", 0], "ff_value": ["51", 0]}}),
+        json!({"class_type": "ImpactSwitch", "inputs": {"select": 2, "input1": ["51", 0], "input2": ["6", 0]}}),
+        json!({"class_type": "CR Conditioning Input Switch", "inputs": {"Input": 1, "conditioning1": ["6", 0], "conditioning2": ["51", 0]}}),
+        json!({"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["6", 0], "any_02": ["51", 0]}}),
+        json!({"class_type": "Reroute", "inputs": {"": ["6", 0]}}),
+    ] {
+        let mut graph = with(json!({
+            "50": switch,
+            "51": {"class_type": "CLIPTextEncode", "inputs": {"text": "not this", "clip": ["4", 1]}},
+            "52": {"class_type": "PrimitiveBoolean", "inputs": {"value": true}}
+        }));
+        graph["3"]["inputs"]["positive"] = json!(["50", 0]);
+        check(&graph, SIMPLE);
+    }
+    // Options of a node that joins are not part of the text.
+    let text_of = |node: Value| {
+        let mut graph = with(json!({"60": node, "61": {"class_type": "PrimitiveString", "inputs": {"value": "a cat"}}}));
+        graph["6"]["inputs"]["text"] = json!(["60", 0]);
+        of(&graph).recipe.prompt
+    };
+    let joined = json!({"class_type": "Text Concatenate", "inputs": {"delimiter": ", ", "clean_whitespace": "true", "text_a": ["61", 0], "text_b": "in snow"}});
+    assert_eq!(text_of(joined), "a cat, in snow");
+    let appended = json!({"class_type": "StringFunction|pysssss", "inputs": {"action": "append", "tidy_tags": "yes", "text_a": "a cat", "text_b": "in snow", "text_c": ""}});
+    assert_eq!(text_of(appended), "a cat, in snow");
+    // What a language model was given, in any script, without its instruction.
+    let rewritten = json!({"class_type": "TextGenerate", "inputs": {"prompt": ["62", 0], "max_length": 512}});
+    let mut graph = with(json!({
+        "60": rewritten,
+        "62": {"class_type": "StringConcatenate", "inputs": {"string_a": "You are an expert prompt engineer.", "string_b": ["63", 0], "delimiter": ""}},
+        "63": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "雪の中の猫"}}
+    }));
+    graph["6"]["inputs"]["text"] = json!(["60", 0]);
+    let reading = of(&graph);
+    assert_eq!(reading.recipe.prompt, "雪の中の猫");
+    assert!(reading.notes.iter().any(|note| note.contains("rewrote the prompt")), "{:?}", reading.notes);
+    // One that describes an image was asked a question.
+    graph["60"]["inputs"]["image"] = json!(["8", 0]);
+    assert_eq!(of(&graph).recipe.prompt, "");
+}
+
+#[test]
+fn a_choice_lists_its_candidates() {
+    let mut graph = with(json!({
+        "70": {"class_type": "CLIPTextEncode", "inputs": {"text": "a bird", "clip": ["4", 1]}},
+        "72": {"class_type": "VAEDecode", "inputs": {"samples": ["71", 0], "vae": ["4", 2]}},
+        "73": {"class_type": "SaveImage", "inputs": {"filename_prefix": "ComfyUI", "images": ["72", 0]}}
+    }));
+    let mut other = graph["3"].clone();
+    other["inputs"]["seed"] = 5.into();
+    other["inputs"]["positive"] = json!(["70", 0]);
+    graph["71"] = other;
+    let reading = of(&graph);
+    assert_eq!(reading.recipe.prompt, "a bird");
+    let seen: Vec<_> = reading.candidates.iter().map(|it| (it.field, it.value.as_str(), it.taken, it.reason)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("prompt", "a bird", true, "the last node that saves"),
+            ("prompt", "a cat", false, "saved by another node"),
+            ("seed", "5", true, "the last node that saves"),
+            ("seed", "18446744073709551615", false, "saved by another node"),
+        ]
+    );
+    assert!(of(&simple()).candidates.is_empty());
+}

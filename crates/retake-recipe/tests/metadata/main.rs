@@ -1,0 +1,17 @@
+//! Generation metadata: files made by code for every format, generator and trap, and a bounded run of damaged ones. Real
+//! files are checked by `tests/corpus`.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+
+mod beside;
+mod build;
+mod damage;
+mod formats;
+mod graphs;
+mod makers;
+mod tools;
+mod writing;

@@ -1,0 +1,123 @@
+//! Makers that sign or label their images: in the file's own claim, in that of what it was made from, in XMP, IPTC and EXIF.
+
+use retake_recipe::metadata::{ClaimSource, Reading, SignatureState, read_bytes};
+use serde_json::{Value, json};
+
+use crate::build::{Order, cbor, chunk, exif, exif_segment, itxt, jpeg, manifests, png};
+use crate::tools::line;
+
+const MADE: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
+const COMPOSITE: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia";
+
+/// A manifest: its actions, its claim, whether it is signed, and the manifest it was made from.
+fn assertions(name: &str, actions: Value, signed: bool, parent: Option<(&str, &str)>) -> Vec<(&'static str, Vec<u8>)> {
+    let mut found = vec![
+        ("c2pa.actions.v2", cbor(&json!({"actions": actions}))),
+        ("c2pa.claim.v2", cbor(&json!({"claim_generator_info": {"name": name}}))),
+    ];
+    if let Some((relationship, label)) = parent {
+        let reference = json!({"relationship": relationship, "activeManifest": {"url": format!("self#jumbf=/c2pa/{label}")}});
+        found.push(("c2pa.ingredient.v3", cbor(&reference)));
+    }
+    if signed {
+        found.push(("c2pa.signature", vec![0xf6]));
+    }
+    found
+}
+
+fn of(store: &[u8]) -> Reading {
+    read_bytes(&png(&[chunk(b"caBX", store)]))
+}
+
+#[test]
+fn every_maker_by_its_name() {
+    for (claim, agent, expected) in [
+        ("API", "GPT-4o", "OpenAI | model=GPT-4o"),
+        ("ChatGPT", "GPT-4o", "OpenAI | model=GPT-4o"),
+        ("Sora", "Sora", "OpenAI | model=Sora"),
+        ("Adobe_Firefly", "Adobe Firefly", "Adobe Firefly | model=Adobe Firefly"),
+        ("Microsoft_Responsible_AI/1.0", "Bing Image Creator", "Microsoft Designer | model=Bing Image Creator"),
+        ("Bing Image Creator", "DALL-E", "Bing Image Creator | model=DALL-E"),
+        ("Microsoft Designer", "x", "Microsoft Designer | model=x"),
+        ("Amazon Titan Image Generator", "x", "Amazon | model=x"),
+        ("xAI", "Grok", "xAI Grok | model=Grok"),
+        ("Black Forest Labs API", "FLUX", "Black Forest Labs | model=FLUX"),
+        ("BytePlus", "Seedream 4.0", "ByteDance | model=Seedream 4.0"),
+        ("Samsung Galaxy", "x", "Samsung | model=x"),
+        ("Google C2PA Core Generator Library", "x", "Google | model=x"),
+        // A claim of an unknown maker is listed, and no generator is named.
+        ("Example Studio", "x", "none"),
+        ("Sorariver Cabing", "x", "none"),
+    ] {
+        let made = json!([{"action": "c2pa.created", "softwareAgent": agent, "digitalSourceType": MADE}]);
+        let reading = of(&manifests(&[("urn:1", assertions(claim, made, true, None))]));
+        assert_eq!(line(&reading), expected, "{claim}");
+        assert_eq!(reading.claims[0].maker.as_deref(), Some(claim));
+        assert_eq!(reading.claims[0].source_type.as_deref(), Some("trainedAlgorithmicMedia"));
+        assert_eq!(reading.claims[0].signature, SignatureState::Unverified);
+    }
+}
+
+#[test]
+fn the_maker_of_what_was_only_delivered() {
+    let made = json!([{"action": "c2pa.created", "softwareAgent": {"name": "GPT-4o"}, "digitalSourceType": MADE}]);
+    let first = || ("urn:1", assertions("API", made.clone(), true, None));
+    for relationship in ["parentOf", "componentOf"] {
+        let opened = json!([{"action": "c2pa.opened"}, {"action": "c2pa.converted"}]);
+        let reading = of(&manifests(&[first(), ("urn:2", assertions("ChatGPT", opened, true, Some((relationship, "urn:1"))))]));
+        assert_eq!(line(&reading), "OpenAI | model=GPT-4o");
+        assert_eq!(reading.claims.iter().map(|claim| claim.source).collect::<Vec<_>>(), [ClaimSource::C2pa, ClaimSource::C2paIngredient]);
+        assert!(reading.sources.iter().any(|source| source.rule.contains("of the only ingredient, signed, not verified")));
+    }
+    // Edited by another tool: the maker of a part is not the maker of the image.
+    let edited = json!([{"action": "c2pa.opened"}, {"action": "c2pa.color_adjustments", "digitalSourceType": COMPOSITE}]);
+    let reading = of(&manifests(&[first(), ("urn:2", assertions("Adobe Photoshop", edited, true, Some(("parentOf", "urn:1"))))]));
+    assert_eq!((line(&reading).as_str(), reading.claims.len()), ("none", 2));
+    // Finished by the same maker.
+    let google = json!([{"action": "c2pa.created", "description": "Created by Google Generative AI.", "digitalSourceType": MADE}]);
+    let marked = json!([{"action": "c2pa.edited", "digitalSourceType": "http://cv.iptc.org/newscodes/digitalsourcetype/composite"}]);
+    let reading = of(&manifests(&[
+        ("urn:1", assertions("Google C2PA Core Generator Library", google, true, None)),
+        ("urn:2", assertions("Google C2PA Core Generator Library", marked, true, Some(("parentOf", "urn:1")))),
+    ]));
+    assert_eq!(line(&reading), "Google");
+    // A manifest that names itself as its parent ends.
+    let own = json!([{"action": "c2pa.opened"}]);
+    let looping = manifests(&[("urn:1", assertions("API", own.clone(), true, Some(("parentOf", "urn:1")))), ("urn:2", assertions("API", own, true, Some(("parentOf", "urn:1"))))]);
+    assert_eq!(line(&of(&looping)), "none");
+}
+
+#[test]
+fn labels_that_are_not_signed() {
+    let packet = |properties: &str| {
+        let packet = format!(
+            r#"<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" xmlns:q="http://ns.adobe.com/photoshop/1.0/"><r:Description {properties}/></r:RDF>"#
+        );
+        read_bytes(&png(&[itxt("XML:com.adobe.xmp", &packet, false)]))
+    };
+    let google = packet(&format!(r#"q:Credit="Made with Google AI" e:DigitalSourceType="{MADE}""#));
+    assert_eq!(line(&google), "Google");
+    assert!(google.notes.iter().any(|note| note.contains("not signed")), "{:?}", google.notes);
+    let journey = format!(r#"e:DigitalImageGUID="01234567-89ab-cdef-0123-456789abcdef" e:DigitalSourceType="{MADE}""#);
+    assert_eq!(line(&packet(&journey)), "Midjourney");
+    // A label without a maker is a claim, and no generator.
+    let labelled = packet(&format!(r#"e:DigitalSourceType="{MADE}""#));
+    assert_eq!((line(&labelled).as_str(), labelled.claims.len()), ("none", 1));
+    let photo = packet(r#"q:Credit="A. Photographer" e:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/digitalCapture""#);
+    assert_eq!((line(&photo).as_str(), photo.claims[0].source_type.as_deref()), ("none", Some("digitalCapture")));
+
+    let credit = b"Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x18\x1c\x02\x6e\0\x13Made with Google AI";
+    assert_eq!(line(&read_bytes(&jpeg(&[(0xed, credit.to_vec())]))), "Google");
+
+    let tags = |make: &[(u16, &str)]| {
+        let tags: Vec<_> = make.iter().map(|(tag, text)| (*tag, 2, [text.as_bytes(), b"\0"].concat())).collect();
+        read_bytes(&jpeg(&[exif_segment(&exif(Order::Big, &tags, &[]))]))
+    };
+    let id = "01234567-89ab-cdef-0123-456789abcdef";
+    assert_eq!(line(&tags(&[(0x010e, "Signature: c2lnbmVk"), (0x013b, id)])), "xAI Grok");
+    assert_eq!(line(&tags(&[(0x010e, "Signature: mine"), (0x013b, "Ada")])), "none");
+    assert_eq!(
+        line(&tags(&[(0x010e, "a cat"), (0x010f, "Black Forest Labs"), (0x0110, "flux-dev"), (0x0131, "AI generated;txt2img;flux")])),
+        "Black Forest Labs | prompt=a cat | size=16x16 | model=flux-dev"
+    );
+}
