@@ -154,7 +154,7 @@ fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
                     tip = next;
                     seq += 1;
                 }
-                seq as u64
+                u64::try_from(seq).unwrap()
             })
         }));
     }

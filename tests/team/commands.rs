@@ -108,9 +108,11 @@ fn every_verb() {
     // The other machine sees it, has the image, and goes on.
     let listed = there.json(&["list", "--json"]);
     assert_eq!(listed["sessions"][0]["id"], session.as_str());
-    let output = there.home.path().join("copy.png");
-    there.ok(&["show", &first, "--output", output.to_str().unwrap()]);
-    assert_eq!(std::fs::read(output).unwrap(), PIXEL);
+    let shown = there.ok(&["show", &first]);
+    assert!(shown.contains(images.path().to_str().unwrap()), "where the original is: {shown}");
+    let folder = there.home.path().join("folder");
+    there.ok(&["export", "--folder", folder.to_str().unwrap()]);
+    assert!(walk(&folder).iter().any(|path| path.extension().is_some_and(|it| it == "png")), "the image came along");
     let second = there.json(&["record", "a red fox in snow", "--session", &session, "--json"]);
     assert_eq!(second["session"]["iterationCount"], 2);
     there.ok(&["annotate", &first, "--rating", "4", "--tag", "keeper"]);
@@ -203,7 +205,7 @@ fn mcp() {
     send(r#"{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"retake://sessions"}}"#);
     until(r#""id":2"#);
     there.ok(&["record", "from elsewhere"]);
-    assert!(until("notifications/resources/").contains("updated"));
+    assert!(until("notifications/resources/updated").contains("retake://sessions"));
     send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list-sessions","arguments":{}}}"#);
     assert!(until(r#""id":3"#).contains("iterationCount"));
     drop(send);

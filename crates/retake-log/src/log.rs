@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Order, JournalCursor, Progress, RecencyKey, Recovery, Since, Status, Store, Totals, Trail,
-    Verification,
+    self, Ack, Batch, Detail, Error, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status, Store,
+    Totals, Trail, Verification,
 };
 
 /// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.

@@ -154,7 +154,9 @@ fn a_read_that_fails_once_during_recovery_loses_nothing() {
             let opened = Store::open(
                 &dir,
                 hooked(move |op| match op {
-                    Op::Read(_) | Op::List(_) | Op::OpenDatabase(_) if seen.fetch_add(1, Ordering::Relaxed) == which => {
+                    Op::Read(_) | Op::List(_) | Op::OpenDatabase(_)
+                        if seen.fetch_add(1, Ordering::Relaxed) == which =>
+                    {
                         Err(io::Error::from_raw_os_error(errno))
                     }
                     _ => Ok(()),
@@ -430,7 +432,11 @@ fn what_is_not_a_file_neither_blocks_nor_breaks() {
             let dir = home.path().join("case");
             copy(&own, &dir);
             let path = dir.join(place);
-            if path.is_dir() { fs::remove_dir_all(&path).unwrap() } else { fs::remove_file(&path).unwrap() }
+            if path.is_dir() {
+                fs::remove_dir_all(&path).unwrap()
+            } else {
+                fs::remove_file(&path).unwrap()
+            }
             match thing {
                 "fifo" => assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success()),
                 "directory" => fs::create_dir(&path).unwrap(),

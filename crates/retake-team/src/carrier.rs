@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use retake_log::disk::{ContentDir, Disk};
 use retake_log::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use retake_log::store::{
-    self, Ack, Batch, Clock, Detail, Error, Order, JournalCursor, Progress, RecencyKey, Recovery, Since, Status, Totals, Trail,
-    Verification,
+    self, Ack, Batch, Clock, Detail, Error, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status,
+    Totals, Trail, Verification,
 };
 use retake_log::{Follower, Log, OpenLog};
 

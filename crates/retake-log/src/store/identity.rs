@@ -22,7 +22,8 @@ struct IdentityFile {
 /// Returns the workspace's id: from `retake.toml`, else from the journal, else a new one.
 pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], Error> {
     let path = layout.identity();
-    let io_error = |source| Error::Io { action: "read the identity of the workspace".into(), path: path.clone(), source };
+    let io_error =
+        |source| Error::Io { action: "read the identity of the workspace".into(), path: path.clone(), source };
     let bytes = options.disk.read(&path, 64 << 10).map_err(io_error)?;
     let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     // The format counts even where the rest cannot be read: what a newer version wrote is not ours to repair.
@@ -60,8 +61,7 @@ pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], E
 /// that belong together are the workspace.
 fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<Option<[u8; 16]>, Error> {
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: stored };
-    let io_error =
-        |source: io::Error| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
+    let io_error = |source: io::Error| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
     if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, crate::disk::FileKind::Directory) {
         return Ok(None);
     }

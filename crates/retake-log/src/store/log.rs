@@ -108,12 +108,8 @@ impl Log {
         };
         let path = parts.layout.database();
         let view = View::new(parts.disk.clone(), path, parts.database, progress, parts.since_open);
-        let state = State {
-            queue: CommitQueue::default(),
-            queued: Unapplied::default(),
-            rebuilding: 0,
-            followers: Vec::new(),
-        };
+        let state =
+            State { queue: CommitQueue::default(), queued: Unapplied::default(), rebuilding: 0, followers: Vec::new() };
         Log {
             layout: parts.layout,
             disk: parts.disk,
@@ -193,7 +189,8 @@ impl Log {
     pub(super) fn keep_text(&self, text: &str) -> Result<Hash, Error> {
         // Its file is created by name, which must still be that of this workspace.
         let kept = self.lock_journal().check_lock().and_then(|()| self.texts.put(text.as_bytes()));
-        let error = |source| Error::Io { action: "keep a long text".into(), path: self.texts.root().to_owned(), source };
+        let error =
+            |source| Error::Io { action: "keep a long text".into(), path: self.texts.root().to_owned(), source };
         Ok(Hash(kept.map_err(error)?.hash))
     }
 

@@ -244,10 +244,7 @@ mod tests {
             &[(0, "a"), (1, "b"), (2, "lost"), (3, "d")],
         );
         // An edited copy in the journal is not the one that its successor names.
-        check(
-            &[(0, "edited", "", Journal), (0, "a", "", Database), (1, "b", "a", Journal)],
-            &[(0, "a"), (1, "b")],
-        );
+        check(&[(0, "edited", "", Journal), (0, "a", "", Database), (1, "b", "a", Journal)], &[(0, "a"), (1, "b")]);
         // Of two that both fit, the journal's.
         check(&[(0, "a", "", Journal), (1, "b", "a", Journal), (1, "c", "a", Database)], &[(0, "a"), (1, "b")]);
     }

@@ -70,7 +70,9 @@ impl Log {
                 progress,
                 lock: self.lock.clone(),
             };
-            self.lock_journal().check_lock().map_err(context.error("open the workspace again", self.layout.dir().into()))?;
+            self.lock_journal()
+                .check_lock()
+                .map_err(context.error("open the workspace again", self.layout.dir().into()))?;
             // The journal may have been replaced by an older copy: then the database is the only place for these.
             if let Err(error) = self.view.apply_all() {
                 tracing::warn!(%error, "what is only in the journal is read from there");

@@ -114,12 +114,7 @@ pub(super) struct Withdrawal {
 }
 
 /// Compares the reports with a database that was rebuilt, and returns those whose losses came back.
-pub(super) fn returned(
-    disk: &Disk,
-    layout: &Layout,
-    database: &Database,
-    events: u64,
-) -> io::Result<Vec<Withdrawal>> {
+pub(super) fn returned(disk: &Disk, layout: &Layout, database: &Database, events: u64) -> io::Result<Vec<Withdrawal>> {
     let is_there = |loss: &SessionLoss, seq: u32| {
         let stored = loss.session.and_then(|id| database.events.get(id, seq).ok().flatten());
         stored.is_some_and(|stored| stored.record().is_some_and(|record| record.header.kind != LOST))
@@ -176,8 +171,7 @@ pub(super) fn reports(disk: &Disk, layout: &Layout) -> Vec<(Recovery, bool)> {
         let report = read(disk, &place.join(REPORT)).ok()??;
         Some((report.recovery, disk.exists(&place.join(READ)).unwrap_or(false)))
     };
-    let mut reports: Vec<_> =
-        directories(disk, layout).unwrap_or_default().into_iter().filter_map(report).collect();
+    let mut reports: Vec<_> = directories(disk, layout).unwrap_or_default().into_iter().filter_map(report).collect();
     reports.sort_by(|(a, _), (b, _)| (a.at, &a.name).cmp(&(b.at, &b.name)));
     reports
 }

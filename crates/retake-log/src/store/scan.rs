@@ -99,7 +99,8 @@ const SECTOR: u64 = 512;
 /// so each sector of it holds either what was written or zeros. A frame of which every sector is there was written as a
 /// whole and damaged later.
 fn is_torn(span: &[u8], start: u64) -> bool {
-    let headers: Vec<usize> = memmem::find_iter(span, &FRAME_MAGIC).filter(|at| frame_length(span, *at).is_some()).collect();
+    let headers: Vec<usize> =
+        memmem::find_iter(span, &FRAME_MAGIC).filter(|at| frame_length(span, *at).is_some()).collect();
     let size = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
     let length = match headers.as_slice() {
         [] => FRAME_HEADER,

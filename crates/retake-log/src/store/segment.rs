@@ -119,8 +119,14 @@ impl SegmentState {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
         let previous_end = self.header.map_or(0, |header| header.previous_end);
         let previous_frame = self.header.filter(|_| !self.is_fork).map_or([0; 12], |header| header.previous_frame);
-        let header =
-            SegmentHeader { format: FORMAT, segment: self.number, workspace, first_frame, previous_end, previous_frame };
+        let header = SegmentHeader {
+            format: FORMAT,
+            segment: self.number,
+            workspace,
+            first_frame,
+            previous_end,
+            previous_frame,
+        };
         let mut new = header.to_bytes();
         let mut last = first_frame.saturating_sub(1);
         let size = |offset: u64| usize::try_from(offset).unwrap_or(0);

@@ -233,7 +233,8 @@ impl Outline {
             next = segment.number.saturating_add(1);
         }
         for (segment, next) in self.segments.iter().zip(self.segments.iter().skip(1)) {
-            let previous_end = next.header.filter(|_| next.number == segment.number + 1).map(|header| header.previous_end);
+            let previous_end =
+                next.header.filter(|_| next.number == segment.number + 1).map(|header| header.previous_end);
             if previous_end.is_some_and(|end| end > segment.length) {
                 self.causes.push(format!("segment {} of the journal has been cut", segment.number));
             }

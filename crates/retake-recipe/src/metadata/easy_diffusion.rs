@@ -67,7 +67,9 @@ pub(super) fn is_own(content: &str, ending: &str) -> bool {
 
 /// Reads what Easy Diffusion wrote.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
-    let own = |index: usize| Some((index, texts.json_with(index, &[MODEL])?.as_object().filter(|it| it.contains_key(MODEL))?.clone()));
+    let own = |index: usize| {
+        Some((index, texts.json_with(index, &[MODEL])?.as_object().filter(|it| it.contains_key(MODEL))?.clone()))
+    };
     let embedded = || {
         let index = texts.png(MODEL)?;
         let keywords = texts.raw.iter().filter(|raw| matches!(raw.slot, Slot::PngChunk(_)));

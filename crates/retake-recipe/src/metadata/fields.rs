@@ -351,8 +351,10 @@ impl Fields {
             self.run_key = serde_json::to_vec(&same).ok().map(|bytes| Hash::of(&bytes));
         }
         if let (true, Some(width), Some(height)) = (self.any(), texts.width, texts.height) {
-            let own =
-                At { raw: None, rule: "the size of the image itself, since no text says what was asked for".to_owned() };
+            let own = At {
+                raw: None,
+                rule: "the size of the image itself, since no text says what was asked for".to_owned(),
+            };
             self.size(own, &width.into(), &height.into());
         }
     }

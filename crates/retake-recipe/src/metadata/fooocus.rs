@@ -114,8 +114,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
         }
     }
     // `name.safetensors : 0.5`
-    for combined in record.iter().filter(|(key, _)| key.starts_with("lora_")).filter_map(|(_, it)| it.as_str())
-    {
+    for combined in record.iter().filter(|(key, _)| key.starts_with("lora_")).filter_map(|(_, it)| it.as_str()) {
         if let Some((name, weight)) = combined.rsplit_once(" : ") {
             fields.lora(at(index, "`lora_combined`"), name, weight.trim().parse().unwrap_or(1.0));
         }

@@ -15,11 +15,12 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let packet = || texts.raw.iter().position(|raw| raw.slot == Slot::Xmp);
     let described = texts.png("Description").or_else(|| texts.exif("ImageDescription"));
     let found = described.map(|index| (index, texts.text(index).to_owned()));
-    let found =
-        found.or_else(|| packet().and_then(|index| {
+    let found = found.or_else(|| {
+        packet().and_then(|index| {
             let packet = Packet::parse(texts.text(index));
             Some((index, packet.get(Namespace::DublinCore, "description")?.to_owned()))
-        }));
+        })
+    });
     let (index, text) = found.filter(|(_, text)| text.contains(JOB))?;
     let (prompt, job) = text.rsplit_once(JOB)?;
     let job = job.trim();

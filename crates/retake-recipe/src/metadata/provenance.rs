@@ -252,7 +252,8 @@ fn from_exif(texts: &Texts) -> Option<Fields> {
         && texts.text(description).starts_with("Signature: ")
         && is_uuid(texts.text(artist).trim())
     {
-        let mut fields = Fields::of(Generator::XAi, at(description, "`Signature:` and an id as `Artist`, not verified"));
+        let mut fields =
+            Fields::of(Generator::XAi, at(description, "`Signature:` and an id as `Artist`, not verified"));
         fields.notes.push("the maker comes from an EXIF signature that was not verified".to_owned());
         return Some(fields);
     }

@@ -4,8 +4,8 @@
 
 use std::io::Read;
 
-use flate2::read::GzDecoder;
 use super::container::{MAX_TEXT, Slot, Texts};
+use flate2::read::GzDecoder;
 
 /// The pixels of an image: four bytes each (red, green, blue, alpha), row by row.
 #[derive(Clone, Copy, Debug)]

@@ -132,9 +132,7 @@ impl Packet {
         let declared = attributes
             .iter()
             .filter_map(|(key, value)| match QName(key.as_bytes()).as_namespace_binding()? {
-                PrefixDeclaration::Named(prefix) => {
-                    Some((String::from_utf8_lossy(prefix).into_owned(), value.clone()))
-                }
+                PrefixDeclaration::Named(prefix) => Some((String::from_utf8_lossy(prefix).into_owned(), value.clone())),
                 PrefixDeclaration::Default => None,
             })
             .collect();
@@ -182,7 +180,10 @@ fn resolve(name: &str, open: &[Open], own: &Open) -> Resolved {
 }
 
 fn known(is: impl Fn(&&(Namespace, &'static str, &'static str)) -> bool, local: &str) -> Resolved {
-    KNOWN.iter().find(|it| is(it)).map_or(Resolved::Other, |(namespace, ..)| Resolved::Known(*namespace, local.to_owned()))
+    KNOWN
+        .iter()
+        .find(|it| is(it))
+        .map_or(Resolved::Other, |(namespace, ..)| Resolved::Known(*namespace, local.to_owned()))
 }
 
 #[cfg(test)]

@@ -26,10 +26,15 @@ fn main() -> ExitCode {
     for (name, rows) in [("develop", include_str!("develop.json")), ("held_out", include_str!("held_out.json"))] {
         let corpus = corpus.clone();
         let ignored = corpus.is_none();
-        trials.push(Trial::test(format!("{name} (RETAKE_CORPUS)"), move || check_corpus(&corpus.unwrap(), rows)).with_ignored_flag(ignored));
+        trials.push(
+            Trial::test(format!("{name} (RETAKE_CORPUS)"), move || check_corpus(&corpus.unwrap(), rows))
+                .with_ignored_flag(ignored),
+        );
     }
     let ignored = samples.is_none();
-    trials.push(Trial::test("samples (RETAKE_SAMPLES)", move || check_samples(&samples.unwrap())).with_ignored_flag(ignored));
+    trials.push(
+        Trial::test("samples (RETAKE_SAMPLES)", move || check_samples(&samples.unwrap())).with_ignored_flag(ignored),
+    );
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -83,7 +88,11 @@ fn check_corpus(folder: &Path, rows: &str) -> Result<(), Failed> {
     if found == 0 {
         return Err(format!("none of the {} files is below {}", rows.files.len(), folder.display()).into());
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {found} files:\n{}", wrong.len(), wrong.join("\n")).into()) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} of {found} files:\n{}", wrong.len(), wrong.join("\n")).into())
+    }
 }
 
 fn differences(row: &Row, reading: &Reading) -> Vec<String> {

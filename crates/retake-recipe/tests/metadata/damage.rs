@@ -99,7 +99,11 @@ fn pictures() -> Vec<Vec<u8>> {
         crate::formats::movie(b"qt  ", &[("parameters", a1111)], None),
         crate::formats::matroska("webm", &[("PROMPT", &graph)], Some(b"\x89PNG"), false),
         crate::formats::matroska("matroska", &[("PARAMETERS", a1111)], None, true),
-        exif(Order::Little, &[(0x010e, 2, a1111.as_bytes().to_vec()), (700, 1, xmp.as_bytes().to_vec())], &[(0x9286, 7, unicode("猫", Order::Big))]),
+        exif(
+            Order::Little,
+            &[(0x010e, 2, a1111.as_bytes().to_vec()), (700, 1, xmp.as_bytes().to_vec())],
+            &[(0x9286, 7, unicode("猫", Order::Big))],
+        ),
         [b"BM".as_slice(), &[0; 12], &40u32.to_le_bytes(), &[0; 40]].concat(),
         b"GIF89a\x10\0\x10\0\x80\0\0\0\0\0\xff\xff\xff!\xfe\x05hello\0,\0\0\0\0\x10\0\x10\0\0\x02\x02\x44\x01\0;"
             .to_vec(),

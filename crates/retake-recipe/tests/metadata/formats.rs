@@ -38,7 +38,9 @@ fn full_box(kind: &[u8; 4], version: u8, data: &[u8]) -> Vec<u8> {
 /// A still image in boxes: an item directory that points into `mdat`.
 pub(crate) fn still(brand: &[u8; 4], exif: &[u8], xmp: &str) -> Vec<u8> {
     let exif = [&[0; 4], exif].concat();
-    let infe = |id: u8, kind: &[u8; 4], content: &[u8]| full_box(b"infe", 2, &[&[0, id, 0, 0], kind.as_slice(), b"\0", content].concat());
+    let infe = |id: u8, kind: &[u8; 4], content: &[u8]| {
+        full_box(b"infe", 2, &[&[0, id, 0, 0], kind.as_slice(), b"\0", content].concat())
+    };
     let items = [infe(1, b"Exif", b""), infe(2, b"mime", b"application/rdf+xml\0")].concat();
     let iinf = full_box(b"iinf", 0, &[&[0, 2], items.as_slice()].concat());
     let ispe = |width: u32, height: u32| full_box(b"ispe", 0, &[width.to_be_bytes(), height.to_be_bytes()].concat());
@@ -50,7 +52,11 @@ pub(crate) fn still(brand: &[u8; 4], exif: &[u8], xmp: &str) -> Vec<u8> {
             let number = |number: usize| u32::try_from(number).unwrap().to_be_bytes();
             [&[0, id, 0, 0, 0, 1][..], &number(at), &number(length)].concat()
         };
-        full_box(b"iloc", 0, &[&[0x44, 0, 0, 2][..], &place(1, at, exif.len()), &place(2, at + exif.len(), xmp.len())].concat())
+        full_box(
+            b"iloc",
+            0,
+            &[&[0x44, 0, 0, 2][..], &place(1, at, exif.len()), &place(2, at + exif.len(), xmp.len())].concat(),
+        )
     };
     let meta = |at| full_box(b"meta", 0, &[iinf.clone(), iloc(at), iprp.clone()].concat());
     let at = ftyp.len() + meta(0).len() + 8;
@@ -61,13 +67,17 @@ pub(crate) fn still(brand: &[u8; 4], exif: &[u8], xmp: &str) -> Vec<u8> {
 pub(crate) fn movie(brand: &[u8; 4], texts: &[(&str, &str)], cover: Option<&[u8]>) -> Vec<u8> {
     let keys: Vec<u8> = texts
         .iter()
-        .flat_map(|(key, _)| [&u32::try_from(key.len() + 8).unwrap().to_be_bytes(), b"mdta".as_slice(), key.as_bytes()].concat())
+        .flat_map(|(key, _)| {
+            [&u32::try_from(key.len() + 8).unwrap().to_be_bytes(), b"mdta".as_slice(), key.as_bytes()].concat()
+        })
         .collect();
     let keys = full_box(b"keys", 0, &[&u32::try_from(texts.len()).unwrap().to_be_bytes(), keys.as_slice()].concat());
     let items: Vec<u8> = texts
         .iter()
         .zip(1u32..)
-        .flat_map(|((_, value), number)| boxed(&number.to_be_bytes(), &boxed(b"data", &[&[0, 0, 0, 1, 0, 0, 0, 0], value.as_bytes()].concat())))
+        .flat_map(|((_, value), number)| {
+            boxed(&number.to_be_bytes(), &boxed(b"data", &[&[0, 0, 0, 1, 0, 0, 0, 0], value.as_bytes()].concat()))
+        })
         .collect();
     let cover = cover.map(|cover| boxed(b"covr", &boxed(b"data", &[&[0, 0, 0, 14, 0, 0, 0, 0], cover].concat())));
     let ilst = boxed(b"ilst", &[items, cover.unwrap_or_default()].concat());
@@ -78,7 +88,8 @@ pub(crate) fn movie(brand: &[u8; 4], texts: &[(&str, &str)], cover: Option<&[u8]
     let trak = boxed(b"trak", &boxed(b"tkhd", &tkhd));
     // The frames come first, as in most files, with a 64-bit size.
     let mdat = [&1u32.to_be_bytes(), b"mdat".as_slice(), &116u64.to_be_bytes(), &[7; 100]].concat();
-    [boxed(b"ftyp", &[brand.as_slice(), &[0; 4], brand].concat()), mdat, boxed(b"moov", &[trak, udta].concat())].concat()
+    [boxed(b"ftyp", &[brand.as_slice(), &[0; 4], brand].concat()), mdat, boxed(b"moov", &[trak, udta].concat())]
+        .concat()
 }
 
 fn element(id: &[u8], data: &[u8]) -> Vec<u8> {
@@ -88,7 +99,10 @@ fn element(id: &[u8], data: &[u8]) -> Vec<u8> {
 
 /// A Matroska file: frames, an attached cover, tags.
 pub(crate) fn matroska(kind: &str, tags: &[(&str, &str)], cover: Option<&[u8]>, live: bool) -> Vec<u8> {
-    let head = element(&[0x1a, 0x45, 0xdf, 0xa3], &[&[0x42, 0x82, 0x80 | u8::try_from(kind.len()).unwrap()], kind.as_bytes()].concat());
+    let head = element(
+        &[0x1a, 0x45, 0xdf, 0xa3],
+        &[&[0x42, 0x82, 0x80 | u8::try_from(kind.len()).unwrap()], kind.as_bytes()].concat(),
+    );
     let video = element(&[0xe0], &[element(&[0xb0], &[2, 128]), element(&[0xba], &[1, 104])].concat());
     let tracks = element(&[0x16, 0x54, 0xae, 0x6b], &element(&[0xae], &video));
     let frames = element(&[0xa3], &[9; 50]);
@@ -98,11 +112,15 @@ pub(crate) fn matroska(kind: &str, tags: &[(&str, &str)], cover: Option<&[u8]>, 
         element(&[0x1f, 0x43, 0xb6, 0x75], &frames)
     };
     let cover = cover.map(|cover| {
-        let file = [element(&[0x46, 0x6e], b"cover.png"), element(&[0x46, 0x60], b"image/png"), element(&[0x46, 0x5c], cover)];
+        let file =
+            [element(&[0x46, 0x6e], b"cover.png"), element(&[0x46, 0x60], b"image/png"), element(&[0x46, 0x5c], cover)];
         element(&[0x19, 0x41, 0xa4, 0x69], &element(&[0x61, 0xa7], &file.concat()))
     });
     let simple = |(name, value): &(&str, &str)| {
-        element(&[0x67, 0xc8], &[element(&[0x45, 0xa3], name.as_bytes()), element(&[0x44, 0x87], value.as_bytes())].concat())
+        element(
+            &[0x67, 0xc8],
+            &[element(&[0x45, 0xa3], name.as_bytes()), element(&[0x44, 0x87], value.as_bytes())].concat(),
+        )
     };
     let tag = element(&[0x73, 0x73], &tags.iter().flat_map(simple).collect::<Vec<_>>());
     let body = [tracks, cover.unwrap_or_default(), cluster, element(&[0x12, 0x54, 0xc3, 0x67], &tag)].concat();
@@ -116,7 +134,13 @@ pub(crate) fn matroska(kind: &str, tags: &[(&str, &str)], cover: Option<&[u8]>, 
 
 /// A JPEG XL in boxes: 8 x 8 pixels.
 pub(crate) fn jpeg_xl(boxes: &[u8]) -> Vec<u8> {
-    [b"\0\0\0\x0cJXL \r\n\x87\n".as_slice(), &boxed(b"ftyp", b"jxl \0\0\0\0jxl "), boxes, &boxed(b"jxlc", b"\xff\x0a\x41\0")].concat()
+    [
+        b"\0\0\0\x0cJXL \r\n\x87\n".as_slice(),
+        &boxed(b"ftyp", b"jxl \0\0\0\0jxl "),
+        boxes,
+        &boxed(b"jxlc", b"\xff\x0a\x41\0"),
+    ]
+    .concat()
 }
 
 #[test]
@@ -166,21 +190,24 @@ fn tiff_directories() {
         let side = |tag: u16, side: u16| [two(tag).as_slice(), &two(3), &four(1), &two(side), &two(0)].concat();
         let length = u32::try_from(A1111.len()).unwrap();
         let words = [two(0x010e).as_slice(), &two(2), &four(length), &four(8 + 2 + 36 + 4)].concat();
-        let file = [head, two(3).to_vec(), side(256, 640), side(257, 320), words, four(0).to_vec(), A1111.into()].concat();
+        let file =
+            [head, two(3).to_vec(), side(256, 640), side(257, 320), words, four(0).to_vec(), A1111.into()].concat();
         let reading = both(&file);
         assert_eq!((reading.format, reading.width, reading.height), (Some(Format::Tiff), Some(640), Some(320)));
         assert_eq!(line(&reading), A1111_READ);
     }
     // The directory lies after the text, as most writers put it: a stream has passed the text by then, and says so.
     let behind = [b"II*\0".as_slice(), &8u32.to_le_bytes()[..0], &(8 + 100u32).to_le_bytes(), &[b'x'; 100]].concat();
-    let entry = [&0x010eu16.to_le_bytes()[..], &2u16.to_le_bytes(), &100u32.to_le_bytes(), &8u32.to_le_bytes()].concat();
+    let entry =
+        [&0x010eu16.to_le_bytes()[..], &2u16.to_le_bytes(), &100u32.to_le_bytes(), &8u32.to_le_bytes()].concat();
     let file = [behind, 1u16.to_le_bytes().to_vec(), entry, vec![0; 4]].concat();
     assert_eq!(read_bytes(&file).raw[0].text, "x".repeat(100));
 }
 
 #[test]
 fn bmp_has_a_size_and_no_text() {
-    let head = [b"BM".as_slice(), &[0; 12], &40u32.to_le_bytes(), &640i32.to_le_bytes(), &(-320i32).to_le_bytes(), &[0; 40]];
+    let head =
+        [b"BM".as_slice(), &[0; 12], &40u32.to_le_bytes(), &640i32.to_le_bytes(), &(-320i32).to_le_bytes(), &[0; 40]];
     let reading = both(&head.concat());
     assert_eq!((reading.format, reading.width, reading.height), (Some(Format::Bmp), Some(640), Some(320)));
     assert!(reading.raw.is_empty() && !Format::Bmp.has_texts());
@@ -200,7 +227,10 @@ fn videos_with_names_and_a_cover() {
     }
     // Under a four-character code, as VideoHelperSuite writes it.
     let both_graphs = json!({"prompt": graph, "workflow": "{}"}).to_string();
-    let ilst = boxed(b"ilst", &boxed(b"\xa9cmt", &boxed(b"data", &[&[0, 0, 0, 1, 0, 0, 0, 0], both_graphs.as_bytes()].concat())));
+    let ilst = boxed(
+        b"ilst",
+        &boxed(b"\xa9cmt", &boxed(b"data", &[&[0, 0, 0, 1, 0, 0, 0, 0], both_graphs.as_bytes()].concat())),
+    );
     let hdlr = full_box(b"hdlr", 0, &[0; 21]);
     let moov = boxed(b"moov", &boxed(b"udta", &full_box(b"meta", 0, &[hdlr, ilst].concat())));
     let reading = both(&[boxed(b"ftyp", b"isom\0\0\0\0isom"), moov].concat());
@@ -240,10 +270,14 @@ fn texts_after_the_end_of_a_png() {
 #[test]
 fn claims_in_every_container() {
     let made = json!({"actions": [{"action": "c2pa.created", "softwareAgent": "GPT-4o", "digitalSourceType": "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"}]});
-    let store = manifest(&[("c2pa.actions.v2", cbor(&made)), ("c2pa.claim.v2", cbor(&json!({"claim_generator_info": {"name": "ChatGPT"}})))]);
+    let store = manifest(&[
+        ("c2pa.actions.v2", cbor(&made)),
+        ("c2pa.claim.v2", cbor(&json!({"claim_generator_info": {"name": "ChatGPT"}}))),
+    ]);
     let uuid = b"\xd8\xfe\xc3\xd6\x1b\x0e\x48\x3c\x92\x97\x58\x28\x87\x7e\xc4\x81";
     let in_box = boxed(b"uuid", &[uuid.as_slice(), &[0; 4], b"manifest\0", &[0; 8], &store].concat());
-    let blocks: Vec<u8> = store.chunks(255).flat_map(|part| [&[u8::try_from(part.len()).unwrap()], part].concat()).collect();
+    let blocks: Vec<u8> =
+        store.chunks(255).flat_map(|part| [&[u8::try_from(part.len()).unwrap()], part].concat()).collect();
     let gif = [b"GIF89a\x10\0\x10\0\0\0\0!\xff\x0bC2PA_GIF\x01\0\0".as_slice(), &blocks, b"\0;"].concat();
     for file in [
         png_with(&[chunk(b"caBX", &store)], &[]),

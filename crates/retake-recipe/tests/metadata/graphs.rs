@@ -273,13 +273,33 @@ fn a_node_that_asks_a_provider() {
             "3": {"class_type": "PrimitiveStringMultiline", "inputs": {"value": "a cat"}}, "4": {"class_type": "LoadImage", "inputs": {"image": "in.png"}}})
     };
     for (class, inputs, expected) in [
-        ("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7, "quality": "low"}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
+        (
+            "OpenAIGPTImage1",
+            json!({"prompt": "a cat", "seed": 7, "quality": "low"}),
+            "ComfyUI | prompt=a cat | seed=7 | size=16x16",
+        ),
         ("OpenAIGPTImage1", json!({"prompt": ["3", 0], "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
-        ("Wan2TextToVideoApi", json!({"model": "wan", "model.prompt": "a cat", "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=16x16 | model=wan"),
-        ("BriaImageEditNode", json!({"edit_instruction": "a cat", "seed": 7, "image": ["4", 0]}), "ComfyUI | prompt=a cat | seed=7 | size=16x16"),
-        ("FluxProNode", json!({"prompt": "a cat", "width": 64, "height": 32, "seed": 7}), "ComfyUI | prompt=a cat | seed=7 | size=64x32"),
+        (
+            "Wan2TextToVideoApi",
+            json!({"model": "wan", "model.prompt": "a cat", "seed": 7}),
+            "ComfyUI | prompt=a cat | seed=7 | size=16x16 | model=wan",
+        ),
+        (
+            "BriaImageEditNode",
+            json!({"edit_instruction": "a cat", "seed": 7, "image": ["4", 0]}),
+            "ComfyUI | prompt=a cat | seed=7 | size=16x16",
+        ),
+        (
+            "FluxProNode",
+            json!({"prompt": "a cat", "width": 64, "height": 32, "seed": 7}),
+            "ComfyUI | prompt=a cat | seed=7 | size=64x32",
+        ),
         // Takes words, but makes nothing from them.
-        ("GroundingDinoSAMSegment", json!({"prompt": "a hat", "threshold": 0.3, "model": "x", "image": ["4", 0]}), "ComfyUI"),
+        (
+            "GroundingDinoSAMSegment",
+            json!({"prompt": "a hat", "threshold": 0.3, "model": "x", "image": ["4", 0]}),
+            "ComfyUI",
+        ),
     ] {
         check(&ask(class, inputs), expected);
     }
@@ -302,7 +322,10 @@ fn stages_patches_and_noise() {
         "14": {"class_type": "StableCascade_StageB_Conditioning", "inputs": {"conditioning": ["6", 0], "stage_c": ["13", 0]}},
         "3": sampler(8, "11", "14", json!(["12", 1]))
     }));
-    let reading = check(&cascade, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=20 | cfg=4 | sampler=euler | scheduler=simple | size=64x32 | model=stage_c | denoise=1");
+    let reading = check(
+        &cascade,
+        "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=20 | cfg=4 | sampler=euler | scheduler=simple | size=64x32 | model=stage_c | denoise=1",
+    );
     assert_eq!(reading.passes.len(), 2);
     // A motion module and an adapter patch the model; the checkpoint is further along.
     let mut patched = with(json!({
@@ -313,7 +336,9 @@ fn stages_patches_and_noise() {
     patched["3"]["inputs"]["model"] = json!(["20", 0]);
     check(&patched, SIMPLE);
     // Noise from another node: the seed of a sampler that adds none is not used.
-    let mut noisy = with(json!({"30": {"class_type": "BNK_NoisyLatentImage", "inputs": {"noise_seed": 9, "width": 64, "height": 32, "batch_size": 1}}}));
+    let mut noisy = with(
+        json!({"30": {"class_type": "BNK_NoisyLatentImage", "inputs": {"noise_seed": 9, "width": 64, "height": 32, "batch_size": 1}}}),
+    );
     noisy["3"] = json!({"class_type": "KSamplerAdvanced", "inputs": {"add_noise": "disable", "noise_seed": 1, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "scheduler": "normal", "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["30", 0]}});
     assert_eq!(of(&noisy).recipe.seed.unwrap().0, 9);
     // Two conditionings against one negative: the second is not the prompt.
@@ -339,7 +364,10 @@ fn contexts_switches_and_options() {
     for (input, slot) in [("model", 1), ("positive", 4), ("negative", 5), ("seed", 8), ("steps", 9)] {
         context["3"]["inputs"][input] = json!(["42", slot]);
     }
-    check(&context, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=12 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1");
+    check(
+        &context,
+        "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=12 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1",
+    );
     // Switches that stand where the file says.
     for switch in [
         json!({"class_type": "ComfySwitchNode", "inputs": {"switch": false, "on_true": ["51", 0], "on_false": ["6", 0]}}),
@@ -359,7 +387,8 @@ fn contexts_switches_and_options() {
     }
     // Options of a node that joins are not part of the text.
     let text_of = |node: Value| {
-        let mut graph = with(json!({"60": node, "61": {"class_type": "PrimitiveString", "inputs": {"value": "a cat"}}}));
+        let mut graph =
+            with(json!({"60": node, "61": {"class_type": "PrimitiveString", "inputs": {"value": "a cat"}}}));
         graph["6"]["inputs"]["text"] = json!(["60", 0]);
         of(&graph).recipe.prompt
     };

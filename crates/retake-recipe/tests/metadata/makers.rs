@@ -16,7 +16,8 @@ fn assertions(name: &str, actions: Value, signed: bool, parent: Option<(&str, &s
         ("c2pa.claim.v2", cbor(&json!({"claim_generator_info": {"name": name}}))),
     ];
     if let Some((relationship, label)) = parent {
-        let reference = json!({"relationship": relationship, "activeManifest": {"url": format!("self#jumbf=/c2pa/{label}")}});
+        let reference =
+            json!({"relationship": relationship, "activeManifest": {"url": format!("self#jumbf=/c2pa/{label}")}});
         found.push(("c2pa.ingredient.v3", cbor(&reference)));
     }
     if signed {
@@ -64,14 +65,22 @@ fn the_maker_of_what_was_only_delivered() {
     let first = || ("urn:1", assertions("API", made.clone(), true, None));
     for relationship in ["parentOf", "componentOf"] {
         let opened = json!([{"action": "c2pa.opened"}, {"action": "c2pa.converted"}]);
-        let reading = of(&manifests(&[first(), ("urn:2", assertions("ChatGPT", opened, true, Some((relationship, "urn:1"))))]));
+        let reading =
+            of(&manifests(&[first(), ("urn:2", assertions("ChatGPT", opened, true, Some((relationship, "urn:1"))))]));
         assert_eq!(line(&reading), "OpenAI | model=GPT-4o");
-        assert_eq!(reading.claims.iter().map(|claim| claim.source).collect::<Vec<_>>(), [ClaimSource::C2pa, ClaimSource::C2paIngredient]);
-        assert!(reading.sources.iter().any(|source| source.rule.contains("of the only ingredient, signed, not verified")));
+        assert_eq!(
+            reading.claims.iter().map(|claim| claim.source).collect::<Vec<_>>(),
+            [ClaimSource::C2pa, ClaimSource::C2paIngredient]
+        );
+        assert!(
+            reading.sources.iter().any(|source| source.rule.contains("of the only ingredient, signed, not verified"))
+        );
     }
     // Edited by another tool: the maker of a part is not the maker of the image.
-    let edited = json!([{"action": "c2pa.opened"}, {"action": "c2pa.color_adjustments", "digitalSourceType": COMPOSITE}]);
-    let reading = of(&manifests(&[first(), ("urn:2", assertions("Adobe Photoshop", edited, true, Some(("parentOf", "urn:1"))))]));
+    let edited =
+        json!([{"action": "c2pa.opened"}, {"action": "c2pa.color_adjustments", "digitalSourceType": COMPOSITE}]);
+    let reading =
+        of(&manifests(&[first(), ("urn:2", assertions("Adobe Photoshop", edited, true, Some(("parentOf", "urn:1"))))]));
     assert_eq!((line(&reading).as_str(), reading.claims.len()), ("none", 2));
     // Finished by the same maker.
     let google = json!([{"action": "c2pa.created", "description": "Created by Google Generative AI.", "digitalSourceType": MADE}]);
@@ -83,7 +92,10 @@ fn the_maker_of_what_was_only_delivered() {
     assert_eq!(line(&reading), "Google");
     // A manifest that names itself as its parent ends.
     let own = json!([{"action": "c2pa.opened"}]);
-    let looping = manifests(&[("urn:1", assertions("API", own.clone(), true, Some(("parentOf", "urn:1")))), ("urn:2", assertions("API", own, true, Some(("parentOf", "urn:1"))))]);
+    let looping = manifests(&[
+        ("urn:1", assertions("API", own.clone(), true, Some(("parentOf", "urn:1")))),
+        ("urn:2", assertions("API", own, true, Some(("parentOf", "urn:1")))),
+    ]);
     assert_eq!(line(&of(&looping)), "none");
 }
 
@@ -103,7 +115,9 @@ fn labels_that_are_not_signed() {
     // A label without a maker is a claim, and no generator.
     let labelled = packet(&format!(r#"e:DigitalSourceType="{MADE}""#));
     assert_eq!((line(&labelled).as_str(), labelled.claims.len()), ("none", 1));
-    let photo = packet(r#"q:Credit="A. Photographer" e:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/digitalCapture""#);
+    let photo = packet(
+        r#"q:Credit="A. Photographer" e:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/digitalCapture""#,
+    );
     assert_eq!((line(&photo).as_str(), photo.claims[0].source_type.as_deref()), ("none", Some("digitalCapture")));
 
     let credit = b"Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x18\x1c\x02\x6e\0\x13Made with Google AI";
@@ -117,7 +131,12 @@ fn labels_that_are_not_signed() {
     assert_eq!(line(&tags(&[(0x010e, "Signature: c2lnbmVk"), (0x013b, id)])), "xAI Grok");
     assert_eq!(line(&tags(&[(0x010e, "Signature: mine"), (0x013b, "Ada")])), "none");
     assert_eq!(
-        line(&tags(&[(0x010e, "a cat"), (0x010f, "Black Forest Labs"), (0x0110, "flux-dev"), (0x0131, "AI generated;txt2img;flux")])),
+        line(&tags(&[
+            (0x010e, "a cat"),
+            (0x010f, "Black Forest Labs"),
+            (0x0110, "flux-dev"),
+            (0x0131, "AI generated;txt2img;flux")
+        ])),
         "Black Forest Labs | prompt=a cat | size=16x16 | model=flux-dev"
     );
 }

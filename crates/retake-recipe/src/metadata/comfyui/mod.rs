@@ -22,8 +22,8 @@ use super::container::{Slot, Texts};
 use super::fields::{self, At, Fields, at};
 use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
-use graph::{Graph, Node};
 pub(crate) use graph::is_queued;
+use graph::{Graph, Node};
 use trace::{Outputs, Side};
 pub(crate) use workflow::{is_workflow, link_of, named_widgets};
 
@@ -134,7 +134,8 @@ impl<'a> Reader<'a> {
         let graph = self.graph;
         let outputs = trace::outputs(graph, saved_as);
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
-        let asked = maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
+        let asked =
+            maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
         self.list_candidates(&outputs);
         if let Some(node) = asked {
             self.request(node);
@@ -391,10 +392,9 @@ impl<'a> Reader<'a> {
         if let Some((width, height)) = request.size {
             self.fields.size(self.at(node, "width`, `height"), width, height);
         }
-        self.fields.evidence.from_image =
-            ["image", "images", "start_image", "first_frame", "reference_image"].iter().any(|name| {
-                self.graph.linked(node, name).is_some()
-            });
+        self.fields.evidence.from_image = ["image", "images", "start_image", "first_frame", "reference_image"]
+            .iter()
+            .any(|name| self.graph.linked(node, name).is_some());
         self.fields.passes.push(Pass {
             name: node.label(),
             seed: request.seed.and_then(|(_, seed)| fields::seed(seed)),

@@ -44,8 +44,26 @@ const SETTINGS: [&str; 20] = [
 ];
 /// Parts of the names of classes that take words but do not make images from them.
 const OTHERS: [&str; 20] = [
-    "segment", "sam", "dino", "florence", "detect", "mask", "caption", "clipseg", "tagger", "encode", "condition", "chat",
-    "llm", "showtext", "describe", "translate", "embedding", "savetext", "primitive", "enhance",
+    "segment",
+    "sam",
+    "dino",
+    "florence",
+    "detect",
+    "mask",
+    "caption",
+    "clipseg",
+    "tagger",
+    "encode",
+    "condition",
+    "chat",
+    "llm",
+    "showtext",
+    "describe",
+    "translate",
+    "embedding",
+    "savetext",
+    "primitive",
+    "enhance",
 ];
 
 /// Returns whether a node asks a provider for an image.
@@ -53,9 +71,9 @@ pub(super) fn asks(node: &Node) -> bool {
     let class = node.class.to_ascii_lowercase();
     let holds = PROMPTS.iter().any(|name| node.has(name));
     // What samples here has a model of its own, loaded by another node.
-    let local = ["clip", "model", "conditioning", "positive", "pipe"].iter().any(|name| {
-        node.inputs.get(*name).is_some_and(Value::is_array)
-    });
+    let local = ["clip", "model", "conditioning", "positive", "pipe"]
+        .iter()
+        .any(|name| node.inputs.get(*name).is_some_and(Value::is_array));
     // ComfyUI's own provider nodes are called so.
     let named = node.class.ends_with("Node") || class.contains("api");
     let set = named
@@ -77,7 +95,10 @@ pub(super) struct Request<'a> {
 /// Reads what a node asks for.
 pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
     let text = |names: &[&'static str]| {
-        names.iter().find_map(|name| Some((*name, values::text(graph, node, name)?))).filter(|(_, text)| !text.text.trim().is_empty())
+        names
+            .iter()
+            .find_map(|name| Some((*name, values::text(graph, node, name)?)))
+            .filter(|(_, text)| !text.text.trim().is_empty())
     };
     let number = |name: &str| values::number(graph, node, name);
     Request {

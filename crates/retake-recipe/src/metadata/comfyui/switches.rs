@@ -23,7 +23,8 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
     }
     // rgthree: the first that is there.
     if class.starts_with("Any Switch") || class.starts_with("Context Switch") {
-        let mut links: Vec<&str> = node.inputs.iter().filter(|(_, value)| value.is_array()).map(|(name, _)| name.as_str()).collect();
+        let mut links: Vec<&str> =
+            node.inputs.iter().filter(|(_, value)| value.is_array()).map(|(name, _)| name.as_str()).collect();
         links.sort_unstable();
         return links.first().copied();
     }

@@ -174,7 +174,11 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
     if let Some(best) = best {
         let named: Vec<usize> = saves.into_iter().filter(|place| fits(place) == Some(best)).collect();
         let taken = named.last().copied();
-        let reason = if named.len() == 1 { "its prefix is in the name of the file" } else { "the last of several nodes with this prefix" };
+        let reason = if named.len() == 1 {
+            "its prefix is in the name of the file"
+        } else {
+            "the last of several nodes with this prefix"
+        };
         return Outputs { all: named, taken, reason };
     }
     for (found, reason) in [
@@ -187,8 +191,7 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
             return Outputs { all: found, taken: Some(last), reason };
         }
     }
-    let used: HashSet<usize> =
-        graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
+    let used: HashSet<usize> = graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
     let last = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads);
     Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
 }

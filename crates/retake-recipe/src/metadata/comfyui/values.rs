@@ -16,7 +16,8 @@ const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
 /// Inputs that bundle many values, and are extended by a node.
 const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
 /// The inputs under which nodes keep a number of any kind.
-const NUMBERS: [&str; 11] = ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
+const NUMBERS: [&str; 11] =
+    ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
 /// The inputs under which nodes keep a text; `populated_text` is what a wildcard became.
 const TEXTS: [&str; 22] = [
     "populated_text",
@@ -217,7 +218,8 @@ impl<'a> Search<'a> {
 
     /// Returns the text that a language model was given. One that looks at an image was given a question about it.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
-        const GIVEN: [&str; 8] = ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query"];
+        const GIVEN: [&str; 8] =
+            ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query"];
         let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
         if sees {
             return None;
@@ -240,7 +242,8 @@ impl<'a> Search<'a> {
         let Input::Link { node: from, .. } = input else { return Some(whole) };
         let parts: Vec<String> = match self.graph.node(from) {
             Some(join) if is_instruction(&whole) => {
-                let names: Vec<&str> = join.inputs.keys().map(String::as_str).filter(|name| is_text_input(name)).collect();
+                let names: Vec<&str> =
+                    join.inputs.keys().map(String::as_str).filter(|name| is_text_input(name)).collect();
                 names.into_iter().filter_map(|name| self.input(join, name)).collect()
             }
             _ => return Some(whole),
@@ -296,7 +299,15 @@ impl<'a> Search<'a> {
 /// Returns whether an input of a joining node is one of its texts rather than one of its options.
 fn is_text_input(name: &str) -> bool {
     const OPTIONS: [&str; 10] = [
-        "clean_whitespace", "linebreak_addition", "mode", "action", "tidy_tags", "strip", "newline", "add_comma", "seed",
+        "clean_whitespace",
+        "linebreak_addition",
+        "mode",
+        "action",
+        "tidy_tags",
+        "strip",
+        "newline",
+        "add_comma",
+        "seed",
         "trim",
     ];
     let lower = name.to_ascii_lowercase();

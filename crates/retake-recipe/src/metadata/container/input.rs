@@ -107,7 +107,9 @@ impl<R: Read> Read for Forward<R> {
 impl<R: Read> Seek for Forward<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match to {
-            SeekFrom::Current(ahead @ 0..) => io::copy(&mut self.0.by_ref().take(ahead.unsigned_abs()), &mut io::sink()),
+            SeekFrom::Current(ahead @ 0..) => {
+                io::copy(&mut self.0.by_ref().take(ahead.unsigned_abs()), &mut io::sink())
+            }
             _ => Err(io::Error::new(ErrorKind::Unsupported, "a stream cannot be read backwards")),
         }
     }

@@ -37,7 +37,8 @@ struct Parts {
 impl Parts {
     /// Adds a part of a JUMBF box: `JP`, the number of the box, the number of the part, the head of the box again.
     fn add_manifest(&mut self, segment: &[u8], offset: u64) {
-        let Some((number, part)) = segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, Order::Big)?, rest.get(6..)?)))
+        let Some((number, part)) =
+            segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, Order::Big)?, rest.get(6..)?)))
         else {
             return;
         };

@@ -44,15 +44,7 @@ pub(super) fn read(store: &[u8], offset: u64, texts: &mut Texts) {
     }
 }
 
-fn list(
-    found: &Super<'_>,
-    manifest: &str,
-    slot: Slot,
-    offset: u64,
-    texts: &mut Texts,
-    depth: usize,
-    left: &mut usize,
-) {
+fn list(found: &Super<'_>, manifest: &str, slot: Slot, offset: u64, texts: &mut Texts, depth: usize, left: &mut usize) {
     const QUIET: [&str; 4] = ["c2pa.hash", "c2pa.thumbnail", "c2pa.certificate-status", "c2pa.icon"];
     if depth > MAX_DEPTH || QUIET.iter().any(|label| found.label.starts_with(label)) {
         return;
@@ -150,7 +142,10 @@ fn json(value: Cbor) -> Value {
     match value {
         Cbor::Integer(number) => {
             let number = i128::from(number);
-            u64::try_from(number).map(Value::from).or_else(|_| i64::try_from(number).map(Value::from)).unwrap_or_default()
+            u64::try_from(number)
+                .map(Value::from)
+                .or_else(|_| i64::try_from(number).map(Value::from))
+                .unwrap_or_default()
         }
         Cbor::Bytes(bytes) => Value::from(format!("({} bytes)", bytes.len())),
         Cbor::Float(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),

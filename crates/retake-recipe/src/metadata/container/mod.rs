@@ -92,7 +92,9 @@ impl Format {
             _ if bytes.starts_with(matroska::MAGIC) => Some(Format::Matroska),
             [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some(brand(bytes)),
             // QuickTime files of old begin without a brand.
-            [_, _, _, _, b'm', b'o', b'o', b'v', ..] | [_, _, _, _, b'w', b'i', b'd', b'e', ..] => Some(Format::QuickTime),
+            [_, _, _, _, b'm', b'o', b'o', b'v', ..] | [_, _, _, _, b'w', b'i', b'd', b'e', ..] => {
+                Some(Format::QuickTime)
+            }
             _ => None,
         }
     }
