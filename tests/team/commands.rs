@@ -91,7 +91,7 @@ fn every_verb() {
     let (here, there) = (Machine::new(&url), Machine::new(&url));
     let status = here.json(&["team", "status", "--json"]);
     assert_eq!((&status["schemaVersion"], &status["warnings"]), (&Value::from(1), &Value::Array(Vec::new())));
-    let fox = here.file("fox.png", &PIXEL);
+    let fox = here.file("fox.png", PIXEL);
     let recorded = here.json(&[
         "record",
         "a red fox",
@@ -208,8 +208,6 @@ fn mcp() {
     assert!(until("notifications/resources/updated").contains("retake://sessions"));
     send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list-sessions","arguments":{}}}"#);
     assert!(until(r#""id":3"#).contains("iterationCount"));
-    drop(send);
-    drop(stdin);
     server.kill().unwrap();
     server.wait().unwrap();
 }
