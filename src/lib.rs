@@ -58,6 +58,8 @@ mod layers {
     #[cfg(feature = "mcp")]
     pub mod mcp;
     pub mod scrub;
+    #[cfg(feature = "team")]
+    pub mod team;
     #[cfg(feature = "web")]
     pub mod web;
     pub mod wire;
@@ -70,6 +72,8 @@ mod layers {
 use layers::demo;
 #[cfg(feature = "mcp")]
 use layers::mcp;
+#[cfg(feature = "team")]
+use layers::team;
 #[cfg(feature = "web")]
 use layers::web;
 #[cfg(feature = "cli")]
@@ -104,6 +108,8 @@ pub mod internals {
 
     #[cfg(feature = "mcp")]
     pub use crate::layers::mcp;
+    #[cfg(feature = "team")]
+    pub use crate::layers::team;
     #[cfg(feature = "web")]
     pub use crate::layers::web;
     #[cfg(feature = "cli")]

@@ -20,6 +20,7 @@ use super::resume::ResumeArgs;
 use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
+use super::team::TeamArgs;
 use super::verify::{RepairArgs, VerifyArgs};
 use super::watch::WatchArgs;
 use super::wrap::WrapArgs;
@@ -85,6 +86,7 @@ pub(super) enum Verb {
     Mcp(McpArgs),
     Serve(ServeArgs),
     Demo(DemoArgs),
+    Team(TeamArgs),
     Completions(CompletionsArgs),
 }
 
@@ -111,6 +113,7 @@ impl Verb {
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(RepairArgs { json, .. })
             | Verb::Doctor(json) => json.json,
+            Verb::Team(team) => team.wants_json(),
             Verb::Record(record) => record.json.is_some(),
             Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),
         }
@@ -131,9 +134,10 @@ pub(super) struct Json {
 pub(super) struct Global {
     /// The workspace to use
     ///
+    /// A directory, or postgres://ROLE@HOST/DATABASE for one that a team shares.
     /// Without it: RETAKE_WORKSPACE, else the nearest .retake/ at or above the current directory, else the platform's
     /// data directory.
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR|URL")]
     pub(super) workspace: Option<PathBuf>,
     /// When to use colours (auto: on a terminal, unless NO_COLOR is set)
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]

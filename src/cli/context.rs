@@ -49,7 +49,11 @@ impl Context {
         let progress = Some(self.output.bar().mover());
         let on_wait = Some(self.output.wait_reporter());
         let options = Options { progress, lifetime, actor: actor(), on_wait, ..Options::default() };
-        let opened = Workspace::open_with(self.workspace()?.dir, options);
+        let chosen = self.workspace()?;
+        let opened = match &chosen.team {
+            Some(team) => Workspace::open_team(team, options),
+            None => Workspace::open_with(chosen.dir, options),
+        };
         self.output.bar().clear();
         Ok(opened?)
     }

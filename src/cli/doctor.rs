@@ -25,7 +25,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     if !context.output.is_json() {
         // Said before the workspace is opened: when that fails, it is what one needs to know.
         line("version", format_args!("retake {VERSION}"), &mut context.output);
-        line("workspace", chosen.dir.display(), &mut context.output);
+        line("workspace", chosen.shown(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
     }
     let opened = context.read(|api, output| {

@@ -37,6 +37,7 @@ mod session;
 mod show;
 mod signals;
 mod table;
+mod team;
 mod terminal;
 mod tree;
 mod verify;
@@ -103,6 +104,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Mcp(args) => args.run(context),
         Verb::Serve(args) => args.run(context),
         Verb::Demo(args) => args.run(context),
+        Verb::Team(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use directories::ProjectDirs;
 use serde::Serialize;
 
+use crate::team::TeamWorkspace;
 use crate::wire::{Error, ErrorKind};
 
 /// The variable that names a workspace.
@@ -16,10 +17,12 @@ const VARIABLE: &str = "RETAKE_WORKSPACE";
 const LOCAL: &str = ".retake";
 
 /// A workspace and how it was chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Chosen {
-    /// Its directory, which need not be there yet.
+    /// Its directory, which need not be there yet; for a team workspace, this machine's.
     pub(super) dir: PathBuf,
+    /// The team workspace, if it is one.
+    pub(super) team: Option<TeamWorkspace>,
     /// By what.
     pub(super) by: WorkspaceSource,
 }
@@ -56,13 +59,26 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
     let chosen = pick(flag, env::var_os(VARIABLE), here.as_deref(), || {
         Some(ProjectDirs::from("", "", "retake")?.data_dir().to_owned())
     });
-    chosen.ok_or_else(|| {
+    let (dir, by) = chosen.ok_or_else(|| {
         Error::new(
             ErrorKind::Invalid,
             "there is no place for a workspace: the system names no data directory for this user",
             format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
         )
-    })
+    })?;
+    let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) else {
+        return Ok(Chosen { dir, team: None, by });
+    };
+    let team = TeamWorkspace::new(url)
+        .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string(), "write postgres://ROLE@HOST/DATABASE"))?;
+    Ok(Chosen { dir: team.dir().to_owned(), team: Some(team), by })
+}
+
+impl Chosen {
+    /// Returns where it is, without secrets.
+    pub(super) fn shown(&self) -> String {
+        self.team.as_ref().map_or_else(|| self.dir.display().to_string(), TeamWorkspace::url)
+    }
 }
 
 fn pick(
@@ -70,20 +86,23 @@ fn pick(
     variable: Option<OsString>,
     here: Option<&Path>,
     default: impl FnOnce() -> Option<PathBuf>,
-) -> Option<Chosen> {
+) -> Option<(PathBuf, WorkspaceSource)> {
     // Another process may be asked to work on it, and its current directory is another one.
-    let absolute = |dir: PathBuf| here.map_or_else(|| dir.clone(), |here| here.join(&dir));
+    let absolute = |dir: PathBuf| match here {
+        Some(here) if !dir.to_str().is_some_and(TeamWorkspace::is_url) => here.join(&dir),
+        _ => dir,
+    };
     if let Some(dir) = flag {
-        return Some(Chosen { dir: absolute(dir), by: WorkspaceSource::Flag });
+        return Some((absolute(dir), WorkspaceSource::Flag));
     }
     if let Some(dir) = variable.filter(|dir| !dir.is_empty()) {
-        return Some(Chosen { dir: absolute(dir.into()), by: WorkspaceSource::Environment });
+        return Some((absolute(dir.into()), WorkspaceSource::Environment));
     }
     let local = here.and_then(|here| here.ancestors().map(|dir| dir.join(LOCAL)).find(|dir| dir.is_dir()));
     if let Some(dir) = local {
-        return Some(Chosen { dir, by: WorkspaceSource::Directory });
+        return Some((dir, WorkspaceSource::Directory));
     }
-    default().map(|dir| Chosen { dir, by: WorkspaceSource::Default })
+    default().map(|dir| (dir, WorkspaceSource::Default))
 }
 
 #[cfg(test)]
@@ -97,8 +116,7 @@ mod tests {
         std::fs::create_dir_all(&below).unwrap();
         let default = || Some(PathBuf::from("/data/retake"));
         let picked = |flag: Option<&str>, variable: Option<&str>| {
-            let chosen = pick(flag.map(Into::into), variable.map(Into::into), Some(&below), default).unwrap();
-            (chosen.dir, chosen.by)
+            pick(flag.map(Into::into), variable.map(Into::into), Some(&below), default).unwrap()
         };
         assert_eq!(picked(None, None), ("/data/retake".into(), WorkspaceSource::Default));
 
@@ -112,6 +130,7 @@ mod tests {
         assert_eq!(picked(None, Some("")), (root.path().join("project/.retake"), WorkspaceSource::Directory));
         assert_eq!(picked(None, Some("elsewhere")), (below.join("elsewhere"), WorkspaceSource::Environment));
         assert_eq!(picked(Some("/here"), Some("elsewhere")), ("/here".into(), WorkspaceSource::Flag));
+        assert_eq!(picked(None, Some("postgres://h/db")), ("postgres://h/db".into(), WorkspaceSource::Environment));
         assert_eq!(pick(None, None, None, || None), None);
     }
 }

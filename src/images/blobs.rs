@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
+use super::originals::Originals;
 use super::phash;
 use super::pool::FILE_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
@@ -26,6 +27,8 @@ pub struct Images {
     thumbs: Thumbs,
     /// The paths of linked originals that were mentioned since the workspace was opened.
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
+    /// Where originals are if not in `files`, which then only holds those on their way there.
+    elsewhere: Option<Arc<dyn Originals>>,
 }
 
 /// The error for an image that cannot be read or stored.
@@ -79,7 +82,13 @@ impl Images {
             files: ContentDir::new(disk, dir.join("images")),
             thumbs: Thumbs::new(dir.join("cache").join("thumbs")),
             linked: Arc::default(),
+            elsewhere: None,
         }
+    }
+
+    /// Keeps originals in a place that other machines share.
+    pub fn kept_in(self, place: Arc<dyn Originals>) -> Images {
+        Images { elsewhere: Some(place), ..self }
     }
 
     /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
@@ -95,18 +104,24 @@ impl Images {
         let stored = self.files.put_reader(&mut source);
         let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
         let kept = self.files.path(stored.hash);
-        Ok(self.described_file(stored, &kept, path.file_name().map(|name| name.to_string_lossy().into_owned())))
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let image = self.described_file(stored, &kept, name);
+        self.hand_over(image.hash)?;
+        Ok(image)
     }
 
     /// Stores these bytes durably as an image.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
-        Ok(self.described(stored, bytes, None))
+        let image = self.described(stored, bytes, None);
+        self.hand_over(image.hash)?;
+        Ok(image)
     }
 
     /// Stores these bytes durably without decoding them, for callers that know what they are.
     pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
-        self.files.put(bytes).map(drop).map_err(|error| self.keeping(error))
+        let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
+        self.hand_over(Hash(stored.hash))
     }
 
     /// Links an image file: it stays where it is, and the reference has its path.
@@ -134,16 +149,36 @@ impl Images {
 
     /// Returns the path of an image, whether it exists or not.
     pub fn path(&self, hash: Hash) -> PathBuf {
+        self.locate(hash).unwrap_or_else(|_| self.files.path(hash.0))
+    }
+
+    /// Returns where the image of that hash is, or would be; fetches it if it is kept elsewhere.
+    fn locate(&self, hash: Hash) -> io::Result<PathBuf> {
         let kept = self.files.path(hash.0);
         if kept.is_file() {
-            return kept;
+            return Ok(kept);
         }
-        self.linked.lock().get(&hash).filter(|path| may_be_opened(path)).cloned().unwrap_or(kept)
+        let linked = self.linked.lock().get(&hash).filter(|path| may_be_opened(path)).cloned();
+        match (linked, &self.elsewhere) {
+            (Some(linked), _) => Ok(linked),
+            (None, Some(place)) => place.fetch(hash),
+            (None, None) => Ok(kept),
+        }
+    }
+
+    /// Hands an image that was kept here over to where originals belong.
+    fn hand_over(&self, hash: Hash) -> Result<(), Error> {
+        let Some(place) = &self.elsewhere else { return Ok(()) };
+        let path = self.files.path(hash.0);
+        place.keep(hash, &path).map_err(|error| self.keeping(error))
     }
 
     /// Returns whether there is a file for this hash, without reading it.
     pub fn contains(&self, hash: Hash) -> bool {
-        self.path(hash).is_file()
+        let here =
+            self.files.path(hash.0).is_file() || self.linked.lock().get(&hash).is_some_and(|path| path.is_file());
+        // A place that cannot be asked has not lost anything: reading says what is wrong.
+        here || self.elsewhere.as_ref().is_some_and(|place| place.contains(hash).unwrap_or(true))
     }
 
     /// Reads an image. The error is `NotFound` if there is no such file, and `InvalidData` if it has other contents.
@@ -155,6 +190,11 @@ impl Images {
 
     /// Verifies the file of an image without holding it in memory; errors are those of [`get`](Images::get).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
+        if let Some(place) = &self.elsewhere
+            && !self.linked.lock().contains_key(&hash)
+        {
+            return place.check(hash);
+        }
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(self.open(hash)?)?;
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
@@ -162,7 +202,7 @@ impl Images {
 
     /// Opens the image of that hash. Only this program writes to the store's own files; a linked one can be anything.
     fn open(&self, hash: Hash) -> io::Result<File> {
-        let path = self.path(hash);
+        let path = self.locate(hash)?;
         if path == self.files.path(hash.0) { File::open(path) } else { open_regular(&path) }
     }
 
@@ -210,7 +250,7 @@ impl Images {
         hash: Hash,
         use_it: impl FnOnce(&Picture) -> T,
     ) -> Result<T, ImageUnavailable> {
-        let _permit = FILE_MEMORY.acquire(readable_length(&self.path(hash))?);
+        let _permit = FILE_MEMORY.acquire(readable_length(&self.locate(hash)?)?);
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 

@@ -452,6 +452,11 @@ fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Words {
                 None => "resume or end that process, then try again".to_owned(),
             },
         ),
+        store::Error::Server { problem, hint, temporary } => Words::new(
+            if *temporary { Busy } else { Internal },
+            problem.clone(),
+            hint.clone().unwrap_or_else(|| "ask the administrator of the server".to_owned()),
+        ),
         store::Error::OutcomeUnknown { .. } => Words::new(
             Internal,
             message,

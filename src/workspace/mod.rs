@@ -134,7 +134,25 @@ impl Workspace {
         if lifetime == Lifetime::LongRunning {
             extensions.push(Arc::new(Scrub::new(dir, images.clone(), clock.clone(), Pace::default())));
         }
-        let participation = Participation { lifetime, extensions, on_wait };
+        let participation = Participation { lifetime, extensions, on_wait, carrier: None };
+        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
+        Ok(Workspace { log, images, dir: dir.to_owned(), clock, actor, progress })
+    }
+
+    /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
+    #[cfg(feature = "team")]
+    pub fn open_team(team: &crate::team::TeamWorkspace, options: Options) -> Result<Workspace, Error> {
+        let Options { clock, actor, progress, lifetime, on_wait, disk } = options;
+        let dir = team.dir();
+        team.prepare().map_err(|source| store::Error::Io {
+            action: "create the directory".into(),
+            path: dir.to_owned(),
+            source,
+        })?;
+        let images = Images::new(disk.clone(), dir).kept_in(team.originals()?);
+        let usual = store::Options::new(clock.clone());
+        let carrier = Some(team.open_log(clock.clone()));
+        let participation = Participation { lifetime, extensions: vec![search_index(dir)], on_wait, carrier };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
         Ok(Workspace { log, images, dir: dir.to_owned(), clock, actor, progress })
     }

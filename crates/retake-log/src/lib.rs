@@ -7,4 +7,4 @@ pub mod model;
 pub mod sharing;
 pub mod store;
 
-pub use log::{Follower, Log};
+pub use log::{Follower, Log, OpenLog};

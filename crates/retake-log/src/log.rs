@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Order, Point, Progress, RecencyKey, Recovery, Since, Status, Store, Totals, Trail,
-    Verification,
+    self, Ack, Batch, Detail, Error, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status, Store,
+    Totals, Trail, Verification,
 };
+
+/// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.
+pub type OpenLog = Arc<dyn Fn() -> Result<Box<dyn Log>, Error> + Send + Sync>;
 
 /// A callback for acknowledged events; it is dropped once it returns `false`.
 pub type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
@@ -55,14 +58,14 @@ pub trait Log: Send + Sync {
     fn follow(&self, follower: Follower);
 
     /// Returns the point after everything acknowledged so far.
-    fn point(&self) -> Result<Point, Error>;
+    fn point(&self) -> Result<JournalCursor, Error>;
 
     /// Returns what was acknowledged after a point, some of it at a time, or `None` if the point does not belong to this
     /// log.
-    fn since(&self, point: &Point) -> Result<Option<Since>, Error>;
+    fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error>;
 
     /// Returns whether nothing was acknowledged after a point. Reads nothing.
-    fn ends_at(&self, point: &Point) -> bool;
+    fn ends_at(&self, point: &JournalCursor) -> bool;
 
     /// Returns a number that identifies this opening of the log within this process.
     fn opening(&self) -> u64;
@@ -81,6 +84,9 @@ pub trait Log: Send + Sync {
 
     /// Returns every recovery this log has been through, oldest first.
     fn recoveries(&self) -> Result<Vec<Recovery>, Error>;
+
+    /// Closes the log; everything acknowledged stays.
+    fn close(self: Box<Self>) -> Result<(), Error>;
 
     /// Returns one event of a session, or `None` if it does not exist.
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
@@ -145,15 +151,15 @@ impl Log for Store {
         Store::tell(self, follower);
     }
 
-    fn point(&self) -> Result<Point, Error> {
+    fn point(&self) -> Result<JournalCursor, Error> {
         Store::point(self)
     }
 
-    fn since(&self, point: &Point) -> Result<Option<Since>, Error> {
+    fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         Store::since(self, point)
     }
 
-    fn ends_at(&self, point: &Point) -> bool {
+    fn ends_at(&self, point: &JournalCursor) -> bool {
         Store::ends_at(self, point)
     }
 
@@ -179,6 +185,10 @@ impl Log for Store {
 
     fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Store::recoveries(self)
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Error> {
+        Store::close(*self)
     }
 
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {

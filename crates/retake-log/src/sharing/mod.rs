@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::ContentDir;
-use crate::log::{self, Log};
+use crate::log::{self, Log, OpenLog};
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
     self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, RecencyKey, Recovery, Status, Totals, Trail,
@@ -68,11 +68,13 @@ pub struct Participation {
     pub extensions: Vec<Arc<dyn Extension>>,
     /// Called while the owner does not answer; without it, a warning is logged.
     pub on_wait: Option<OnWait>,
+    /// Opens the log if it is not the embedded store; the directory then holds only what belongs to this machine.
+    pub carrier: Option<OpenLog>,
 }
 
 impl From<Lifetime> for Participation {
     fn from(lifetime: Lifetime) -> Participation {
-        Participation { lifetime, extensions: Vec::new(), on_wait: None }
+        Participation { lifetime, extensions: Vec::new(), on_wait: None, carrier: None }
     }
 }
 
@@ -91,6 +93,7 @@ struct Shared {
     options: Options,
     extensions: Vec<Arc<dyn Extension>>,
     waiting: Waiting,
+    carrier: Option<OpenLog>,
     texts: ContentDir,
     role: Mutex<Role>,
     followers: Mutex<Vec<Sender<Change>>>,
@@ -114,15 +117,16 @@ impl SharedLog {
         options.disk.create_dir_all(dir).map_err(failed("create the workspace"))?;
         // One workspace has one name, however the processes spell it.
         let path = dir.canonicalize().map_err(failed("find the workspace"))?;
-        let Participation { lifetime, extensions, on_wait } = how.into();
+        let Participation { lifetime, extensions, on_wait, carrier } = how.into();
         let waiting = Waiting { on_wait };
-        let role = connect_or_become_owner(&path, &options, &extensions, &waiting)?;
+        let role = connect_or_become_owner(&path, &options, &extensions, &waiting, carrier.as_ref())?;
         let shared = Arc::new(Shared {
             texts: store::texts_dir(&path, options.disk.clone()),
             dir: path,
             options,
             extensions,
             waiting,
+            carrier,
             role: Mutex::new(role),
             followers: Mutex::new(Vec::new()),
             listening: (Mutex::new(lifetime == Lifetime::OneShot), Condvar::new()),
@@ -373,7 +377,8 @@ impl Shared {
         let mut role = self.role();
         match &*role {
             Role::Client(current) if Arc::ptr_eq(current, lost) => {
-                *role = connect_or_become_owner(&self.dir, &self.options, &self.extensions, &self.waiting)?;
+                let carrier = self.carrier.as_ref();
+                *role = connect_or_become_owner(&self.dir, &self.options, &self.extensions, &self.waiting, carrier)?;
                 Ok(())
             }
             _ => Ok(()),
@@ -402,6 +407,7 @@ fn connect_or_become_owner(
     options: &Options,
     extensions: &[Arc<dyn Extension>],
     waiting: &Waiting,
+    carrier: Option<&OpenLog>,
 ) -> Result<Role, Error> {
     let mut pause = Duration::from_micros(500);
     let since = Instant::now();
@@ -411,7 +417,7 @@ fn connect_or_become_owner(
             return Ok(Role::Client(Arc::new(client)));
         }
         if let Some(lock) = Lock::take(dir, &options.disk)? {
-            return Ok(Role::Owner(Owner::start(dir, options, lock, extensions)?));
+            return Ok(Role::Owner(Owner::start(dir, options, lock, extensions, carrier)?));
         }
         let pid = || claimed_owner(dir).map(|owner| owner.pid);
         if since.elapsed() >= OWNER_TIMEOUT {

@@ -17,7 +17,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{Disk, sweep_temporaries, temporary_dirs};
-use crate::log::Log;
+use crate::log::{Log, OpenLog};
 use crate::model::Timestamp;
 use crate::store::{Error, Lock, Options, Progress, Store};
 
@@ -39,7 +39,7 @@ const MAX_CLIENTS: u32 = 256;
 pub(super) struct Owner {
     dir: PathBuf,
     /// `None` before the store is open and after it is closed. Held for reading by every call under way.
-    store: RwLock<Option<Store>>,
+    store: RwLock<Option<Opened>>,
     phase: Mutex<Phase>,
     phase_changed: Condvar,
     calls: Registry,
@@ -50,6 +50,12 @@ pub(super) struct Owner {
     /// The calls under way, by a number of their own.
     under_way: Mutex<HashMap<u64, UnderWay>>,
     next_call: AtomicU64,
+}
+
+/// The open log. The lock of a workspace is the store's own, or is kept beside another carrier.
+struct Opened {
+    log: Box<dyn Log>,
+    _lock: Option<Lock>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +115,7 @@ impl Owner {
         options: &Options,
         lock: Lock,
         extensions: &[Arc<dyn Extension>],
+        carrier: Option<&OpenLog>,
     ) -> Result<Arc<Owner>, Error> {
         let path = address(dir);
         let listener = Listener::bind(&path);
@@ -142,8 +149,12 @@ impl Owner {
             }
             Err(error) => tracing::warn!(%error, path = %path.display(), "other processes cannot take part"),
         }
-        match Store::open_locked(lock, options.clone()) {
-            Ok(store) => owner.open(store),
+        let opened = match carrier {
+            Some(open) => open().map(|log| Opened { log, _lock: Some(lock) }),
+            None => Store::open_locked(lock, options.clone()).map(|store| Opened { log: Box::new(store), _lock: None }),
+        };
+        match opened {
+            Ok(opened) => owner.open(opened),
             Err(error) => {
                 owner.enter(Phase::Closed);
                 owner.withdraw();
@@ -153,7 +164,7 @@ impl Owner {
         Ok(owner)
     }
 
-    fn open(self: &Arc<Owner>, store: Store) {
+    fn open(self: &Arc<Owner>, opened: Opened) {
         for dir in temporary_dirs(&self.dir) {
             let removed = sweep_temporaries(&dir, SystemTime::now());
             if removed > 0 {
@@ -161,14 +172,11 @@ impl Owner {
             }
         }
         let extensions = self.extensions.clone();
-        Log::follow(
-            &store,
-            Box::new(move |_| {
-                extensions.iter().for_each(|extension| extension.acknowledged());
-                true
-            }),
-        );
-        *self.store.write() = Some(store);
+        opened.log.follow(Box::new(move |_| {
+            extensions.iter().for_each(|extension| extension.acknowledged());
+            true
+        }));
+        *self.store.write() = Some(opened);
         self.enter(Phase::Open);
         for extension in &self.extensions {
             let (extension, log) = (Arc::clone(extension), LogHandle { owner: Arc::downgrade(self) });
@@ -178,7 +186,7 @@ impl Owner {
 
     /// Uses the log, or returns `None` if it is closed.
     pub(super) fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
-        self.store.read().as_ref().map(|store| work(store))
+        self.store.read().as_ref().map(|opened| work(&*opened.log))
     }
 
     /// Uses the log for a call of this process, or returns `None` if it is closed.
@@ -209,12 +217,12 @@ impl Owner {
         // Background work ends first, since it uses the store.
         self.extensions.iter().for_each(|extension| extension.stop());
         let store = self.store.write().take();
-        if let Some(store) = &store {
-            self.extensions.iter().for_each(|extension| extension.close(store));
+        if let Some(opened) = &store {
+            self.extensions.iter().for_each(|extension| extension.close(&*opened.log));
         }
         // Before the lock is released: afterwards the socket may be the next owner's.
         self.withdraw();
-        store.map_or(Ok(()), Store::close)
+        store.map_or(Ok(()), |opened| opened.log.close())
     }
 
     /// Removes what says that this process can be asked, and wakes the threads that wait for clients.

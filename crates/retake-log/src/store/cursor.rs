@@ -24,6 +24,18 @@ pub struct JournalCursor {
     pub events: u64,
 }
 
+impl JournalCursor {
+    /// Creates a point of a carrier that has no journal: `place` is its own way to name a position.
+    pub fn of_carrier(place: [u8; 32], events: u64) -> JournalCursor {
+        JournalCursor { segment: u32::MAX, offset: 0, before: place, events }
+    }
+
+    /// Returns the position of a point that was created by [`of_carrier`](JournalCursor::of_carrier); `None` for one of a journal.
+    pub fn carrier_place(&self) -> Option<[u8; 32]> {
+        (self.segment == u32::MAX).then_some(self.before)
+    }
+}
+
 /// What was acknowledged after a point.
 #[derive(Debug)]
 pub struct Since {

@@ -11,6 +11,7 @@
 
 mod applier;
 mod audit;
+pub mod carrier;
 mod catalog;
 mod catch_up;
 mod checkpoint;
@@ -186,6 +187,16 @@ pub enum Error {
     /// The database fails, and rebuilding it did not help.
     #[error("the database failed: {0}")]
     Database(String),
+    /// The server that carries the log cannot be reached, or failed.
+    #[error("{problem}")]
+    Server {
+        /// What happened, and to which server.
+        problem: String,
+        /// What to do about it.
+        hint: Option<String>,
+        /// Whether the same call may succeed later.
+        temporary: bool,
+    },
     /// A record that was to be imported does not fit.
     #[error("event {seq} of {} cannot be imported: {problem}", session.map_or("an unknown session".to_owned(), |id| id.to_string()))]
     Import {

@@ -1,0 +1,134 @@
+//! What can go wrong with a team workspace. No message ever contains a password.
+
+use std::time::Duration;
+
+use retake_log::model::Refusal;
+use retake_log::store;
+
+/// An error of a team workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The session does not accept the batch.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The URL or one of the files and variables that complete it is wrong.
+    #[error("invalid workspace URL: {0}")]
+    Config(String),
+    /// The server could not be reached, or did not answer, for as long as a call waits.
+    #[error("PostgreSQL at {server} is unreachable after {} s: {problem}", .waited.as_secs())]
+    Unreachable {
+        /// Host and port, without credentials.
+        server: String,
+        /// How long it was tried.
+        waited: Duration,
+        /// The last problem.
+        problem: String,
+    },
+    /// The server refuses the role or its password.
+    #[error("PostgreSQL at {server} refused the connection: {problem}")]
+    Denied {
+        /// Host and port, without credentials.
+        server: String,
+        /// What the server answered.
+        problem: String,
+    },
+    /// The database holds no workspace.
+    #[error("schema \"{schema}\" in {server} is not a Retake workspace")]
+    NoWorkspace {
+        /// The schema that was looked for.
+        schema: String,
+        /// Host, port and database.
+        server: String,
+    },
+    /// The schema is of another version.
+    #[error("the workspace has schema version {found}, this program needs {needed}")]
+    SchemaVersion {
+        /// The version in the database.
+        found: i32,
+        /// The version of this program.
+        needed: i32,
+    },
+    /// The workspace was restored into a cluster whose transaction ids are lower than those in the records.
+    #[error("the workspace was restored from a dump and is not ready for new records")]
+    Restored,
+    /// A workspace is there already.
+    #[error("schema \"{0}\" already holds a Retake workspace")]
+    Exists(String),
+    /// A record that was to be imported does not fit.
+    #[error("{}", import_message(*.session, *.seq, .problem))]
+    Import {
+        /// The session, where it is known.
+        session: Option<retake_log::model::SessionId>,
+        /// The place in its chain.
+        seq: u32,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A stored record is not what its hash says.
+    #[error("record {seq} of {session} is damaged in the database")]
+    Damaged {
+        /// The session.
+        session: retake_log::model::SessionId,
+        /// The place in its chain.
+        seq: u32,
+    },
+    /// A pooler gave one connection of ours different sessions of the server.
+    #[error("the connection goes through a transaction pooler, which loses prepared statements")]
+    Pooler,
+    /// The server answered with an error that a retry does not cure.
+    #[error("PostgreSQL reported an error: {0}")]
+    Server(String),
+    /// A batch that no caller may build.
+    #[error("{0}")]
+    Misuse(String),
+    /// The runtime could not be started.
+    #[error("cannot start the database client: {0}")]
+    Runtime(#[source] std::io::Error),
+}
+
+impl Error {
+    /// Returns what the user can do about it, in the imperative, where there is something to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Unreachable { .. } => {
+                "check the network and the server, then try again: a repeated write with the same key is stored once"
+            }
+            Error::Denied { .. } => "check the role, and its password in PGPASSFILE or PGPASSWORD",
+            Error::NoWorkspace { .. } => "create it with `retake team init URL --images LOCATION`",
+            Error::SchemaVersion { found, needed } if found < needed => "run `retake team upgrade URL` once",
+            Error::SchemaVersion { .. } => "install the newer version of Retake that the team uses",
+            Error::Pooler => "connect to the server directly, or set the pooler to session pooling",
+            Error::Restored => "run `retake team upgrade URL` once as the owner of the schema",
+            _ => return None,
+        })
+    }
+}
+
+fn import_message(session: Option<retake_log::model::SessionId>, seq: u32, problem: &str) -> String {
+    let session = session.map_or("an unknown session".to_owned(), |id| id.to_string());
+    format!("event {seq} of {session} cannot be imported: {problem}")
+}
+
+impl From<Error> for store::Error {
+    fn from(error: Error) -> store::Error {
+        match error {
+            Error::Refused(refusal) => store::Error::Refused(refusal),
+            Error::Import { session, seq, problem } => store::Error::Import { session, seq, problem: problem.into() },
+            Error::Misuse(problem) => store::Error::Misuse(problem.into()),
+            other => store::Error::Server {
+                problem: other.to_string(),
+                hint: other.hint().map(str::to_owned),
+                temporary: matches!(other, Error::Unreachable { .. }),
+            },
+        }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Error {
+        match error {
+            store::Error::Refused(refusal) => Error::Refused(refusal),
+            other => Error::Misuse(other.to_string()),
+        }
+    }
+}

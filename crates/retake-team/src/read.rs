@@ -1,0 +1,211 @@
+//! Reading: heads, records, pages, totals, links and texts.
+
+use std::sync::Arc;
+
+use retake_log::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary};
+use retake_log::store::{self, Detail, Order, RecencyKey, Status, Totals};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::Error;
+use super::connect::Failure;
+use super::log::PgLog;
+use super::rows::{day_number, head, head_columns, numbers, session};
+
+/// The most rows of one page.
+const MAX_PAGE: usize = 100_000;
+
+/// A value that can be bound to a statement and moved into a retried call.
+pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
+
+impl PgLog {
+    /// Returns where a session stands; `None` if it was never started.
+    pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
+        let (day, number) = numbers(id);
+        let sql = format!("SELECT {} FROM {}.heads WHERE day = $1 AND number = $2", head_columns(""), self.schema());
+        let found = self.query(sql, vec![Box::new(day), Box::new(number)], |row| head(row, 0))?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Returns all events of a session, in order; empty if it was never started.
+    pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
+        let records = self.records(id)?;
+        self.decode_all(id, &records, detail)
+    }
+
+    /// Returns one event of a session, by its place.
+    pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
+        let record = self.record(id, seq)?;
+        Ok(self.decode_all(id, record.as_slice(), detail)?.pop())
+    }
+
+    /// Returns the exact bytes of every record of a session, in order.
+    pub fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
+        let (day, number) = numbers(id);
+        let sql = format!("SELECT bytes FROM {}.records WHERE day = $1 AND number = $2 ORDER BY seq", self.schema());
+        self.query(sql, vec![Box::new(day), Box::new(number)], |row| Ok(row.get(0)))
+    }
+
+    /// Returns the exact bytes of one record of a session.
+    pub fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error> {
+        let (day, number) = numbers(id);
+        let Ok(seq) = i32::try_from(seq) else { return Ok(None) };
+        let sql = format!("SELECT bytes FROM {}.records WHERE day = $1 AND number = $2 AND seq = $3", self.schema());
+        let found = self.query(sql, vec![Box::new(day), Box::new(number), Box::new(seq)], |row| Ok(row.get(0)))?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Returns the next `limit` sessions after a place in the order of their last modification.
+    pub fn page(
+        &self,
+        status: Status,
+        order: Order,
+        after: Option<RecencyKey>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Summary>>, Error> {
+        let (direction, comparison) = match order {
+            Order::Recent => ("DESC", "<"),
+            Order::Oldest => ("ASC", ">"),
+        };
+        let mut values: Vec<Value> = Vec::new();
+        let place = match after {
+            Some(RecencyKey { modified, id }) => {
+                let (day, number) = numbers(id);
+                values.extend([Box::new(modified.millis()) as Value, Box::new(day), Box::new(number)]);
+                format!(" AND (modified, day, number) {comparison} ($1, $2, $3)")
+            }
+            None => String::new(),
+        };
+        values.push(Box::new(i64::try_from(limit.min(MAX_PAGE)).unwrap_or(0)));
+        let columns = head_columns("");
+        let (schema, limit) = (self.schema(), values.len());
+        let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction} LIMIT ${limit}");
+        let part = |archived: bool| {
+            format!(
+                "(SELECT {columns} FROM {schema}.heads WHERE archived = {archived} AND created IS NOT NULL{place} {sorted})"
+            )
+        };
+        let sql = match status {
+            Status::Active => part(false),
+            Status::Archived => part(true),
+            // The first rows of both halves of the index: one index serves all three. The limits inside make the planner
+            // read it in order.
+            Status::All => format!("SELECT {columns} FROM ({} UNION ALL {}) AS p {sorted}", part(false), part(true)),
+        };
+        let rows = self.query(sql, values, |row| Ok(head(row, 0)?.summary().map(Arc::new)))?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// Returns how many sessions and events there are.
+    pub fn totals(&self) -> Result<Totals, Error> {
+        let sql = format!(
+            "SELECT sum(sessions)::bigint, sum(archived)::bigint, sum(events)::bigint FROM {}.counters",
+            self.schema()
+        );
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        let found = self.query(sql, Vec::new(), move |row| {
+            Ok(Totals { sessions: count(row.get(0)), archived: count(row.get(1)), events: count(row.get(2)) })
+        })?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+
+    /// Returns the iterations derived from this one, in any session.
+    pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
+        let derived = |event: Event| match event.body {
+            EventBody::Recorded { index, iteration } if iteration.parent == Some(id) => {
+                Some(id.session.iteration(index))
+            }
+            _ => None,
+        };
+        let own = self.events(id.session, Detail::Brief)?;
+        let mut children: Vec<IterationId> = own.into_iter().filter_map(derived).collect();
+        let (day, number) = numbers(id.session);
+        let Ok(index) = i32::try_from(id.index) else { return Ok(children) };
+        let sql = format!(
+            "SELECT day, number, index FROM {}.links \
+             WHERE parent_day = $1 AND parent_number = $2 AND parent_index = $3",
+            self.schema()
+        );
+        let linked = self.query(sql, vec![Box::new(day), Box::new(number), Box::new(index)], |row| {
+            let index: i32 = row.get(2);
+            Ok(session(row.get(0), row.get(1))?.iteration(u32::try_from(index).unwrap_or(0)))
+        })?;
+        children.extend(linked);
+        children.sort_unstable();
+        Ok(children)
+    }
+
+    /// Returns the next `limit` session ids after that one, ordered by day and number.
+    pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
+        let (day, number) = after.map_or((0, 0), numbers);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let sql = format!(
+            "SELECT day, number FROM {}.heads WHERE (day, number) > ($1, $2) ORDER BY day, number LIMIT $3",
+            self.schema()
+        );
+        self.query(sql, vec![Box::new(day), Box::new(number), Box::new(limit)], |row| session(row.get(0), row.get(1)))
+    }
+
+    /// Returns the sessions of one UTC day, ordered by number.
+    pub fn ids_of_day(&self, day: chrono::NaiveDate) -> Result<Vec<SessionId>, Error> {
+        let sql = format!("SELECT day, number FROM {}.heads WHERE day = $1 ORDER BY number", self.schema());
+        self.query(sql, vec![Box::new(day_number(day))], |row| session(row.get(0), row.get(1)))
+    }
+
+    /// Returns a long text; `None` if it is missing or altered.
+    pub fn text(&self, hash: Hash) -> Result<Option<String>, Error> {
+        let sql = format!("SELECT text FROM {}.texts WHERE hash = $1", self.schema());
+        let found: Vec<Vec<u8>> = self.query(sql, vec![Box::new(hash.0.to_vec())], |row| Ok(row.get(0)))?;
+        let whole = found.into_iter().next().filter(|bytes| Hash::of(bytes) == hash);
+        Ok(whole.and_then(|bytes| String::from_utf8(bytes).ok()))
+    }
+
+    /// Decodes records of one session with the texts they name.
+    pub(crate) fn decode_all<R: AsRef<[u8]>>(
+        &self,
+        id: SessionId,
+        records: impl IntoIterator<Item = R>,
+        detail: Detail,
+    ) -> Result<Vec<Event>, Error> {
+        let unreachable = std::cell::RefCell::new(None);
+        let texts = |hash: Hash| {
+            self.text(hash).unwrap_or_else(|error| {
+                unreachable.replace(Some(error));
+                None
+            })
+        };
+        let mut events = Vec::new();
+        for record in records {
+            let record = record.as_ref();
+            let event = store::decode(record, detail, &texts);
+            // A text that could not be fetched is not a text that is lost.
+            if let Some(error) = unreachable.take() {
+                return Err(error);
+            }
+            let seq = || store::place(record).unwrap_or(0);
+            events.push(event.ok_or_else(|| Error::Damaged { session: id, seq: seq() })?);
+        }
+        Ok(events)
+    }
+
+    /// Runs a query and reads every row.
+    pub(crate) fn query<T: Send + 'static>(
+        &self,
+        sql: String,
+        values: Vec<Value>,
+        read: impl Fn(&Row) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Result<Vec<T>, Error> {
+        let shared = Arc::new((sql, values, read));
+        self.server.call(move |client| {
+            let shared = Arc::clone(&shared);
+            Box::pin(async move {
+                let (sql, values, read) = &*shared;
+                let statement = client.prepare_cached(sql).await?;
+                let values: Vec<&(dyn ToSql + Sync)> =
+                    values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect();
+                let rows = client.query(&statement, &values).await?;
+                rows.iter().map(|row| read(row).map_err(Failure::Final)).collect()
+            })
+        })
+    }
+}

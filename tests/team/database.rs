@@ -1,0 +1,253 @@
+//! What PostgreSQL itself enforces, and how a schema's state is reported.
+
+use libtest_mimic::Trial;
+use retake_log::store::Target;
+use retake_team::{Error, PgLog, SCHEMA_VERSION};
+use retake_testutils::{archive, at, batch, record, start};
+
+use super::carrier::{Carrier, contents};
+use super::postgres_trial;
+use super::servers::{Postgres, config, open};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        postgres_trial("database::the_application_role_can_only_append", only_append),
+        postgres_trial("database::even_the_owner_cannot_change_records", owner_cannot_change),
+        postgres_trial("database::a_client_that_breaks_the_rules_is_rejected", rules),
+        postgres_trial("database::schema_states_are_named", schema_states),
+        postgres_trial("database::wrong_roles_and_databases_are_named_without_secrets", wrong_roles),
+        postgres_trial("database::a_restored_dump_goes_on_after_an_upgrade", restored),
+        postgres_trial("database::unsafe_settings_are_warned_about", unsafe_settings),
+        postgres_trial("database::damage_is_named", damage),
+        postgres_trial("database::the_role_is_recorded", role_recorded),
+    ]
+}
+
+/// A workspace with an application role; returns its schema and the role's URL.
+fn with_role(server: &Postgres) -> (String, String) {
+    let schema = server.fresh_schema();
+    let role = format!("app_{schema}");
+    server.sql(&format!("CREATE ROLE {role} LOGIN")).unwrap();
+    PgLog::init(config(&server.url(&schema)), "test", "file:///nowhere", Some(&role)).unwrap();
+    let url = server.url(&schema).replace("postgres@", &format!("{role}@"));
+    (schema, url)
+}
+
+fn only_append() {
+    let server = Postgres::shared();
+    let (schema, url) = with_role(server);
+    let log = open(&url);
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    log.append(record(id, &"long ".repeat(4000), 1, "b")).unwrap();
+    Carrier::import(&log, &Carrier::records(&log, id).unwrap()).unwrap();
+    assert_eq!(contents(&log).sessions.len(), 1);
+    assert_eq!(Carrier::problems(&log), Vec::<String>::new());
+    let role = format!("app_{schema}");
+    for forbidden in [
+        "UPDATE {s}.records SET kind = 1",
+        "DELETE FROM {s}.records",
+        "TRUNCATE {s}.records",
+        "INSERT INTO {s}.records (day, number, seq, kind, ord, bytes) VALUES (1, 1, 0, 1, 1, '')",
+        "UPDATE {s}.heads SET archived = true",
+        "DELETE FROM {s}.keys",
+        "UPDATE {s}.days SET last = 0",
+        "UPDATE {s}.settings SET schema_version = 2",
+        "DROP TABLE {s}.records",
+        "SELECT {s}.note_restore()",
+        "SELECT {s}.store_records(NULL, true, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        "CREATE TABLE {s}.mine ()",
+    ] {
+        let error = server.sql_as(&role, &forbidden.replace("{s}", &schema)).unwrap_err();
+        assert!(error.contains("permission denied") || error.contains("must be owner"), "{forbidden}: {error}");
+    }
+}
+
+fn owner_cannot_change() {
+    let server = Postgres::shared();
+    let schema = server.fresh_schema();
+    PgLog::init(config(&server.url(&schema)), "test", "file:///nowhere", None).unwrap();
+    open(&server.url(&schema)).append(start("a", 0, "a")).unwrap();
+    for table in ["records", "texts", "keys", "links"] {
+        for change in [format!("DELETE FROM {schema}.{table}"), format!("TRUNCATE {schema}.{table}")] {
+            let error = server.sql(&change).unwrap_err();
+            assert!(error.contains("append-only"), "{change}: {error}");
+        }
+    }
+    assert!(server.sql(&format!("UPDATE {schema}.records SET kind = 9")).unwrap_err().contains("append-only"));
+    let broken = server.sql(&format!("UPDATE {schema}.heads SET current_index = 7")).unwrap_err();
+    assert!(broken.contains("current_index_is_last"), "{broken}");
+    let backwards = server.sql(&format!("UPDATE {schema}.heads SET modified = created - 1")).unwrap_err();
+    assert!(backwards.contains("modified_not_before_created"), "{backwards}");
+}
+
+/// Calls `append` as a client with bugs would.
+fn rules() {
+    let server = Postgres::shared();
+    let schema = server.fresh_schema();
+    let url = server.url(&schema);
+    PgLog::init(config(&url), "test", "file:///nowhere", None).unwrap();
+    let log = open(&url);
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    log.append(record(id, "b", 1, "b")).unwrap();
+    log.append(archive(id, 2, "c")).unwrap();
+    let head = log.head(id).unwrap().unwrap();
+    // Records that a client encodes without looking at the archived flag.
+    let mut open_head = head;
+    open_head.archived = false;
+    let encoded = |head, key: &str| {
+        let sent = batch(Target::Existing(id), 3, key, record(id, "x", 3, key).drafts);
+        let encoded = retake_log::store::carrier::encode_batch(head, &sent).unwrap();
+        encoded.records[0].bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let call = |record: &str, index: u32, key: &str| {
+        let day = at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
+        server.sql(&format!(
+            "SELECT (r).outcome FROM {schema}.append({day}, 1, false, NULL, ARRAY['\\x{record}'::bytea], ARRAY[{index}], \
+             ARRAY[{}::bigint], ARRAY[NULL::bytea], ARRAY[NULL::bytea], '\\x{key}'::bytea, 3, {index}, NULL, NULL, NULL) r",
+            at(3).millis()
+        ))
+    };
+    let key = "00112233445566778899aabbccddeeff";
+    let error = call(&encoded(open_head.clone(), "d"), 2, key).unwrap_err();
+    assert!(error.contains("the session is archived"), "{error}");
+    log.append(retake_testutils::restore(id, 4, "e")).unwrap();
+    let current = log.head(id).unwrap().unwrap();
+    let error = call(&encoded(current.clone(), "f"), 7, key).unwrap_err();
+    assert!(error.contains("iteration 7 cannot be number 2"), "{error}");
+    assert_eq!(call(&encoded(open_head, "g"), 2, key).unwrap(), "stale", "another head");
+    let mut foreign = current.clone();
+    foreign.id = "session-2025-12-11-009".parse().unwrap();
+    let error = call(&encoded(foreign, "h"), 2, key).unwrap_err();
+    assert!(error.contains("not a record of session"), "{error}");
+    assert!(call("00", 2, key).is_err());
+    assert_eq!(call(&encoded(current, "i"), 2, key).unwrap(), "appended");
+    assert_eq!(Carrier::problems(&log), Vec::<String>::new());
+}
+
+fn schema_states() {
+    let server = Postgres::shared();
+    let schema = server.fresh_schema();
+    let url = server.url(&schema);
+    let error = PgLog::open(config(&url)).unwrap_err();
+    assert!(matches!(&error, Error::NoWorkspace { .. }), "{error:?}");
+    assert!(error.hint().unwrap().contains("retake team init"));
+    PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
+    // The same request again is the same workspace; another one is refused.
+    PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
+    assert!(matches!(PgLog::init(config(&url), "two", "file:///nowhere", None), Err(Error::Exists(_))));
+    assert_eq!(PgLog::upgrade(config(&url)).unwrap(), Vec::<String>::new());
+    for (version, word) in [(SCHEMA_VERSION + 1, "newer version"), (SCHEMA_VERSION - 1, "team upgrade")] {
+        server.sql(&format!("UPDATE {schema}.settings SET schema_version = {version}")).unwrap();
+        let error = PgLog::open(config(&url)).unwrap_err();
+        assert!(matches!(&error, Error::SchemaVersion { found, .. } if *found == version), "{error:?}");
+        assert!(error.hint().unwrap().contains(word));
+    }
+}
+
+fn wrong_roles() {
+    let server = Postgres::start(&[]);
+    let hba = "local all all trust\nhost all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
+    server.sql("CREATE ROLE ada LOGIN PASSWORD 'right'").unwrap();
+    let path = server.sql("SHOW hba_file").unwrap();
+    std::fs::write(path, hba).unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
+    let with = |credentials: &str| format!("postgres://{credentials}@127.0.0.1:{}/postgres", server.port);
+    super::servers::wait_until("the new rules are in force", || {
+        matches!(PgLog::open(config(&with("ada:hunter2"))), Err(Error::Denied { .. }))
+    });
+    let error = PgLog::open(config(&with("ada:hunter2"))).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    let absent = format!("postgres://postgres@127.0.0.1:{}/absent", server.port);
+    assert!(matches!(PgLog::open(config(&absent)), Err(Error::Denied { .. })));
+    assert!(matches!(PgLog::open(config(&with("nobody"))), Err(Error::Denied { .. })), "no password");
+    // The password file is read, and must be private.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("127.0.0.1:{}:*:ada:right\n", server.port)).unwrap();
+    let url = format!("{}?passfile={}", with("ada"), file.path().display());
+    assert!(matches!(PgLog::open(config(&url)), Err(Error::NoWorkspace { .. })), "the role was let in");
+}
+
+fn restored() {
+    // A cluster with many more transactions than the one the dump goes to.
+    let server = Postgres::start(&[]);
+    server.sql("DO $$ BEGIN FOR i IN 1..3000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$").unwrap();
+    PgLog::init(config(&server.url("film")), "test", "file:///nowhere", None).unwrap();
+    let log = open(&server.url("film"));
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    log.append(record(id, "b", 1, "b")).unwrap();
+    let before = contents(&log);
+    let dump = std::process::Command::new("/usr/lib/postgresql/15/bin/pg_dump")
+        .args(["-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", "postgres", "-n", "film", "postgres"])
+        .output()
+        .unwrap();
+    assert!(dump.status.success());
+    let other = Postgres::start(&[]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &dump.stdout).unwrap();
+    let restored = std::process::Command::new("/usr/lib/postgresql/15/bin/psql")
+        .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", &other.port.to_string(), "-U", "postgres"])
+        .arg("-f")
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let url = other.url("film");
+    let error = PgLog::open(config(&url)).unwrap_err();
+    assert!(matches!(error, Error::Restored), "{error:?}");
+    assert_eq!(PgLog::upgrade(config(&url)).unwrap().len(), 1);
+    let log = open(&url);
+    assert_eq!(contents(&log), before);
+    let follower = log.follow().unwrap();
+    log.append(record(id, "c", 2, "c")).unwrap();
+    let event = follower.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    assert_eq!((event.session, event.seq), (id, 3));
+    assert_eq!(log.append(start("d", 0, "d")).unwrap().head.id.to_string(), "session-2025-12-11-002");
+}
+
+fn unsafe_settings() {
+    let safe = open(&Postgres::shared().workspace()).health().unwrap();
+    assert_eq!(safe.warnings, Vec::<String>::new());
+    assert!(safe.version.starts_with("15"), "{safe:?}");
+    let server = Postgres::start_with(&["fsync = off", "synchronous_commit = off", "full_page_writes = off"], &[]);
+    let found = open(&server.workspace()).health().unwrap().warnings;
+    for (warning, name) in found.iter().zip(["data_checksums", "fsync", "full_page_writes", "synchronous_commit"]) {
+        assert!(warning.starts_with(name), "{found:?}");
+    }
+    assert_eq!(found.len(), 4);
+}
+
+/// Someone with a superuser's rights and bad intentions, or a damaged page without checksums.
+fn damage() {
+    let server = Postgres::shared();
+    let schema = server.fresh_schema();
+    PgLog::init(config(&server.url(&schema)), "test", "file:///nowhere", None).unwrap();
+    let log = open(&server.url(&schema));
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    log.append(record(id, "b", 1, "b")).unwrap();
+    log.append(record(id, &"long ".repeat(4000), 2, "c")).unwrap();
+    let other = log.append(start("other", 0, "d")).unwrap().head.id;
+    server
+        .sql(&format!(
+            "SET session_replication_role = replica; \
+             UPDATE {schema}.records SET bytes = set_byte(bytes, 90, get_byte(bytes, 90) # 1) WHERE number = 1 AND seq = 1; \
+             DELETE FROM {schema}.records WHERE number = 1 AND seq = 2; DELETE FROM {schema}.texts; \
+             UPDATE {schema}.heads SET title = 'x' WHERE number = 2"
+        ))
+        .unwrap();
+    let problems = log.verify(None).unwrap().problems.join("\n");
+    for expected in ["event 1 of session-2025-12-11-001: does not match its hash", "event 2", "long text", "002"] {
+        assert!(problems.contains(expected), "{expected} in\n{problems}");
+    }
+    // The rest is served.
+    assert_eq!(log.trail(id).unwrap().events.len(), 2);
+    assert_eq!(log.events(other, retake_log::store::Detail::Full).unwrap().len(), 2);
+    assert!(matches!(log.events(id, retake_log::store::Detail::Full), Err(Error::Damaged { seq: 1, .. })));
+}
+
+fn role_recorded() {
+    let server = Postgres::shared();
+    let (schema, url) = with_role(server);
+    open(&url).append(start("a", 0, "a")).unwrap();
+    let roles = server.sql(&format!("SELECT DISTINCT role FROM {schema}.records")).unwrap();
+    assert_eq!(roles, format!("app_{schema}"));
+}

@@ -1,0 +1,215 @@
+//! Starting and stopping the servers that the tests talk to.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use retake_team::{Config, PgLog};
+
+const BINARIES: &str = "/usr/lib/postgresql/15/bin";
+pub(crate) const HOW_TO_GET_POSTGRES: &str =
+    "needs PostgreSQL 15: apt-get install postgresql, or RETAKE_TEST_INSTALL=1";
+
+/// The server that most tests share; each has a schema of its own in it.
+static SHARED: OnceLock<Postgres> = OnceLock::new();
+static RUNNING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether PostgreSQL is neither installed nor may be.
+pub(crate) fn postgres_missing() -> bool {
+    !Path::new(BINARIES).join("postgres").exists() && !may_install()
+}
+
+/// Whether the tests may install servers.
+pub(crate) fn may_install() -> bool {
+    std::env::var("RETAKE_TEST_INSTALL").is_ok_and(|value| value == "1")
+}
+
+/// A PostgreSQL server in a directory of its own.
+pub(crate) struct Postgres {
+    dir: PathBuf,
+    pub(crate) port: u16,
+}
+
+impl Postgres {
+    pub(crate) fn shared() -> &'static Postgres {
+        SHARED.get_or_init(|| Postgres::start(&[]))
+    }
+
+    /// Creates a cluster and starts it with these settings besides the usual ones.
+    pub(crate) fn start(settings: &[&str]) -> Postgres {
+        Postgres::start_with(settings, &["--data-checksums"])
+    }
+
+    pub(crate) fn start_with(settings: &[&str], initdb: &[&str]) -> Postgres {
+        if !Path::new(BINARIES).join("postgres").exists() {
+            let installed = Command::new("apt-get").args(["install", "-y", "postgresql"]).output().unwrap();
+            assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+        }
+        // Short: the path of a Unix socket has room for 107 bytes.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = PathBuf::from(format!("/tmp/rt-pg-{}-{number}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        if as_root() {
+            assert!(Command::new("chown").arg("postgres").arg(&dir).status().unwrap().success());
+        }
+        let data = dir.join("data");
+        let mut create = vec!["-D", data.to_str().unwrap(), "--auth=trust", "-U", "postgres", "--no-sync"];
+        create.extend(initdb);
+        run("initdb", &create);
+        let server = Postgres { dir, port: free_port() };
+        let mut conf = fs::read_to_string(data.join("postgresql.conf")).unwrap();
+        conf.push_str(&format!(
+            "\nlisten_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{}'\nmax_connections = 300\n",
+            server.port,
+            server.dir.display()
+        ));
+        settings.iter().for_each(|setting| conf.push_str(&format!("{setting}\n")));
+        fs::write(data.join("postgresql.conf"), conf).unwrap();
+        server.resume();
+        RUNNING.lock().unwrap().push(server.dir.clone());
+        server
+    }
+
+    /// Starts the server on the files there are.
+    pub(crate) fn resume(&self) {
+        let data = self.dir.join("data");
+        let log = self.dir.join("log");
+        run("pg_ctl", &["-D", data.to_str().unwrap(), "-l", log.to_str().unwrap(), "-w", "-t", "60", "start"]);
+    }
+
+    /// Kills the server and all its processes at once, as a crash would.
+    pub(crate) fn crash(&self) {
+        let data = self.dir.join("data");
+        // `immediate` aborts without a checkpoint: the next start recovers from the write-ahead log.
+        run("pg_ctl", &["-D", data.to_str().unwrap(), "-m", "immediate", "-w", "stop"]);
+    }
+
+    /// Kills the postmaster with SIGKILL; its children notice and end.
+    pub(crate) fn kill(&self) {
+        let pid = fs::read_to_string(self.dir.join("data/postmaster.pid")).unwrap();
+        let pid = pid.lines().next().unwrap().to_owned();
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+        let gone = || !Path::new("/proc").join(&pid).exists();
+        wait_until("the postmaster is gone", gone);
+        // Its children hold the shared memory until they have noticed too.
+        let data = self.dir.join("data").display().to_string();
+        wait_until("its children are gone", || {
+            let list = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+            let list = String::from_utf8_lossy(&list.stdout).into_owned();
+            !list.lines().any(|line| line.contains(&data)) && !self.answers_on_socket()
+        });
+        let _ = fs::remove_file(self.dir.join("data/postmaster.pid"));
+    }
+
+    fn answers_on_socket(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(self.dir.join(format!(".s.PGSQL.{}", self.port))).is_ok()
+    }
+
+    pub(crate) fn url(&self, schema: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?schema={schema}", self.port)
+    }
+
+    /// A schema that no other test uses.
+    pub(crate) fn fresh_schema(&self) -> String {
+        format!("w{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A new workspace in a schema of its own; returns its URL.
+    pub(crate) fn workspace(&self) -> String {
+        let url = self.url(&self.fresh_schema());
+        PgLog::init(config(&url), "test-workspace", "file:///nowhere", None).unwrap();
+        url
+    }
+
+    /// Runs SQL as the superuser; returns the unaligned output.
+    pub(crate) fn sql(&self, script: &str) -> Result<String, String> {
+        self.sql_as("postgres", script)
+    }
+
+    pub(crate) fn sql_as(&self, role: &str, script: &str) -> Result<String, String> {
+        let output = Command::new(Path::new(BINARIES).join("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-U", role, "-d", "postgres", "-c", script])
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        stop(&self.dir);
+    }
+}
+
+/// Stops what is still running; statics are not dropped.
+pub(crate) fn stop_all() {
+    let running: Vec<PathBuf> = std::mem::take(&mut *RUNNING.lock().unwrap());
+    running.iter().for_each(|dir| stop(dir));
+}
+
+fn stop(dir: &Path) {
+    if dir.join("data/postmaster.pid").exists() {
+        let data = dir.join("data");
+        let mut command = as_postgres("pg_ctl");
+        let _ = command.args(["-D", data.to_str().unwrap(), "-m", "immediate", "-w", "stop"]).output();
+    }
+    let _ = fs::remove_dir_all(dir);
+}
+
+/// A configuration with short waits, so that failing tests fail soon.
+pub(crate) fn config(url: &str) -> Config {
+    let mut config: Config = url.parse().unwrap();
+    config.call_timeout = Duration::from_secs(30);
+    config.attempt_timeout = Duration::from_secs(5);
+    config
+}
+
+pub(crate) fn open(url: &str) -> PgLog {
+    PgLog::open(config(url)).unwrap()
+}
+
+/// Waits until something holds; fails after half a minute.
+pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(30), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn as_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.starts_with(b"0\n"))
+}
+
+/// PostgreSQL refuses to run as root.
+fn as_postgres(program: &str) -> Command {
+    let program = Path::new(BINARIES).join(program);
+    let mut command = if as_root() {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "postgres", "--"]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.current_dir("/tmp").stdin(Stdio::null());
+    command
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    // Not captured through a pipe: the server would inherit it and the wait would never end.
+    let errors = tempfile::NamedTempFile::new().unwrap();
+    let status =
+        as_postgres(program).args(arguments).stdout(Stdio::null()).stderr(errors.reopen().unwrap()).status().unwrap();
+    assert!(status.success(), "{program} {arguments:?}: {}", fs::read_to_string(errors.path()).unwrap());
+}
