@@ -50,11 +50,13 @@ fn fill(dir: &Path) -> Contents {
 /// What a client does: each kind of write, the last two by import.
 fn writes() -> Vec<Batch> {
     let first: SessionId = "session-2025-12-11-001".parse().unwrap();
+    // Another session is archived, so that each write can be repeated whatever became of the others.
+    let second: SessionId = "session-2025-12-11-002".parse().unwrap();
     let mut long = start("long", 20, "w0");
     if let Some(retake_log::model::Draft::Record(iteration)) = long.drafts.get_mut(1) {
         iteration.recipe.parameters.insert("workflow".to_owned(), "w".repeat(6000).into());
     }
-    vec![long, record(first, "more", 21, "w1"), rate(first, 0, 4, 22, "w2"), archive(first, 23, "w3")]
+    vec![long, record(first, "more", 21, "w1"), rate(first, 0, 4, 22, "w2"), archive(second, 23, "w3")]
 }
 
 #[test]
