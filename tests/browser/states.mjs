@@ -80,7 +80,7 @@ await step("damage is said, and costs only what it touched", async () => {
   await look("damaged-workspace", "/workspace");
   await look("missing-picture", sessionOf(picture));
   await go(page, sessionOf(picture));
-  same(await page.locator(".gone:visible strong").textContent(), "The picture's file is gone", "what is missing");
+  same(await page.locator(".gone:visible strong").textContent(), "The image file is missing", "what is missing");
   same(await page.locator("#prompt").textContent(), "a picture that will be gone", "the recipe stays");
   await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".unseen").waitFor());
   await go(page, sessionOf(garbled));

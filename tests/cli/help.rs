@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 21] = [
+const VERBS: [&str; 22] = [
     "list",
     "show",
     "record",
@@ -23,6 +23,7 @@ const VERBS: [&str; 21] = [
     "mcp",
     "serve",
     "demo",
+    "team",
     "completions",
 ];
 

@@ -75,7 +75,7 @@ fn a_copy_is_recognised() {
     fails(
         ws.workspace.perceptual_hash_of_file(ws.file("a.txt", b"text")),
         ErrorKind::Invalid,
-        "no picture of a known type",
+        "not an image of a known type",
     );
 }
 
@@ -84,7 +84,7 @@ fn a_thumbnail_that_cannot_be_made_says_why() {
     let ws = TestWorkspace::new();
     let text = recorded(&ws, "notes.png", b"no picture");
     assert_eq!((text.pixels, text.perceptual_hash), (None, None));
-    fails(ws.workspace.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "no picture of a known type");
+    fails(ws.workspace.thumbnail(text.hash, ThumbSide::Small), ErrorKind::Invalid, "not an image of a known type");
     fails(ws.workspace.thumbnail(Hash::of(b"never"), ThumbSide::Small), ErrorKind::NotFound, "is missing");
     assert_eq!(ws.workspace.original(text.hash).unwrap().data, b"no picture");
 
