@@ -137,7 +137,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
         ("deep.png", png_file((9000, 8000), (16, 6), &[], &one_row), "bytes of memory"),
         ("slow.jpg", slow, "5000 passes"),
         ("text.png", b"just text".to_vec(), "not an image of a known type"),
-        ("picture.avif", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1".to_vec(), "image/avif are kept"),
+        ("picture.avif", b"\0\0\0\x1cftypavif\0\0\0\0avifmif1".to_vec(), "image/avif are stored"),
     ] {
         let (_, why) = recorded(&ws, name, &bytes);
         assert!(why.as_ref().is_some_and(|why| why.contains(reason)), "{name}: {why:?}");
