@@ -1,7 +1,7 @@
 //! Images: the originals, stored byte for byte under their hash; what the first bytes of a file say; and what is derived
 //! from pixels: thumbnails, perceptual hashes, comparisons and their renderings.
 //!
-//! Pixels come from one place, [`decode`], which refuses what would take too much memory or time. Nothing else decodes
+//! Pixels come from one place, `decode`, which refuses what would take too much memory or time. Nothing else decodes
 //! untrusted bytes. An image that cannot be decoded is stored all the same.
 //!
 //! This module knows no sessions, no events and no store.

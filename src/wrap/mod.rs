@@ -4,11 +4,11 @@
 //! client ── pump ──────────────────────── server      bytes, unchanged, first
 //!             └─ tap ── observer ── recorder ── workspace
 //! ```
-//! The **pumps** ([`pump`], [`http`]) forward; the **tap** ([`tap`]) takes copies into a bounded queue and never waits. The
-//! **observer** ([`observe`]) pairs requests with answers. The **assembler** ([`assemble`]) recognises generations
-//! ([`recognise`]), reads what was asked ([`arguments`]) and what came back ([`answer`], [`locate`], [`outcome`]), follows
-//! jobs and finds parents ([`lineage`]); **profiles** ([`profile`]) say what the rules cannot know. The **recorder**
-//! ([`record`]) is the only file that knows the workspace. One response is marked with the reference ([`mark`]).
+//! The **pumps** (`pump`, `http`) forward; the **tap** (`tap`) takes copies into a bounded queue and never waits. The
+//! **observer** (`observe`) pairs requests with answers. The **assembler** (`assemble`) recognises generations
+//! (`recognise`), reads what was asked (`arguments`) and what came back (`answer`, `locate`, `outcome`), follows
+//! jobs and finds parents (`lineage`); **profiles** (`profile`) say what the rules cannot know. The **recorder**
+//! (`record`) is the only file that knows the workspace. One response is marked with the reference (`mark`).
 //! `docs/wrap.md` has the rules and the reasons.
 //!
 //! Never known here: how anything is printed; the store below the use cases.
