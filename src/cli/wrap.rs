@@ -95,9 +95,15 @@ impl WrapArgs {
             context.output.answer(&explained, |output, explained| layout(explained, output));
             return Ok(Exit::Done);
         }
+        let chosen = context.workspace()?;
+        if chosen.team.is_some() {
+            // Recording into this machine's cache directory would look like success and reach nobody.
+            let message = "--workspace: wrap records into a directory, not into a team workspace";
+            return Err(Failure::flags(message, "pass a directory, and copy its sessions with export and import"));
+        }
         let options = Options {
             destination: Destination {
-                workspace: context.workspace()?.dir,
+                workspace: chosen.dir,
                 session: self.session()?,
                 project: self.project.clone(),
                 user: context::user(),

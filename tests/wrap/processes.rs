@@ -101,6 +101,11 @@ fn a_command_that_is_not_there_is_an_error() {
         let output = desk.retake(flags).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
     }
+    let flags = ["--workspace", "postgres://ada@127.0.0.1:1/none", "wrap", "--", "true"];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_retake")).args(flags).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("not into a team workspace"), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
 }
 
 fn nothing_is_created_without_a_generation() {
