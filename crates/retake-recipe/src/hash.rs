@@ -18,7 +18,7 @@ impl Hash {
     /// What stands where a session's first event names its predecessor.
     pub const NONE: Hash = Hash([0; 32]);
 
-    /// The hash of these bytes.
+    /// Returns the hash of these bytes.
     pub fn of(bytes: &[u8]) -> Hash {
         Hash(*blake3::hash(bytes).as_bytes())
     }

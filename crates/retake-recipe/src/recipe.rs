@@ -72,12 +72,18 @@ macro_rules! declare_recipe {
 for_each_recipe_field!(declare_recipe {});
 
 /// A LoRA and how strongly it was applied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Lora {
     /// Its name.
     pub name: String,
     /// Its weight.
     pub weight: f64,
+    /// Every other key that was recorded with it, such as `clipWeight` or `hash`, verbatim.
+    // The schema allows further keys without naming them.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Map<String, Value>,
 }
 
 /// A 64-bit seed. Read from a number or a string, always written as a string.
@@ -149,7 +155,7 @@ impl Recipe {
                 _ => facts.extend(value.map(|value| (field.label, plain_text(&value)))),
             }
             if field.key == "denoise" && !self.loras.is_empty() {
-                let loras = self.loras.iter().map(|lora| format!("{} {}", lora.name, lora.weight));
+                let loras = self.loras.iter().map(Lora::to_string);
                 facts.push(("LoRAs", loras.collect::<Vec<_>>().join(", ")));
             }
         }
@@ -164,6 +170,10 @@ impl Recipe {
         for lora in &self.loras {
             check_name("loras.name", &lora.name)?;
             check_number("loras.weight", Some(lora.weight), -1e6, 1e6)?;
+        }
+        let extra: usize = self.loras.iter().filter(|lora| !lora.extra.is_empty()).map(Lora::extra_bytes).sum();
+        if extra > MAX_NOTE_BYTES {
+            return Err(too_long("loras", extra, MAX_NOTE_BYTES));
         }
         let bytes = serde_json::to_string(&self.parameters).map_or(usize::MAX, |text| text.len());
         if bytes > MAX_PARAMETERS_BYTES {
@@ -180,7 +190,30 @@ fn plain_text(value: &Value) -> String {
 impl Lora {
     /// Creates a LoRA with that weight.
     pub fn new(name: impl Into<String>, weight: f64) -> Lora {
-        Lora { name: name.into(), weight }
+        Lora { name: name.into(), weight, extra: Map::new() }
+    }
+
+    fn extra_bytes(&self) -> usize {
+        serde_json::to_string(&self.extra).map_or(usize::MAX, |text| text.len())
+    }
+
+    /// Sets a key besides the name and the weight, such as `clipWeight` or `hash`.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Lora {
+        self.extra.insert(key.into(), value.into());
+        self
+    }
+}
+
+/// Writes the name and the weight, then the other keys in parentheses.
+impl fmt::Display for Lora {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.weight)?;
+        if !self.extra.is_empty() {
+            let extra = self.extra.iter().map(|(key, value)| format!("{key} {}", plain_text(value)));
+            write!(f, " ({})", extra.collect::<Vec<_>>().join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +286,7 @@ fn too_long(field: &'static str, bytes: usize, most: usize) -> Invalid {
     Invalid {
         field,
         problem: format!("is {bytes} bytes long, and at most {most} are allowed"),
-        hint: "keep the text itself in a file, and its path or hash in `parameters`".to_owned(),
+        hint: "shorten it, or keep the text itself in a file".to_owned(),
     }
 }
 
@@ -331,6 +364,21 @@ impl<'de> Deserialize<'de> for Seed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loras_keep_the_keys_that_have_no_field() {
+        let json = r#"{"prompt":"a","loras":[{"name":"fur","weight":0.8,"clipWeight":0.5,"hash":"1f"},{"name":"b","weight":1.0}]}"#;
+        let recipe: Recipe = serde_json::from_str(json).unwrap();
+        assert_eq!(
+            recipe.loras,
+            [Lora::new("fur", 0.8).with("clipWeight", 0.5).with("hash", "1f"), Lora::new("b", 1.0)]
+        );
+        assert_eq!(serde_json::to_string(&recipe).unwrap(), json);
+        assert_eq!(recipe.facts(), [("LoRAs", "fur 0.8 (clipWeight 0.5, hash 1f), b 1".to_owned())]);
+        assert_eq!(recipe.check(), Ok(()));
+        let long = Recipe { loras: vec![Lora::new("a", 1.0).with("x", "y".repeat(MAX_NOTE_BYTES))], ..recipe };
+        assert_eq!(long.check().unwrap_err().field, "loras");
+    }
 
     #[test]
     fn seeds_keep_all_64_bits() {

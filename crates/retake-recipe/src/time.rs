@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -18,7 +19,12 @@ pub struct Timestamp(i64);
 pub struct ParseTimeError(String);
 
 impl Timestamp {
-    /// The time that many milliseconds after 1970-01-01T00:00:00Z, or none outside the years 1 to 9999.
+    /// Returns the time by the system's clock, which may be set to any year.
+    pub fn now() -> Timestamp {
+        Timestamp::from(SystemTime::now())
+    }
+
+    /// Returns the time that many milliseconds after 1970-01-01T00:00:00Z; `None` outside the years 1 to 9999.
     pub fn from_millis(millis: i64) -> Option<Timestamp> {
         let time = DateTime::<Utc>::from_timestamp_millis(millis)?;
         (1..=9999).contains(&time.year()).then_some(Timestamp(millis))
@@ -29,12 +35,12 @@ impl Timestamp {
         self.0
     }
 
-    /// The UTC day it falls on.
+    /// Returns the UTC day it falls on.
     pub fn day(self) -> NaiveDate {
         self.to_chrono().date_naive()
     }
 
-    /// The same time that many milliseconds later (earlier when negative), kept inside the years 1 to 9999.
+    /// Returns the time that many milliseconds later (earlier if negative), limited to the years 1 to 9999.
     #[must_use]
     pub fn plus_millis(self, millis: i64) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_add(millis)).unwrap_or(self)
@@ -43,6 +49,17 @@ impl Timestamp {
     fn to_chrono(self) -> DateTime<Utc> {
         // The constructor checked the range; the epoch is never reached.
         DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// A clock outside the years 1 to 9999 is as good as none: it counts as 1970.
+    fn from(time: SystemTime) -> Timestamp {
+        let millis = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_millis()).ok(),
+            Err(before) => i64::try_from(before.duration().as_millis()).ok().map(i64::saturating_neg),
+        };
+        millis.and_then(Timestamp::from_millis).unwrap_or(Timestamp(0))
     }
 }
 
@@ -85,7 +102,21 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn the_clock_may_stand_at_any_time() {
+        let at = |seconds: i64| match u64::try_from(seconds) {
+            Ok(after) => SystemTime::UNIX_EPOCH + Duration::from_secs(after),
+            Err(_) => SystemTime::UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()),
+        };
+        assert_eq!(Timestamp::from(at(1)).to_string(), "1970-01-01T00:00:01.000Z");
+        assert_eq!(Timestamp::from(at(-1)).to_string(), "1969-12-31T23:59:59.000Z");
+        assert_eq!(Timestamp::from(at(-100_000_000_000)).millis(), 0, "before the year 1");
+        assert_eq!(Timestamp::from(at(300_000_000_000)).millis(), 0, "after the year 9999");
+    }
 
     #[test]
     fn shows_milliseconds_and_z() {
@@ -97,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn other_texts_are_refused_as_times() {
         for text in ["", "yesterday", "2025-12-11", "2025-13-11T00:00:00Z", "+12025-12-11T00:00:00Z"] {
             assert!(text.parse::<Timestamp>().is_err(), "{text:?}");
         }

@@ -1,9 +1,9 @@
-//! Which items of two sequences are the same ones, in the same order: the longest common subsequence where that is cheap,
-//! and what is beyond doubt where it is not.
+//! Aligns two sequences: the longest common subsequence where that is cheap, and the unambiguous part of it where it is
+//! not.
 //!
-//! A diff of two long texts that share little takes time with the square of their length. Bounding it by a deadline would
-//! make the same question have two answers, so it is bounded by the number of steps: first what begins and ends alike,
-//! then what occurs once on both sides, then what lies between, as long as it is small.
+//! Diffing two long texts that share little takes quadratic time. A deadline would make the result depend on the machine,
+//! so the number of steps is bounded instead: first the common prefix and suffix are taken, then the items that occur once
+//! on both sides, then whatever lies between, as long as it is small.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,10 +11,10 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp};
 
-/// The most comparisons that all stretches together may take.
+/// The maximum number of comparisons for all gaps together.
 const MOST_STEPS: usize = 1 << 21;
 
-/// Pairs of equal items, ascending on both sides.
+/// Returns pairs of equal items, ascending on both sides.
 pub(super) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
     // Numbers compare faster than texts.
     let mut names: HashMap<&T, u32> = HashMap::new();
@@ -43,16 +43,16 @@ impl Aligner<'_> {
             old.start += 1;
             new.start += 1;
         }
-        let mut behind = 0;
+        let mut trailing = 0;
         while !old.is_empty() && !new.is_empty() && self.same(old.end - 1, new.end - 1) {
             old.end -= 1;
             new.end -= 1;
-            behind += 1;
+            trailing += 1;
         }
         if !old.is_empty() && !new.is_empty() {
             self.middle(old.clone(), new.clone(), may_anchor);
         }
-        self.pairs.extend((0..behind).map(|n| (old.end + n, new.end + n)));
+        self.pairs.extend((0..trailing).map(|n| (old.end + n, new.end + n)));
     }
 
     fn middle(&mut self, old: Range<usize>, new: Range<usize>, may_anchor: bool) {
@@ -81,7 +81,7 @@ impl Aligner<'_> {
         self.stretch(from..old.end, to..new.end, false);
     }
 
-    /// Items that occur once on both sides, the most of them that are in the same order.
+    /// Returns the longest run of items that occur once on both sides and are in the same order.
     fn anchors(&self, old: &Range<usize>, new: &Range<usize>) -> Vec<(usize, usize)> {
         let once = |items: &[u32], range: &Range<usize>| {
             let mut places: HashMap<u32, Option<usize>> = HashMap::new();
@@ -102,7 +102,7 @@ impl Aligner<'_> {
     }
 }
 
-/// Of pairs that ascend on the left, the most that ascend on the right too.
+/// Returns the longest subsequence that ascends on the right, given pairs that ascend on the left.
 fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // The pair that ends the best row of each length, and for each pair the one before it in its row.
     let mut ends: Vec<usize> = Vec::new();

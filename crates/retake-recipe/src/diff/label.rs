@@ -1,4 +1,4 @@
-//! What kind of step it was from one recipe to the next, in a word.
+//! Labels the step from one recipe to the next.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RecipeDiff;
-use super::graph;
 use super::parameters::{is_file_name, is_seed};
 use super::words::words;
 use crate::Recipe;
+use crate::metadata::comfyui::listing;
 
-/// What kind of step it was.
+/// The kind of step from one recipe to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StepLabel {
@@ -45,7 +45,7 @@ impl fmt::Display for StepLabel {
 }
 
 impl StepLabel {
-    /// The label of the step whose difference this is. What says most about it counts.
+    /// Returns the label of the step with this difference. The most telling difference decides.
     pub(super) fn of(old: &Recipe, new: &Recipe, diff: &RecipeDiff) -> StepLabel {
         let reprompted = [&diff.prompt, &diff.negative_prompt].into_iter().flatten().any(|it| !it.changes.is_empty());
         let named = |name: &str| diff.parameters.iter().any(|change| change.name == name);
@@ -65,7 +65,7 @@ impl StepLabel {
     }
 }
 
-/// Whether nothing but chance, or where the picture is put, differs. Who gives no seed leaves all to chance.
+/// Returns whether only the seed or the name of the output differs. A recipe without a seed has a random one.
 pub(super) fn is_chance(diff: &RecipeDiff) -> bool {
     diff.loras.is_empty()
         && diff.parameters.iter().all(|change| is_seed(&change.name) || is_file_name(&change.name))
@@ -76,7 +76,7 @@ pub(super) fn is_chance(diff: &RecipeDiff) -> bool {
             .all(|it| it.changes.is_empty())
 }
 
-/// A fifth of all words, or half of those of the shorter prompt.
+/// Returns whether two prompts share a fifth of all words, or half of those of the shorter one.
 fn is_related(old: &str, new: &str) -> bool {
     let (old, new) = (subjects(old), subjects(new));
     let both = old.intersection(&new).count();
@@ -84,7 +84,7 @@ fn is_related(old: &str, new: &str) -> bool {
     all == 0 || both * 5 >= all || both * 2 >= old.len().min(new.len()).max(1)
 }
 
-/// The words that say what a prompt is about.
+/// Returns the words that say what a prompt is about.
 fn subjects(prompt: &str) -> HashSet<String> {
     const SLIGHT: [&str; 22] = [
         "a", "an", "the", "of", "in", "on", "at", "and", "or", "with", "by", "for", "to", "is", "from", "as", "it",
@@ -94,7 +94,7 @@ fn subjects(prompt: &str) -> HashSet<String> {
     words(prompt).iter().filter(telling).map(|word| word.to_lowercase()).collect()
 }
 
-/// Whether the recipe says that it began with a picture.
+/// Returns whether the recipe starts from an image.
 fn starts_from_a_picture(recipe: &Recipe) -> bool {
     const NAMES: [&str; 12] = [
         "initimage",
@@ -116,11 +116,11 @@ fn starts_from_a_picture(recipe: &Recipe) -> bool {
     let enlarges = recipe.parameters.keys().any(|name| letters(name).starts_with("hires"));
     (recipe.denoise.is_some_and(|denoise| denoise < 1.0) && !enlarges)
         || recipe.parameters.iter().any(|(name, value)| given(value) && NAMES.contains(&letters(name).as_str()))
-        || graph::find(recipe)
-            .is_some_and(|graph| graph::read(&graph).nodes.iter().any(|node| node.class.starts_with("LoadImage")))
+        || listing::find(recipe)
+            .is_some_and(|graph| listing::nodes(&graph).iter().any(|node| node.class.starts_with("LoadImage")))
 }
 
-/// Whether both sides grew by the same factor, with the same prompt.
+/// Returns whether both sides grew by the same factor while the prompt stayed.
 fn is_enlarged(old: &Recipe, new: &Recipe) -> bool {
     let (Some(w0), Some(h0), Some(w1), Some(h1)) = (old.width, old.height, new.width, new.height) else {
         return false;

@@ -1,7 +1,10 @@
-//! What differs between the LoRAs of two recipes. Those that are written into a prompt are tags, and told there.
+//! What differs between the LoRAs of two recipes. Those that are written into a prompt are tags, and compared there.
+
+use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{Lora, Recipe};
 
@@ -30,7 +33,7 @@ pub struct LoraRow {
     pub weights: Vec<Option<f64>>,
 }
 
-/// What differs between two recipes.
+/// Returns the LoRAs that differ between two recipes.
 pub fn changes(old: &Recipe, new: &Recipe) -> Vec<LoraChange> {
     let rows = table(&[old, new]).into_iter().map(|row| {
         let mut weights = row.weights.into_iter();
@@ -39,12 +42,12 @@ pub fn changes(old: &Recipe, new: &Recipe) -> Vec<LoraChange> {
     rows.collect()
 }
 
-/// What is not the same in all recipes, in the order in which they were applied.
+/// Returns the LoRAs that are not the same in all recipes, in the order in which they were applied.
 pub fn table(recipes: &[&Recipe]) -> Vec<LoraRow> {
     let mut rows: Vec<(&str, usize)> = Vec::new();
     for recipe in recipes {
         for (at, lora) in recipe.loras.iter().enumerate() {
-            // One that is applied twice is two.
+            // A LoRA that is applied twice has two rows.
             let before = recipe.loras.iter().take(at).filter(|earlier| earlier.name == lora.name).count();
             if !rows.contains(&(&lora.name, before)) {
                 rows.push((&lora.name, before));
@@ -52,13 +55,41 @@ pub fn table(recipes: &[&Recipe]) -> Vec<LoraRow> {
         }
     }
     let rows = rows.into_iter().map(|(name, number)| {
-        let named = |recipe: &&Recipe| {
-            recipe.loras.iter().filter(|lora| lora.name == name).nth(number).map(|lora: &Lora| lora.weight)
-        };
-        LoraRow { name: name.to_owned(), weights: recipes.iter().map(named).collect() }
+        let weight = |recipe: &&Recipe| nth(recipe, name, number).map(|lora| lora.weight);
+        LoraRow { name: name.to_owned(), weights: recipes.iter().map(weight).collect() }
     });
     let differs = |row: &LoraRow| row.weights.iter().any(|weight| Some(weight) != row.weights.first());
     rows.filter(differs).collect()
+}
+
+/// Returns the further keys of the LoRAs that all recipes have, with their paths and values: `loras.fur.clipWeight`.
+pub(super) fn extras<'a>(recipes: &[&'a Recipe]) -> Vec<(String, Vec<Option<&'a Value>>)> {
+    let mut rows = Vec::new();
+    for (at, lora) in recipes.first().iter().flat_map(|recipe| recipe.loras.iter().enumerate()) {
+        let number = recipes
+            .first()
+            .map_or(0, |recipe| recipe.loras.iter().take(at).filter(|earlier| earlier.name == lora.name).count());
+        let all: Option<Vec<&Lora>> = recipes.iter().map(|recipe| nth(recipe, &lora.name, number)).collect();
+        let Some(all) = all else { continue };
+        let mut keys: Vec<&String> = Vec::new();
+        for key in all.iter().flat_map(|lora| lora.extra.keys()) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let name: Cow<'_, str> =
+            if number == 0 { lora.name.as_str().into() } else { format!("{}[{number}]", lora.name).into() };
+        rows.extend(
+            keys.into_iter()
+                .map(|key| (format!("loras.{name}.{key}"), all.iter().map(|lora| lora.extra.get(key)).collect())),
+        );
+    }
+    rows
+}
+
+/// Returns the LoRA of that name which comes after `number` others of the same name.
+fn nth<'a>(recipe: &'a Recipe, name: &str, number: usize) -> Option<&'a Lora> {
+    recipe.loras.iter().filter(|lora| lora.name == name).nth(number)
 }
 
 #[cfg(test)]
@@ -66,7 +97,7 @@ mod tests {
     use super::*;
 
     fn recipe(loras: &[(&str, f64)]) -> Recipe {
-        let loras = loras.iter().map(|(name, weight)| Lora { name: (*name).to_owned(), weight: *weight }).collect();
+        let loras = loras.iter().map(|(name, weight)| Lora::new(*name, *weight)).collect();
         Recipe { loras, ..Recipe::default() }
     }
 
@@ -85,5 +116,19 @@ mod tests {
             ]
         );
         assert_eq!(changes(&old, &old), []);
+    }
+
+    #[test]
+    fn further_keys_are_compared_by_their_paths() {
+        let old = Recipe {
+            loras: vec![Lora::new("a", 1.0).with("clipWeight", 0.5), Lora::new("b", 1.0)],
+            ..Recipe::default()
+        };
+        let new =
+            Recipe { loras: vec![Lora::new("a", 1.0).with("clipWeight", 0.8).with("hash", "1f")], ..Recipe::default() };
+        let diff = crate::RecipeDiff::between(&old, &new);
+        assert_eq!(diff.loras.len(), 1, "only `b` is gone");
+        let names: Vec<(&str, Option<f64>)> = diff.parameters.iter().map(|it| (it.name.as_str(), it.delta)).collect();
+        assert_eq!(names, [("loras.a.clipWeight", Some(0.3)), ("loras.a.hash", None)]);
     }
 }

@@ -1,21 +1,21 @@
-//! What changed from one recipe to another, in words and numbers.
+//! Compares recipes.
 //!
 //! [`RecipeDiff::between`] compares two recipes: prompts by [tag] with weights, or by [words] where they are prose;
-//! [parameters] that differ, with the step for numbers; LoRAs; and the [nodes] of a ComfyUI graph. It ends in a
-//! [label](StepLabel) and in one [line](summary) that a person reads. [`parameters::table`] and [`loras::table`] compare
+//! [parameters], with the difference for numbers; LoRAs; and the [nodes] of a ComfyUI graph. The result has a
+//! [label](StepLabel) and a [summary] in one line. [`parameters::table`] and [`loras::table`] compare
 //! any number of recipes, with a column for each.
 //!
-//! All of it is bounded in time whatever was recorded, without a clock: the same question always has the same answer.
+//! The time is bounded for any input, by counting steps rather than by a clock, so that results are reproducible.
 //!
-//! Never known here: iterations, sessions and pictures; how an answer is cut to size, coloured or laid out.
+//! Nothing here knows iterations, sessions or images, or how a diff is truncated, coloured or laid out.
 
 mod align;
-mod graph;
 mod label;
 pub mod loras;
 pub mod nodes;
 pub mod parameters;
 pub mod prompt;
+mod stated;
 pub mod summary;
 pub mod tag;
 pub mod words;
@@ -61,7 +61,7 @@ pub struct RecipeDiff {
 }
 
 impl RecipeDiff {
-    /// What differs from the old recipe to the new one.
+    /// Compares an old recipe with a new one.
     pub fn between(old: &Recipe, new: &Recipe) -> RecipeDiff {
         let text = |old: &Option<String>, new: &Option<String>| {
             PromptDiff::between(old.as_deref().unwrap_or_default(), new.as_deref().unwrap_or_default())
@@ -76,12 +76,17 @@ impl RecipeDiff {
             loras: loras::changes(old, new),
             nodes: nodes::changes(old, new),
         };
-        diff.label = StepLabel::of(old, new, &diff);
-        diff.summary = summary::recipe(&diff);
+        let stated = diff.stated(old, new);
+        diff.label = StepLabel::of(old, new, &stated);
+        diff.summary = if stated.is_empty() && !diff.is_empty() {
+            "the same as far as it is known".to_owned()
+        } else {
+            summary::recipe(&stated)
+        };
         diff
     }
 
-    /// Whether nothing differs.
+    /// Returns whether nothing differs.
     pub fn is_empty(&self) -> bool {
         let RecipeDiff { label: _, summary: _, prompt, prompt_sent, negative_prompt, parameters, loras, nodes } = self;
         prompt.is_none()
@@ -104,7 +109,7 @@ mod tests {
         serde_json::from_value(fields.clone()).unwrap()
     }
 
-    /// The label and the line of a step that changes these fields of a usual recipe.
+    /// Returns the label and the summary of a step that changes these fields of a typical recipe.
     fn step(changes: Value) -> String {
         let mut fields = json!({
             "prompt": "1girl, (red dress:1.2), standing, forest", "negativePrompt": "blurry", "model": "sdxl", "seed": 1,
@@ -167,10 +172,46 @@ mod tests {
         };
         let reroll = RecipeDiff::between(&graph(1, 20), &graph(2, 20));
         assert_eq!(reroll.label, StepLabel::Reroll);
-        assert_eq!(reroll.summary, "reroll  seed 1→2  [KSampler].seed 1→2");
+        assert_eq!(reroll.summary, "reroll  seed 1→2", "what the recipe says is not said again");
         let tweak = RecipeDiff::between(&graph(1, 20), &graph(2, 30));
         assert_eq!(tweak.label, StepLabel::Tweak);
-        assert_eq!(tweak.summary, "seed 1→2  [KSampler].seed 1→2  [KSampler].steps 20→30");
+        assert_eq!(tweak.summary, "seed 1→2  [KSampler].steps 20→30");
+    }
+
+    #[test]
+    fn a_graph_adds_only_what_the_recipe_does_not_say() {
+        let made = |prompt: &str, seed: u64, denoise: f64, source: &str, name: &str| {
+            recipe(
+                &json!({ "prompt": prompt, "seed": seed, "denoise": denoise, "model": "sdxl", "parameters": { "prompt": {
+                "1": { "class_type": "KSampler", "inputs": { "seed": seed, "denoise": denoise, "latent_image": ["2", 0] } },
+                "2": { "class_type": source, "inputs": {} },
+                "3": { "class_type": "CLIPTextEncode", "inputs": { "text": prompt } },
+                "4": { "class_type": "SaveImage", "inputs": { "filename_prefix": name } },
+                "5": { "class_type": "CheckpointLoaderSimple", "inputs": { "ckpt_name": "sdxl.safetensors" } } } } }),
+            )
+        };
+        let old = made("a glass bridge at night", 2, 1.0, "EmptyLatentImage", "bridge");
+        let new = made("a glass bridge, watercolor", 9, 0.5, "VAEEncode", "i2i");
+        let diff = RecipeDiff::between(&old, &new);
+        assert_eq!(diff.summary, "-at night  +watercolor  seed 2→9  denoise 1→0.5  -[EmptyLatentImage]  +[VAEEncode]");
+        assert!(diff.nodes.len() > 2, "the difference itself keeps everything");
+    }
+
+    #[test]
+    fn what_is_not_given_is_not_removed() {
+        let old = recipe(&json!({ "prompt": "a cat", "negativePrompt": "blurry", "model": "sdxl", "seed": 1,
+            "loras": [{ "name": "fur", "weight": 1 }], "parameters": { "clipSkip": 2 } }));
+        let line = |new: Value| {
+            let diff = RecipeDiff::between(&old, &recipe(&new));
+            format!("{}: {}", diff.label, diff.summary)
+        };
+        assert_eq!(line(json!({ "prompt": "a cat at night" })), "reprompt: +at night");
+        assert_eq!(line(json!({ "prompt": "a cat" })), "reroll: the same as far as it is known");
+        assert_eq!(line(json!({ "prompt": "a cat", "model": "sdxl" })), "tweak: -lora fur 1");
+        assert_eq!(
+            line(json!({ "prompt": "a cat", "negativePrompt": "text, dogs", "model": "flux" })),
+            "remodel: negative: -blurry, +text, +dogs  model sdxl→flux  -lora fur 1"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What differs between two graphs of ComfyUI, node by node and input by input.
+//! Compares two ComfyUI graphs, node by node and input by input.
 //!
-//! Node ids are no names: a graph that is loaded again or has a node put in gets others. So a node is the one of the same
-//! kind and title, its id only decides between several of these, and a link counts as the same when it comes from the
-//! same node, whatever that is called.
+//! Node ids do not identify nodes: a graph that is loaded again, or that gets another node, is renumbered. So a node is
+//! matched by class and title, its id only decides between several candidates, and a link is unchanged if it comes from
+//! the matching node, whatever the id of that is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::graph::{self, Graph, Input, Node};
 use super::parameters::{delta, is_file_name, is_seed, same};
 use crate::Recipe;
+use crate::metadata::comfyui::listing::{self, ListedInput as Input, ListedNode as Node};
 
 /// A node, or an input of a node, that differs between two graphs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,51 +51,51 @@ pub enum NodeChangeKind {
     Changed,
 }
 
-/// What differs between the graphs of two recipes; nothing unless both have one.
+/// Returns the changes between the graphs of two recipes; none unless both have a graph.
 pub fn changes(old: &Recipe, new: &Recipe) -> Vec<NodeChange> {
-    let (Some(old), Some(new)) = (graph::find(old), graph::find(new)) else { return Vec::new() };
+    let (Some(old), Some(new)) = (listing::find(old), listing::find(new)) else { return Vec::new() };
     if old == new {
         return Vec::new();
     }
-    let (old, new) = (graph::read(&old), graph::read(&new));
+    let (old, new) = (listing::nodes(&old), listing::nodes(&new));
     let pairs = Pairs::of(&old, &new);
     let mut found = Vec::new();
-    for (at, node) in old.nodes.iter().enumerate() {
-        match pairs.new_of.get(&at).and_then(|at| new.nodes.get(*at)) {
+    for (at, node) in old.iter().enumerate() {
+        match pairs.new_of.get(&at).and_then(|at| new.get(*at)) {
             Some(now) => pairs.inputs(node, now, &mut found),
-            None => found.push(whole(NodeChangeKind::Removed, node)),
+            None => found.push(change_of(NodeChangeKind::Removed, node)),
         }
     }
     let there: HashSet<usize> = pairs.new_of.values().copied().collect();
-    let added = new.nodes.iter().enumerate().filter(|(at, _)| !there.contains(at));
-    found.extend(added.map(|(_, node)| whole(NodeChangeKind::Added, node)));
+    let added = new.iter().enumerate().filter(|(at, _)| !there.contains(at));
+    found.extend(added.map(|(_, node)| change_of(NodeChangeKind::Added, node)));
     found
 }
 
 impl NodeChange {
-    /// Whether it has to do with nothing but chance, or with where the picture is put.
+    /// Returns whether it only concerns a seed or the name of the output.
     pub(super) fn is_chance(&self) -> bool {
         let input = self.input.as_deref().unwrap_or_default();
         self.kind == NodeChangeKind::Changed && (is_seed(input) || is_file_name(input))
     }
 }
 
-/// Which node of the old graph is which of the new one.
+/// The nodes of an old and a new graph, matched.
 struct Pairs<'a> {
-    old: &'a Graph<'a>,
-    new: &'a Graph<'a>,
+    old: &'a [Node<'a>],
+    new: &'a [Node<'a>],
     old_places: HashMap<&'a str, usize>,
     new_places: HashMap<&'a str, usize>,
     new_of: HashMap<usize, usize>,
 }
 
 impl<'a> Pairs<'a> {
-    fn of(old: &'a Graph<'a>, new: &'a Graph<'a>) -> Pairs<'a> {
-        let places = |graph: &'a Graph<'a>| -> HashMap<&'a str, usize> {
-            graph.nodes.iter().enumerate().map(|(at, node)| (node.id.as_ref(), at)).collect()
+    fn of(old: &'a [Node<'a>], new: &'a [Node<'a>]) -> Pairs<'a> {
+        let places = |graph: &'a [Node<'a>]| -> HashMap<&'a str, usize> {
+            graph.iter().enumerate().map(|(at, node)| (node.id.as_ref(), at)).collect()
         };
         let mut pairs = Pairs { old, new, old_places: places(old), new_places: places(new), new_of: HashMap::new() };
-        // From the surest sign to the weakest.
+        // From the strongest evidence to the weakest.
         pairs.pair(|node| format!("{}\0{}\0{}", node.class, node.title.unwrap_or_default(), node.id));
         pairs.pair(|node| format!("{}\0{}\0{}", node.class, node.title.unwrap_or_default(), literals(node)));
         pairs.pair(|node| format!("{}\0{}", node.class, node.title.unwrap_or_default()));
@@ -103,24 +103,24 @@ impl<'a> Pairs<'a> {
         pairs
     }
 
-    /// Pairs the nodes that have no partner yet and the same sign, in the order in which they come.
-    fn pair(&mut self, sign: impl Fn(&Node<'_>) -> String) {
+    /// Pairs the nodes that have no partner yet and the same key, in the order of the file.
+    fn pair(&mut self, key: impl Fn(&Node<'_>) -> String) {
         let taken: HashSet<usize> = self.new_of.values().copied().collect();
         let mut free: HashMap<String, Vec<usize>> = HashMap::new();
-        for (at, node) in self.new.nodes.iter().enumerate().rev().filter(|(at, _)| !taken.contains(at)) {
-            free.entry(sign(node)).or_default().push(at);
+        for (at, node) in self.new.iter().enumerate().rev().filter(|(at, _)| !taken.contains(at)) {
+            free.entry(key(node)).or_default().push(at);
         }
-        for (at, node) in self.old.nodes.iter().enumerate() {
+        for (at, node) in self.old.iter().enumerate() {
             if self.new_of.contains_key(&at) {
                 continue;
             }
-            if let Some(partner) = free.get_mut(&sign(node)).and_then(Vec::pop) {
+            if let Some(partner) = free.get_mut(&key(node)).and_then(Vec::pop) {
                 self.new_of.insert(at, partner);
             }
         }
     }
 
-    /// The inputs of a node that differ.
+    /// Adds a change for each input of a node that differs.
     fn inputs(&self, old: &Node<'_>, new: &Node<'_>, found: &mut Vec<NodeChange>) {
         let mut push = |name: &str, before: Option<Value>, now: Option<Value>| {
             let delta = match (&before, &now) {
@@ -128,8 +128,8 @@ impl<'a> Pairs<'a> {
                 _ => None,
             };
             let (before, now) = (exact(name, before), exact(name, now));
-            let whole = whole(NodeChangeKind::Changed, new);
-            found.push(NodeChange { input: Some(name.to_owned()), old: before, new: now, delta, ..whole });
+            let change = change_of(NodeChangeKind::Changed, new);
+            found.push(NodeChange { input: Some(name.to_owned()), old: before, new: now, delta, ..change });
         };
         if old.title != new.title {
             push("title", old.title.map(Value::from), new.title.map(Value::from));
@@ -162,8 +162,8 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// A node as it stands.
-fn whole(kind: NodeChangeKind, node: &Node<'_>) -> NodeChange {
+/// Returns a change that names a node.
+fn change_of(kind: NodeChangeKind, node: &Node<'_>) -> NodeChange {
     NodeChange {
         kind,
         class_type: node.class.to_owned(),
@@ -175,7 +175,7 @@ fn whole(kind: NodeChangeKind, node: &Node<'_>) -> NodeChange {
     }
 }
 
-/// All values of a node, as one text.
+/// Returns all literal values of a node as one text.
 fn literals(node: &Node<'_>) -> String {
     let texts = node.inputs.iter().filter_map(|(name, input)| match input {
         Input::Literal(value) => Some(format!("{name}={value}")),
@@ -184,19 +184,19 @@ fn literals(node: &Node<'_>) -> String {
     texts.collect::<Vec<_>>().join("\0")
 }
 
-/// An input as people read it.
-fn shown(input: &Input<'_>, graph: &Graph<'_>, places: &HashMap<&str, usize>) -> Value {
+/// Returns an input in readable form.
+fn shown(input: &Input<'_>, graph: &[Node<'_>], places: &HashMap<&str, usize>) -> Value {
     match input {
         Input::Literal(value) => (*value).clone(),
         Input::Link { node, output } => {
-            let source = places.get(node.as_ref()).and_then(|at| graph.nodes.get(*at));
+            let source = places.get(node.as_ref()).and_then(|at| graph.get(*at));
             let name = source.map_or(node.as_ref(), |node| node.title.unwrap_or(node.class));
             format!("from {name} {output}").into()
         }
     }
 }
 
-/// Seeds are given back as strings everywhere, since many readers round them.
+/// Returns a seed as a string, since many JSON readers round large numbers, and any other value as it is.
 fn exact(name: &str, value: Option<Value>) -> Option<Value> {
     match value {
         Some(Value::Number(number)) if is_seed(name) => Some(number.to_string().into()),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_by_kind_and_title() {
+    fn inputs_are_compared_by_class_and_title() {
         let mut new = graph();
         new["3"]["inputs"]["seed"] = json!(1);
         new["3"]["inputs"]["steps"] = json!(30);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_no_names() {
+    fn renumbered_nodes_are_matched() {
         let renumbered = json!({
             "12": { "class_type": "CLIPTextEncode", "inputs": { "text": "blurry" }, "_meta": { "title": "Negative" } },
             "11": { "class_type": "CLIPTextEncode", "inputs": { "text": "a cat" }, "_meta": { "title": "Positive" } },
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawn_graph_counts_where_none_was_run() {
+    fn a_drawn_graph_is_compared_if_none_was_queued() {
         let drawn = |seed: u64, text: &str, x: u32| {
             json!({
                 "nodes": [
@@ -305,10 +305,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_graph_is_left_to_the_parameters() {
+    fn other_values_are_not_taken_for_graphs() {
         for value in [json!("a cat"), json!({}), json!({ "nodes": [] }), json!("{"), json!({ "a": { "b": 1 } })] {
-            assert_eq!(graph::count_nodes(&value), None, "{value}");
+            assert_eq!(listing::count_nodes(&value), None, "{value}");
         }
-        assert_eq!(graph::count_nodes(&graph()), Some(3));
+        assert_eq!(listing::count_nodes(&graph()), Some(3));
     }
 }

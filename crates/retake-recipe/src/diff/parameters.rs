@@ -1,7 +1,7 @@
-//! What differs between the numbers and names of recipes: a row for each that is not the same in all of them.
+//! Compares the numbers and names of recipes: a row for each that is not the same in all of them.
 //!
-//! Nested parameters are walked side by side and equal parts are passed over whole, so what it takes depends on what
-//! differs and not on how large the parameters are. Graphs of ComfyUI have rules of their own, in `nodes.rs`.
+//! Nested parameters are walked side by side and equal parts are skipped as a whole, so the time depends on how much
+//! differs and not on how large the parameters are. ComfyUI graphs have rules of their own, in `nodes.rs`.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::graph;
+use super::loras;
 use crate::Recipe;
+use crate::metadata::comfyui::listing;
 
 /// A parameter that differs between two recipes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,20 +44,20 @@ pub struct ParameterRow {
     pub delta: Option<f64>,
 }
 
-/// What has to do with nothing but chance.
+/// Returns whether a parameter is a seed.
 pub(super) fn is_seed(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let letters: String = last.chars().filter(|c| c.is_ascii_alphabetic()).collect::<String>().to_ascii_lowercase();
     letters.ends_with("seed") || letters.ends_with("seeds")
 }
 
-/// What says where a picture is put, and nothing about the picture.
+/// Returns whether a parameter names the output file, which does not affect the image.
 pub(super) fn is_file_name(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     ["filename_prefix", "filename", "file_name", "outputPath", "output_path"].contains(&last)
 }
 
-/// What differs between two recipes.
+/// Returns the parameters that differ between two recipes.
 pub fn changes(old: &Recipe, new: &Recipe) -> Vec<ParameterChange> {
     let rows = table(&[old, new]).into_iter().map(|row| {
         let ParameterRow { name, values, delta } = row;
@@ -74,13 +75,16 @@ pub fn table(recipes: &[&Recipe]) -> Vec<ParameterRow> {
         let values = columns.iter().map(|column| column.get(number)?.1.as_ref()).collect();
         walk(name, values, &mut rows);
     }
+    for (name, values) in loras::extras(recipes) {
+        walk(&name, values, &mut rows);
+    }
     for name in keys(recipes.iter().map(|recipe| &recipe.parameters)) {
         let values: Vec<Option<&Value>> = recipes.iter().map(|recipe| recipe.parameters.get(name)).collect();
-        let graphs: Vec<Option<usize>> = values.iter().map(|value| value.and_then(graph::count_nodes)).collect();
+        let graphs: Vec<Option<usize>> = values.iter().map(|value| value.and_then(listing::count_nodes)).collect();
         if graphs.iter().all(Option::is_some) {
             continue;
         }
-        // A graph beside none: how large it is says more than all of it.
+        // Where only some of the values are graphs, their sizes say more than their contents.
         let sizes: Vec<Option<Value>> =
             graphs.iter().map(|nodes| nodes.map(|nodes| Value::from(format!("a graph of {nodes} nodes")))).collect();
         let values = values.into_iter().zip(&sizes).map(|(value, size)| size.as_ref().or(value)).collect();
@@ -111,7 +115,7 @@ fn fields(recipe: &Recipe) -> Vec<(&'static str, Option<Value>)> {
 fn walk(name: &str, values: Vec<Option<&Value>>, rows: &mut Vec<ParameterRow>) {
     let values: Vec<Option<&Value>> = values.into_iter().map(|value| value.filter(|value| !value.is_null())).collect();
     let Some((first, others)) = values.split_first() else { return };
-    if rows.len() >= MOST_ROWS || others.iter().all(|value| same(*first, *value)) {
+    if rows.len() >= MAX_ROWS || others.iter().all(|value| same(*first, *value)) {
         return;
     }
     if let Some(objects) = values.iter().map(|value| value.and_then(Value::as_object)).collect::<Option<Vec<_>>>() {
@@ -141,19 +145,19 @@ fn walk(name: &str, values: Vec<Option<&Value>>, rows: &mut Vec<ParameterRow>) {
     });
 }
 
-/// All keys, each once, in the order in which they come.
+/// Returns all keys, each once, in the order in which they first occur.
 fn keys<'a>(objects: impl Iterator<Item = &'a Map<String, Value>>) -> Vec<&'a String> {
     let mut known = HashSet::new();
     objects.flat_map(Map::keys).filter(|key| known.insert(*key)).collect()
 }
 
-/// More rows than anyone reads; what is beyond is left out.
-const MOST_ROWS: usize = 1000;
+/// The maximum number of rows; further differences are left out.
+const MAX_ROWS: usize = 1000;
 
-/// 7 and 7.0 are the same.
+/// Returns whether two values are the same; 7 and 7.0 are.
 pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     match (one, other) {
-        // Not by f64 alone: two seeds of 64 bits would be the same.
+        // Not by f64 alone: different 64-bit seeds can round to the same float.
         (Some(Value::Number(one)), Some(Value::Number(other))) => {
             one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
         }
@@ -161,7 +165,7 @@ pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     }
 }
 
-/// By how much a number changed, without the noise of binary fractions.
+/// Returns by how much a number changed, without floating-point noise.
 pub(super) fn delta(old: &Value, new: &Value) -> Option<f64> {
     let delta = new.as_f64()? - old.as_f64()?;
     let digits = (delta * 1e6).round() / 1e6;
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_parameters_are_told_by_their_paths() {
+    fn nested_parameters_are_named_by_their_paths() {
         let old = json!({ "parameters": { "clipSkip": 1, "hires": { "scale": 2, "steps": 10 }, "units": [{ "w": 1 }], "list": [1, 2] } });
         let new = json!({ "parameters": { "clipSkip": 1.0, "hires": { "steps": 12, "on": true, "scale": 2 }, "units": [{ "w": 0.5 }], "list": [1, 3], "n": null } });
         assert_eq!(
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_told_from_choice() {
+    fn seeds_are_distinguished_from_choices() {
         for name in ["seed", "parameters.noise_seed", "parameters.Variation seed", "parameters.all_seeds", "a.subseed"]
         {
             assert!(is_seed(name), "{name}");

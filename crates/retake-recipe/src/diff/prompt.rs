@@ -1,4 +1,4 @@
-//! What differs between two prompts: by tag where they are lists of tags, by words where they are prose.
+//! Compares two prompts: by tag if they are lists of tags, by word if they are prose.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -76,7 +76,7 @@ pub enum PromptChangeKind {
 }
 
 impl PromptDiff {
-    /// What differs; none when the texts are the same.
+    /// Compares two prompts; `None` if they are the same.
     pub fn between(old: &str, new: &str) -> Option<PromptDiff> {
         if old == new {
             return None;
@@ -91,7 +91,7 @@ impl PromptDiff {
     }
 }
 
-/// A prompt is prose when nothing separates it, or when what stands between its commas are long clauses.
+/// The average number of words per tag from which a prompt is prose; one without separators always is.
 const LONG_CLAUSE_WORDS: usize = 8;
 /// From this many words on, a tag that was replaced by a similar one is shown by its words.
 const REWORDED_WORDS: usize = 5;
@@ -138,12 +138,12 @@ struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// A tag that stands in the same row on both sides.
+    /// Adds the changes of a tag that kept its place in the order.
     fn kept(&mut self, old: usize, new: usize) {
         self.push(PromptChangeKind::Reweighted, Some(old), Some(new));
     }
 
-    /// What lies between two tags that stayed.
+    /// Adds the changes between two tags that stayed.
     fn gap(&mut self, old: Range<usize>, new: Range<usize>) {
         let reworded = self.reworded(old.clone(), new.clone());
         for at in old {
@@ -160,7 +160,7 @@ impl Changes<'_> {
         }
     }
 
-    /// The tags of a gap that took the place of similar ones: the new one's place, and the old one's.
+    /// Returns the tags of a gap that replaced similar ones, as places in the new and in the old prompt.
     fn reworded(&self, old: Range<usize>, new: Range<usize>) -> HashMap<usize, usize> {
         let mut found = HashMap::new();
         if old.len().saturating_mul(new.len()) > MOST_PAIRS {
@@ -201,11 +201,11 @@ impl Changes<'_> {
     }
 }
 
-/// Tags that were taken out in one place and put in at another.
+/// The tags that moved from one place to another.
 struct Moves {
-    /// Where a tag of the old prompt went.
+    /// The new place of a tag, by its old one.
     to: HashMap<usize, usize>,
-    /// Where a tag of the new prompt came from.
+    /// The old place of a tag, by its new one.
     from: HashMap<usize, usize>,
 }
 
@@ -233,7 +233,7 @@ impl Moves {
     }
 }
 
-/// Whether a long tag kept at least half of its words.
+/// Returns whether a long tag kept at least half of its words.
 fn is_reworded(old: &str, new: &str) -> bool {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
     let all = old.len() + new.len();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_otherwise_is_no_change() {
+    fn reformatting_is_not_a_change() {
         for (old, new) in [("a, b", "a,b"), ("((a)), b", "(a:1.21), b"), ("a, b", "a\nb,")] {
             let diff = PromptDiff::between(old, new).unwrap();
             assert_eq!((diff.changes.len(), diff.reformatted), (0, true), "{old:?} {new:?}");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prompts_take_no_time() {
+    fn the_longest_prompts_are_compared_quickly() {
         let most = crate::recipe::MAX_PROMPT_BYTES;
         let long = |part: &dyn Fn(usize) -> String| -> String {
             let mut text = String::new();

@@ -1,7 +1,7 @@
-//! A difference in one line: `+solo  ~red dress 1.2→1.35  -standing  steps 20→30`.
+//! Summarises a difference in one line: `+solo  ~red dress 1.2→1.35  -standing  steps 20→30`.
 //!
-//! `+` was added, `-` removed, `~` reweighted, `↕` moved. Names are those of the recipe's fields, but for the few that
-//! everyone shortens.
+//! `+` was added, `-` removed, `~` reweighted, `↕` moved. Names are those of the recipe's fields, except for a few common
+//! abbreviations.
 
 use serde_json::Value;
 
@@ -14,21 +14,21 @@ use super::prompt::{PromptChange, PromptChangeKind, PromptDiff};
 use super::words::{self, Side};
 use super::{RecipeDiff, label};
 
-/// The most characters of one part of a line.
+/// The maximum number of characters in one part of a line.
 const MOST_CHARS: usize = 60;
-/// The most parts that tell of one thing; how many more there are is said.
+/// The maximum number of parts about one kind of change; the rest is counted.
 const MOST_PARTS: usize = 10;
-/// More moves than this are only counted: they are mostly one sorting.
+/// The maximum number of moves that are listed; more of them are usually one act of sorting, and only counted.
 const MOST_MOVED: usize = 3;
-/// Between parts.
+/// The separator between parts.
 const GAP: &str = "  ";
 
-/// The difference of two prompts in one line.
+/// Summarises the difference of two prompts in one line.
 pub fn prompt(diff: &PromptDiff) -> String {
     prompt_parts(diff).join(GAP)
 }
 
-/// The difference of two recipes in one line.
+/// Summarises the difference of two recipes in one line.
 pub fn recipe(diff: &RecipeDiff) -> String {
     if diff.is_empty() {
         return "same recipe".to_owned();
@@ -41,11 +41,12 @@ pub fn recipe(diff: &RecipeDiff) -> String {
         parts.extend(prompt_parts(diff));
     }
     if let Some(diff) = &diff.negative_prompt {
-        parts.push(format!("negative: {}", prompt(diff)));
+        // One part with commas: two spaces would end what is negative.
+        parts.push(format!("negative: {}", prompt_parts(diff).join(", ")));
     }
-    // What was sent follows from what was typed, so it only tells something when that stayed.
+    // The prompt that was sent follows from the one that was typed, so it only matters if that stayed the same.
     if let Some(diff) = diff.prompt_sent.as_ref().filter(|_| diff.prompt.is_none()) {
-        parts.push(format!("sent: {}", prompt(diff)));
+        parts.push(format!("sent: {}", prompt_parts(diff).join(", ")));
     }
     parts.extend(few(parameter_parts(&diff.parameters)));
     parts.extend(few(diff.loras.iter().map(lora_part)));
@@ -53,7 +54,7 @@ pub fn recipe(diff: &RecipeDiff) -> String {
     parts.join(GAP)
 }
 
-/// A value as people read it: text without quotes, 7 for 7.0.
+/// Formats a value for people: text without quotes, 7 for 7.0.
 pub fn value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -82,7 +83,7 @@ fn prompt_parts(diff: &PromptDiff) -> Vec<String> {
     parts
 }
 
-/// The first of them, and how many more there are.
+/// Returns the first parts, and how many more there are.
 fn few(parts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts = parts.into_iter();
     let mut few: Vec<String> = parts.by_ref().take(MOST_PARTS).collect();
@@ -131,7 +132,7 @@ fn parameter_parts(changes: &[ParameterChange]) -> Vec<String> {
     let mut parts = Vec::new();
     for change in changes {
         let name = match change.name.as_str() {
-            // One thing to everyone but the machine.
+            // Width and height are one size to people.
             "width" | "height" if find("width").is_some() && find("height").is_some() => {
                 if change.name == "height" {
                     parts.extend(find("width").map(|width| size_part(width, change)));
@@ -192,7 +193,7 @@ fn value_part(name: &str, old: Option<&Value>, new: Option<&Value>) -> String {
     }
 }
 
-/// On one line, and not long.
+/// Reduces a text to one short line.
 fn short(text: &str) -> String {
     let mut line = String::new();
     for (number, word) in text.split_whitespace().enumerate() {

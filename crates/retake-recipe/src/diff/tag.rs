@@ -1,4 +1,4 @@
-//! A prompt as tags with weights, in the notations that generators read.
+//! Parses a prompt into tags with weights, in the notations that generators read.
 //!
 //! | written | means |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `[a:b:0.5]` `[a\|b]` `{a\|b}` `a (b:1.2) c` | one tag, as it stands: these say more than a weight |
 //! | `\(a\)` and brackets without a partner | nothing: text |
 //!
-//! Nothing here recurses and every byte is looked at a few times at most, since a prompt may be 256 KB of brackets.
+//! Nothing here recurses and every byte is visited a few times at most, since a prompt may be 256 KB of brackets.
 
 use std::collections::HashMap;
 
@@ -20,11 +20,11 @@ use std::collections::HashMap;
 pub struct Tag {
     /// Its text, in which a run of spaces counts as one.
     pub text: String,
-    /// How strongly it counts, 1 when nothing is said; to four digits.
+    /// Its weight, rounded to four digits; 1 by default.
     pub weight: f64,
 }
 
-/// The tags of a prompt, in order.
+/// Returns the tags of a prompt, in order.
 pub fn tags(prompt: &str) -> Vec<Tag> {
     let mut reader = Reader {
         text: prompt,
@@ -54,9 +54,9 @@ struct Bracket {
 
 /// A stretch of the prompt whose tags share a weight.
 struct Frame {
-    /// Just behind the last byte of its content.
+    /// The offset after the last byte of its content.
     end: usize,
-    /// Where to read on after it.
+    /// The offset at which reading continues after it.
     resume: usize,
     /// The weight of everything inside, outer frames included.
     weight: f64,
@@ -69,23 +69,23 @@ struct Reader<'a> {
     bytes: &'a [u8],
     brackets: HashMap<usize, Bracket>,
     frames: Vec<Frame>,
-    /// Where the tag at hand begins.
+    /// The offset at which the current tag begins.
     start: Option<usize>,
-    /// Just behind its last byte that is no space.
+    /// The offset after its last byte that is not a space.
     end: usize,
     tags: Vec<Tag>,
 }
 
-/// The weight of a pair of brackets.
+/// The weight of a pair of parentheses.
 const ROUND: f64 = 1.1;
 const CURLY: f64 = 1.05;
-/// Weights further from 0 than this say nothing more, and a thousand brackets would come to infinity.
+/// The largest weight: larger ones mean nothing more, and a thousand brackets would come to infinity.
 const MOST_WEIGHT: f64 = 1e6;
-/// No weight is written with more characters than this.
+/// The maximum number of characters of a weight.
 const MOST_DIGITS: usize = 16;
 
 impl Reader<'_> {
-    /// Reads what is at `at`, and says where to read on.
+    /// Reads what is at `at`, and returns the offset at which reading continues.
     fn step(&mut self, at: usize) -> usize {
         if let Some(frame) = self.frames.last()
             && at >= frame.end
@@ -122,7 +122,7 @@ impl Reader<'_> {
             },
             b'0'..=b'9' | b'-' | b'+' | b'.' if self.start.is_none() => match self.colons_weight(at) {
                 Some((weight, content)) => {
-                    // A weight inside another takes its place.
+                    // An inner weight replaces the outer one.
                     if self.frames.last().is_some_and(|frame| frame.colons) {
                         self.frames.pop();
                     }
@@ -136,21 +136,21 @@ impl Reader<'_> {
         }
     }
 
-    /// A bracket that has a partner.
+    /// Reads a bracket that is closed.
     fn bracket(&mut self, at: usize, byte: u8, bracket: Bracket) -> usize {
-        let behind = bracket.close + 1;
+        let after = bracket.close + 1;
         if byte == b'<' {
             let Some((text, weight)) = self.text.get(at + 1..bracket.close).and_then(network) else {
-                return self.take(at, behind);
+                return self.take(at, after);
             };
             self.finish();
             self.tags.push(Tag { text, weight: rounded(weight) });
-            return behind;
+            return after;
         }
         let said = self.weight_before(at, bracket.close);
         let more_than_a_weight = (byte != b'(' && bracket.alternatives) || (byte == b'[' && said.is_some());
-        if self.start.is_some() || more_than_a_weight || !self.ends_a_tag(behind) {
-            return self.take(at, behind);
+        if self.start.is_some() || more_than_a_weight || !self.ends_a_tag(after) {
+            return self.take(at, after);
         }
         let (weight, end) = match (byte, said) {
             (b'(', Some((weight, colon))) => (weight, colon),
@@ -159,18 +159,18 @@ impl Reader<'_> {
             (_, _) => (CURLY, bracket.close),
         };
         let weight = (self.weight() * weight).clamp(-MOST_WEIGHT, MOST_WEIGHT);
-        self.frames.push(Frame { end, resume: behind, weight, colons: false });
+        self.frames.push(Frame { end, resume: after, weight, colons: false });
         at + 1
     }
 
-    /// Makes `from..to` part of the tag at hand.
+    /// Makes `from..to` part of the current tag.
     fn take(&mut self, from: usize, to: usize) -> usize {
         self.start.get_or_insert(from);
         self.end = to;
         to
     }
 
-    /// Ends the tag at hand.
+    /// Ends the current tag.
     fn finish(&mut self) {
         let Some(start) = self.start.take() else { return };
         // A backslash at the end of a frame takes a byte that is not there.
@@ -186,21 +186,21 @@ impl Reader<'_> {
         self.bytes.get(at).copied()
     }
 
-    /// The weight of what stands here.
+    /// Returns the weight at the current position.
     fn weight(&self) -> f64 {
         self.frames.last().map_or(1.0, |frame| frame.weight)
     }
 
-    /// Where the innermost frame ends.
+    /// Returns the offset at which the innermost frame ends.
     fn enclosing_end(&self) -> usize {
         self.frames.last().map_or(self.bytes.len(), |frame| frame.end)
     }
 
-    /// Whether a tag that ends here is not gone on with: `(a), b` and not `(a) b`.
-    fn ends_a_tag(&self, behind: usize) -> bool {
+    /// Returns whether a tag ends here: after `(a)` in `(a), b`, but not in `(a) b`.
+    fn ends_a_tag(&self, after: usize) -> bool {
         let space = |byte: &u8| *byte == b' ' || *byte == b'\t';
-        let spaces = self.bytes.get(behind..).unwrap_or_default().iter().take_while(|byte| space(byte)).count();
-        let next = behind + spaces;
+        let spaces = self.bytes.get(after..).unwrap_or_default().iter().take_while(|byte| space(byte)).count();
+        let next = after + spaces;
         let in_colons = self.frames.last().is_some_and(|frame| frame.colons);
         next >= self.enclosing_end()
             || match self.byte(next) {
@@ -211,7 +211,7 @@ impl Reader<'_> {
             }
     }
 
-    /// `BREAK` or `AND`, where it stands alone.
+    /// Returns `BREAK` or `AND` if it stands alone here.
     fn keyword(&self, at: usize) -> Option<&'static str> {
         let alone =
             |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_whitespace() || b",()[]{}<>:".contains(&byte));
@@ -221,7 +221,7 @@ impl Reader<'_> {
         (alone(before) && alone(self.byte(at + name.len()))).then_some(name)
     }
 
-    /// The weight in `1.2::a::`, and where its content begins.
+    /// Returns the weight in `1.2::a::`, and the offset of its content.
     fn colons_weight(&self, at: usize) -> Option<(f64, usize)> {
         let rest = self.bytes.get(at..)?;
         let digits = rest.iter().take(MOST_DIGITS).take_while(|byte| is_numeric(byte)).count();
@@ -232,7 +232,7 @@ impl Reader<'_> {
         Some((number(self.text.get(at..colons)?)?, colons + 2))
     }
 
-    /// The weight in `(a:1.2)`, and where its colon is.
+    /// Returns the weight in `(a:1.2)`, and the offset of its colon.
     fn weight_before(&self, open: usize, close: usize) -> Option<(f64, usize)> {
         let inside = self.bytes.get(open + 1..close)?;
         let written =
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// Brackets that have a partner, by where they open.
+/// Returns the brackets that are closed, by the offset at which they open.
 fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
     const CLOSING: &[u8; 4] = b")]}>";
     struct Open {
@@ -272,7 +272,7 @@ fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
             b'(' => push(&mut open, &mut waiting, 0, at),
             b'[' => push(&mut open, &mut waiting, 1, at),
             b'{' => push(&mut open, &mut waiting, 2, at),
-            // Not a heart, and not less than.
+            // Neither `<3` nor a less-than sign.
             b'<' if bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic) => push(&mut open, &mut waiting, 3, at),
             b'|' => {
                 if let Some(innermost) = open.last_mut() {
@@ -300,7 +300,7 @@ fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
     found
 }
 
-/// What stands for a network that is loaded beside the model: `lora:add_detail:0.8`.
+/// Reads the tag of a network that is loaded beside the model: `lora:add_detail:0.8`.
 fn network(inside: &str) -> Option<(String, f64)> {
     let mut parts = inside.splitn(4, ':');
     let kind = parts.next()?.to_ascii_lowercase();
@@ -326,7 +326,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn rounded(weight: f64) -> f64 {
-    // Adding 0 makes -0 plain.
+    // Adding 0 turns -0 into 0.
     (weight * 1e4).round() / 1e4 + 0.0
 }
 
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_than_a_weight_stays_as_it_is() {
+    fn notations_beyond_a_weight_stay_as_they_are() {
         for whole in [
             "[cat:dog:0.5]",
             "[cat:10]",

@@ -13,6 +13,8 @@ pub struct Run<'a> {
     pub side: Side,
     /// The text, with the spaces inside it.
     pub text: &'a str,
+    /// The spaces before it; of a run of both texts the longer ones.
+    pub before: &'a str,
     /// Its words among those of the old text; for one that was added, the empty range where it would stand.
     pub old: Range<usize>,
     /// Its words among those of the new text; for one that was removed, the empty range where it would stand.
@@ -35,15 +37,23 @@ pub fn words(text: &str) -> Vec<&str> {
     Words::of(text).words
 }
 
-/// Two texts as runs, in order: those of both and of the old one make the old text, those of both and of the new one the
-/// new text, but for the spaces between runs.
+/// Returns two texts as runs, in order: those of both and of the old one make the old text, those of both and of the new
+/// one the new text. The spaces between runs are in [`Run::before`].
 pub fn runs<'a>(old: &'a str, new: &'a str) -> Vec<Run<'a>> {
     let (old, new) = (Words::of(old), Words::of(new));
     let mut runs = Vec::new();
     let mut push = |side: Side, in_old: Range<usize>, in_new: Range<usize>| {
         let text = if side == Side::New { new.stretch(&in_new) } else { old.stretch(&in_old) };
+        let (in_the_old, in_the_new) = (old.gap(in_old.start), new.gap(in_new.start));
+        let before = match side {
+            Side::Old => in_the_old,
+            Side::New => in_the_new,
+            // Where a word was removed before it, only one of the texts has a space here.
+            Side::Both if in_the_old.len() > in_the_new.len() => in_the_old,
+            Side::Both => in_the_new,
+        };
         if !text.is_empty() {
-            runs.push(Run { side, text, old: in_old, new: in_new });
+            runs.push(Run { side, text, before, old: in_old, new: in_new });
         }
     };
     let (mut from, mut to) = (0, 0);
@@ -86,6 +96,15 @@ impl<'a> Words<'a> {
             Some(*self.starts.get(range.start)?..end)
         });
         bounds.and_then(|bounds| self.text.get(bounds)).unwrap_or_default()
+    }
+}
+
+impl<'a> Words<'a> {
+    /// Returns the spaces before a word.
+    fn gap(&self, at: usize) -> &'a str {
+        let end = self.starts.get(at).copied().unwrap_or(self.text.len());
+        let before = self.text.get(..end).unwrap_or_default();
+        before.get(before.trim_end().len()..).unwrap_or_default()
     }
 }
 
@@ -146,6 +165,20 @@ mod tests {
         assert_eq!(shown("", "a  b"), "+a  b");
         assert_eq!(shown("a b", ""), "-a b");
         assert_eq!(shown("", ""), "");
+    }
+
+    #[test]
+    fn runs_keep_the_spaces_between_them() {
+        let joined = |old: &str, new: &str, side: Side| -> String {
+            let wanted = runs(old, new).into_iter().filter(|run| run.side == Side::Both || run.side == side);
+            wanted.map(|run| format!("{}{}", run.before, run.text)).collect()
+        };
+        let (old, new) =
+            ("sail boats at dusk, morning light, very wide", "sail boats at dusk, golden light, very tall");
+        assert_eq!(joined(old, new, Side::Old), old);
+        assert_eq!(joined(old, new, Side::New), new);
+        let all: String = runs(old, new).iter().map(|run| format!("{}{}", run.before, run.text)).collect();
+        assert_eq!(all, "sail boats at dusk, morning golden light, very wide tall");
     }
 
     proptest! {

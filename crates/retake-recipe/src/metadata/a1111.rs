@@ -160,17 +160,17 @@ fn pairs(line: &str) -> Vec<Pair> {
     let mut rest = line;
     while found.len() < MOST {
         rest = rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
-        let Some((key, behind)) = key(rest) else {
+        let Some((key, tail)) = key(rest) else {
             // Not a pair: continue after the next comma.
             match rest.split_once(',') {
-                Some((_, behind)) => rest = behind,
+                Some((_, tail)) => rest = tail,
                 None => break,
             }
             continue;
         };
-        let (value, quoted, behind) = value(behind);
+        let (value, quoted, tail) = value(tail);
         found.push(Pair { key: key.to_owned(), value, quoted });
-        rest = behind;
+        rest = tail;
     }
     found
 }
@@ -187,10 +187,10 @@ pub(super) fn is_key(key: &str) -> bool {
 
 /// Returns a key and what follows its colon.
 fn key(text: &str) -> Option<(&str, &str)> {
-    let (key, behind) = text.split_at_checked(text.find(NOT_IN_KEYS)?)?;
-    let behind = behind.strip_prefix(':')?;
+    let (key, tail) = text.split_at_checked(text.find(NOT_IN_KEYS)?)?;
+    let tail = tail.strip_prefix(':')?;
     let key = key.trim_end();
-    is_key(key).then_some((key, behind.trim_start_matches(' ')))
+    is_key(key).then_some((key, tail.trim_start_matches(' ')))
 }
 
 /// Returns a value, whether it was quoted, and what follows it.
@@ -377,7 +377,7 @@ fn lines_behind(lines: &[String], fields: &mut Fields) {
                 text.push_str(line);
             }
             (None, None) if line.trim().is_empty() => {}
-            (None, None) => fields.notes.push("there is text behind the parameters; see the raw text".to_owned()),
+            (None, None) => fields.notes.push("there is text after the parameters; see the raw text".to_owned()),
         }
     }
     if let Some((key, text)) = template {

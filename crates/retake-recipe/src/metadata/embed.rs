@@ -15,6 +15,7 @@ const IMAGE_UNIQUE_ID: u16 = 0xa420;
 
 /// The reason why an image cannot take a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotEmbedded {
     /// The format has no place for it.
     #[error("this file format takes no text")]

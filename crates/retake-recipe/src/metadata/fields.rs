@@ -212,7 +212,7 @@ impl Fields {
     pub(super) fn lora(&mut self, at: At, name: &str, weight: f64) -> bool {
         let Some(name) = fitting(model_name(name)) else { return false };
         let fits = weight.abs() <= 1e6 && self.recipe.loras.len() < MAX_LIST;
-        let lora = Lora { name, weight };
+        let lora = Lora::new(name, weight);
         if fits && !self.recipe.loras.contains(&lora) {
             if self.recipe.loras.is_empty() {
                 self.source("loras", at);

@@ -126,13 +126,13 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
 fn unquoted(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        rest = behind;
-        match (first, behind) {
-            (b'%', [high, low, behind @ ..]) => {
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => {
                 let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
                 bytes.push(digit(high)? << 4 | digit(low)?);
-                rest = behind;
+                rest = tail;
             }
             _ => bytes.push(*first),
         }

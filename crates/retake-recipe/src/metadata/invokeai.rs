@@ -224,8 +224,8 @@ fn dream(line: &str, index: usize, fields: &mut Fields) {
 fn sides(prompt: &str, index: usize, rule: &str, fields: &mut Fields) {
     let (mut wanted, mut unwanted) = (String::new(), Vec::new());
     let mut rest = prompt;
-    while let Some((before, behind)) = rest.split_once('[') {
-        let Some((inside, after)) = behind.split_once(']') else { break };
+    while let Some((before, tail)) = rest.split_once('[') {
+        let Some((inside, after)) = tail.split_once(']') else { break };
         wanted.push_str(before);
         unwanted.push(inside.trim());
         rest = after;

@@ -211,7 +211,7 @@ fn ingredient_manifest(ingredient: &Value) -> Option<&str> {
     reference.get("url")?.as_str()?.rsplit('/').next()
 }
 
-/// XMP labels: Google credits itself; Midjourney gives every image an id.
+/// Reads labels in XMP: Google credits itself; Midjourney gives every image an id.
 fn from_xmp(texts: &Texts) -> Option<Fields> {
     packets(texts).find_map(|(index, packet)| {
         let source = packet.get(Namespace::IptcExtension, "DigitalSourceType").map(last_segment);
@@ -245,7 +245,7 @@ fn from_iptc(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// EXIF: xAI signs the description and gives every image an id; the reference code of Black Forest Labs names the maker
+/// Reads EXIF: xAI signs the description and gives every image an id; the reference code of Black Forest Labs names the maker
 /// and the model, and keeps the prompt as the description if asked to.
 fn from_exif(texts: &Texts) -> Option<Fields> {
     if let (Some(artist), Some(description)) = (texts.exif("Artist"), texts.exif("ImageDescription"))

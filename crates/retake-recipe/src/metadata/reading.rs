@@ -46,6 +46,7 @@ pub struct Reading {
 
 /// Where a field came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Source {
     /// The field, by its name in the JSON of a recipe.
     pub field: &'static str,
@@ -57,6 +58,7 @@ pub struct Source {
 
 /// A value that could be meant, where a file leaves a choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Candidate {
     /// The field, by its name in the JSON of a recipe.
     pub field: &'static str,
@@ -72,6 +74,7 @@ pub struct Candidate {
 
 /// What a file claims about its origin outside of a generator's own texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Claim {
     /// The structure that holds the claim.
     pub source: ClaimSource,
@@ -85,6 +88,7 @@ pub struct Claim {
 
 /// The structure that holds a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ClaimSource {
     /// The file's own C2PA manifest.
     C2pa,
@@ -96,6 +100,7 @@ pub enum ClaimSource {
 
 /// Whether a claim is signed. Signatures are never verified here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SignatureState {
     /// There is a signature; it was not verified.
     Unverified,
@@ -126,6 +131,7 @@ pub struct Pass {
 
 /// A time and its precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Created {
     /// The time; for a day its first moment in UTC.
     pub at: Timestamp,
@@ -157,6 +163,7 @@ pub struct Evidence {
 
 /// A hash of the image that another was made from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum InitHash {
     /// The MD5 of the raw pixels (A1111's `Init image hash`), in lower-case hexadecimal digits.
     PixelsMd5(String),
@@ -166,6 +173,7 @@ pub enum InitHash {
 
 /// An upscaling second pass.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Hires {
     /// The factor.
     pub scale: Option<f64>,

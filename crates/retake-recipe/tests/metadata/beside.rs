@@ -29,7 +29,7 @@ impl Folder {
 }
 
 #[test]
-fn easy_diffusion_beside_the_picture() {
+fn easy_diffusion_writes_beside_the_image() {
     let labels = "Prompt: a cat\nin oil, Width: none\nNegative Prompt: dog\nSeed: 7\nStable Diffusion model: /home/me/models/sd-v1-4\nSampler: euler\nWidth: 64\nHeight: 32\nSteps: 25\nGuidance Scale: 7.5\nLoRA model: /loras/fluff\nLoRA Strength: 0.5\nUse Upscaling: None\n";
     let reading = Folder::new(&png(&[]), &[("2024-05-01_14-05-59_1234.txt", labels)]).read();
     let recipe = &reading.recipe;
@@ -62,7 +62,7 @@ fn item(name: &str, record: &serde_json::Value) -> String {
 }
 
 #[test]
-fn fooocus_beside_its_pictures() {
+fn fooocus_writes_a_log_beside_its_images() {
     let record = json!({"prompt": "a cat, 猫's", "negative_prompt": "dog", "prompt_expansion": "a cat, deep", "styles": "['Fooocus V2']", "steps": 30, "resolution": "(768, 1280)", "guidance_scale": 4, "base_model": "jugger.safetensors", "sampler": "dpmpp", "scheduler": "karras", "seed": "6952411511246973023", "lora_combined_1": "fluff.safetensors : 0.1", "version": "Fooocus v2.5.5"});
     let other = json!({"prompt": "another", "seed": "1"});
     let log = format!(
@@ -93,7 +93,7 @@ fn fooocus_beside_its_pictures() {
 }
 
 #[test]
-fn what_is_not_the_tools_own_or_not_of_this_picture_is_left_alone() {
+fn unrelated_files_beside_the_image_are_ignored() {
     let name = "2024-05-01_14-05-59_1234";
     let (txt, json) = (format!("{name}.txt"), format!("{name}.json"));
     let own = "Prompt: a dog\nSeed: 9\nStable Diffusion model: m\n";
@@ -119,6 +119,6 @@ fn what_is_not_the_tools_own_or_not_of_this_picture_is_left_alone() {
     let a1111 = "a cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 64x32";
     let reading = Folder::new(&png(&[text("parameters", a1111)]), &[(&txt, own)]).read();
     assert_eq!((reading.recipe.prompt.as_str(), reading.raw.len()), ("a cat", 1));
-    // And what is no picture has nothing beside it.
+    // A file that is not an image has nothing beside it.
     assert_eq!(Folder::new(b"no picture", &[(&txt, own)]).read().raw.len(), 0);
 }

@@ -179,7 +179,7 @@ fn lengths_are_not_believed() {
 }
 
 #[test]
-fn damaged_pictures_cost_only_themselves() {
+fn a_damaged_file_affects_only_itself() {
     let mut random = StdRng::seed_from_u64(0x7e7a_4e01);
     for (number, whole) in pictures().iter().enumerate() {
         recordable(&read(whole));

@@ -178,7 +178,7 @@ fn conditioning_through_other_nodes() {
 }
 
 #[test]
-fn a_picture_made_from_a_picture() {
+fn image_to_image_graphs_are_recognised() {
     let graph = with(json!({
         "5": {"class_type": "VAEEncode", "inputs": {"pixels": ["12", 0], "vae": ["4", 2]}},
         "12": {"class_type": "LoadImage", "inputs": {"image": "ComfyUI_00012_.png [output]"}}
@@ -248,7 +248,7 @@ fn only_the_editors_graph() {
     // Bypassed: the model goes around it.
     workflow["nodes"][1]["mode"] = 4.into();
     assert_eq!(only(&workflow), expected.replace(" | lora=fluff:0.5", ""));
-    // In a subgraph: the sampler and what it is told, unfolded again.
+    // In a subgraph: the sampler and its inputs, unfolded.
     let nodes = workflow["nodes"].as_array().unwrap().clone();
     let by_id = |id: u64| nodes.iter().find(|node| node["id"] == id).unwrap().clone();
     let link = |id: u32, from: Value, slot: u32, to: Value, to_slot: u32| json!({"id": id, "origin_id": from, "origin_slot": slot, "target_id": to, "target_slot": to_slot, "type": "X"});

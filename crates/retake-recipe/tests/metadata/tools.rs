@@ -98,7 +98,7 @@ fn the_manners_of_a1111s_relatives() {
         "{{masterpiece}}, cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8",
         "A1111 | prompt={{masterpiece}}, cat | seed=7 | steps=20 | sampler=Euler | size=8x8",
     );
-    // A prompt with colons is no line of parameters.
+    // A prompt with colons is not a line of parameters.
     row(
         "style: oil, light: low, mood: calm\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8",
         "A1111 | prompt=style: oil, light: low, mood: calm | seed=7 | steps=20 | sampler=Euler | size=8x8",
@@ -119,7 +119,7 @@ fn the_manners_of_a1111s_relatives() {
 }
 
 #[test]
-fn what_a1111_says_of_where_a_picture_came_from() {
+fn a1111_init_image_hashes_are_evidence() {
     let of =
         |line: &str| read(&png(&[text("parameters", format!("a cat\nSteps: 20, Sampler: Euler, Seed: 7, {line}"))]));
     let from_picture = of("Denoising strength: 0.5, Init image hash: 0123456789ABCDEF0123456789abcdef");
@@ -415,7 +415,7 @@ fn prompts_that_are_json_and_other_relatives() {
 }
 
 #[test]
-fn what_nobody_knows_stays_raw() {
+fn unknown_texts_stay_raw() {
     let camera = exif(
         Order::Big,
         &[(0x010f, 2, b"Cam\0".to_vec()), (0x010e, 2, b"Holiday: beach, sun: yes\0".to_vec())],
@@ -435,7 +435,7 @@ fn what_nobody_knows_stays_raw() {
 }
 
 #[test]
-fn a_seed_of_any_is_told_and_is_no_seed() {
+fn a_placeholder_seed_is_noted_and_not_taken() {
     let a1111 = "a cat\nSteps: 20, Sampler: Euler, Seed: -1, Size: 64x32";
     let space = json!({"prompt": "a cat", "num_inference_steps": 20, "seed": -1});
     for (record, key, kept) in [(a1111.to_owned(), "Seed", json!(-1)), (space.to_string(), "seed", json!("-1"))] {

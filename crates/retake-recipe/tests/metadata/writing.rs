@@ -25,7 +25,7 @@ fn reads_like_a1111s_own() {
         sampler: Some("Euler a".to_owned()),
         width: Some(64),
         height: Some(32),
-        loras: vec![Lora { name: "fluff".to_owned(), weight: 0.8 }],
+        loras: vec![Lora::new("fluff", 0.8)],
         provider: Some("ComfyUI".to_owned()),
         parameters: serde_json::from_value(json!({"Clip skip": 2, "note": "a, b", "prompt": {"3": "x".repeat(3000)}}))
             .unwrap(),
@@ -100,7 +100,7 @@ fn pixels(picture: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_picture_takes_texts_and_keeps_its_pixels() {
+fn embedding_texts_keeps_the_pixels() {
     let words = "a cat, 猫\nSteps: 20, Seed: 7, Size: 64x32, App: Retake";
     let texts = [("parameters", words), ("retake", "session-2025-12-11-001#3")];
     let upright = (0x0112, 3, vec![0, 6]);
@@ -141,7 +141,7 @@ fn a_picture_takes_texts_and_keeps_its_pixels() {
 }
 
 #[test]
-fn what_cannot_take_a_text_says_why() {
+fn failures_to_embed_are_explained() {
     let problem = |picture: &[u8], text: &str| embed(picture, &[("parameters", text)]).unwrap_err().to_string();
     assert_eq!(problem(b"GIF89a", "x"), "this file format takes no text");
     assert_eq!(problem(b"words", "x"), "this file format takes no text");

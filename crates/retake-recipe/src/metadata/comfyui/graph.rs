@@ -1,5 +1,6 @@
 //! A graph of nodes and links in the form ComfyUI queues it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
@@ -42,11 +43,27 @@ pub(super) enum Input<'a> {
 }
 
 /// Returns whether this is a queued graph: an object most of whose values are nodes.
-pub(crate) fn is_queued(value: &Value) -> bool {
+pub(super) fn is_queued(value: &Value) -> bool {
     value.as_object().is_some_and(|object| {
         let nodes = object.values().filter(|node| node.get("class_type").is_some_and(Value::is_string)).count();
         nodes > 0 && nodes * 2 >= object.len()
     })
+}
+
+/// Returns the class and the inputs of a queued node.
+pub(super) fn class_and_inputs(node: &Value) -> Option<(&str, Option<&Map<String, Value>>)> {
+    Some((node.get("class_type")?.as_str()?, node.get("inputs").and_then(Value::as_object)))
+}
+
+/// Reads a link: `["4", 0]` is the first output of node 4. Only the graph knows whether there is such a node.
+pub(super) fn link_of(value: &Value) -> Option<(Cow<'_, str>, u64)> {
+    let Some([id, slot]) = value.as_array().map(Vec::as_slice) else { return None };
+    let id = match id {
+        Value::String(id) => Cow::Borrowed(id.as_str()),
+        Value::Number(id) => Cow::Owned(id.to_string()),
+        _ => return None,
+    };
+    Some((id, slot.as_u64()?))
 }
 
 impl Graph {
@@ -96,7 +113,7 @@ impl Graph {
         }
     }
 
-    /// Follows a link through switches whose position the file tells, and through reroutes.
+    /// Follows a link through switches whose position is in the file, and through reroutes.
     fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
@@ -119,21 +136,17 @@ impl Graph {
         }
     }
 
-    /// `["4", 0]` is a link if there is such a node.
+    /// Returns the node and the output that a link leads to; `None` if the value is not a link to a node of this graph.
     fn link(&self, value: &Value) -> Option<(usize, u64)> {
-        match value.as_array().map(Vec::as_slice) {
-            Some([Value::String(id), slot]) => self.by_id.get(id).copied().zip(slot.as_u64()),
-            Some([Value::Number(id), slot]) => self.by_id.get(&id.to_string()).copied().zip(slot.as_u64()),
-            _ => None,
-        }
+        let (id, slot) = link_of(value)?;
+        Some((self.by_id.get(id.as_ref()).copied()?, slot))
     }
 }
 
 impl Node {
     fn of_queued(id: &str, value: &Value) -> Option<Node> {
-        let class = value.get("class_type")?.as_str()?.to_owned();
-        let inputs = value.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
-        Some(Node { id: id.to_owned(), class, inputs })
+        let (class, inputs) = class_and_inputs(value)?;
+        Some(Node { id: id.to_owned(), class: class.to_owned(), inputs: inputs.cloned().unwrap_or_default() })
     }
 
     /// Returns whether it has such an input.

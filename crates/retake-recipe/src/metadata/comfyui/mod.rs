@@ -8,6 +8,7 @@
 
 mod fingerprint;
 mod graph;
+pub(crate) mod listing;
 mod provider;
 mod switches;
 mod trace;
@@ -22,10 +23,9 @@ use super::container::{Slot, Texts};
 use super::fields::{self, At, Fields, at};
 use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
-pub(crate) use graph::is_queued;
-use graph::{Graph, Node};
+use graph::{Graph, Node, is_queued};
 use trace::{Outputs, Side};
-pub(crate) use workflow::{is_workflow, link_of, named_widgets};
+use workflow::is_workflow;
 
 /// Reads ComfyUI's graphs.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::graph::Node;
 
-/// Returns the input that a node passes on, if it is a switch whose position the file tells, or a reroute.
+/// Returns the input that a node passes on, if it is a reroute or a switch whose position is in the file.
 ///
 /// `literal` follows the input that sets the position to a value.
 pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Option<&'a Value>) -> Option<&'a str> {

@@ -114,7 +114,7 @@ const WIDGETS: &[(&str, &[&str])] = &[
 ];
 
 /// Returns whether this is a graph of the editor: it has nodes, and all of them have a type and an id.
-pub(crate) fn is_workflow(value: &Value) -> bool {
+pub(super) fn is_workflow(value: &Value) -> bool {
     let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
     let nodes = value.get("nodes").and_then(Value::as_array);
     nodes.is_some_and(|nodes| !nodes.is_empty() && nodes.iter().all(is_node))
@@ -122,9 +122,7 @@ pub(crate) fn is_workflow(value: &Value) -> bool {
 
 /// Converts a workflow to a graph.
 pub(super) fn graph(value: &Value) -> Graph {
-    let definitions = value.pointer("/definitions/subgraphs").and_then(Value::as_array);
-    let definitions = definitions.into_iter().flatten().filter_map(|it| Some((it.get("id")?.as_str()?, it))).collect();
-    let mut unfolding = Unfolding { definitions, scopes: Vec::new(), nodes: 0 };
+    let mut unfolding = Unfolding { definitions: subgraphs(value).collect(), scopes: Vec::new(), nodes: 0 };
     unfolding.unfold(value, String::new(), None, 0);
     Graph::of(unfolding.flat())
 }
@@ -170,17 +168,14 @@ impl<'a> Unfolding<'a> {
             return None;
         }
         let (mut links, mut outputs) = (HashMap::new(), HashMap::new());
-        for link in graph.get("links").and_then(Value::as_array).into_iter().flatten() {
-            let Some((number, from, slot, to, to_slot)) = link_of(link) else { continue };
+        for Link { number, from, slot, to, to_slot } in self::links(graph) {
             if to == SUBGRAPH_OUTPUTS {
                 outputs.insert(to_slot, (from.clone(), slot));
             }
             links.insert(number, (from, slot));
         }
-        let listed: Vec<&Value> = graph.get("nodes").and_then(Value::as_array).into_iter().flatten().collect();
         let room = MAX_NODES.saturating_sub(self.nodes);
-        let nodes: Vec<(String, &Value)> =
-            listed.into_iter().take(room).filter_map(|node| Some((id(node.get("id")?)?, node))).collect();
+        let nodes: Vec<(String, &Value)> = nodes(graph).take(room).collect();
         self.nodes += nodes.len();
         let order: Vec<String> = nodes.iter().map(|(id, _)| id.clone()).collect();
         let here = self.scopes.len();
@@ -194,7 +189,7 @@ impl<'a> Unfolding<'a> {
             within: HashMap::new(),
         });
         for (id, node) in nodes {
-            let inner = kind(node).and_then(|kind| self.definitions.get(kind).copied());
+            let inner = class(node).and_then(|class| self.definitions.get(class).copied());
             if let Some(inner) = inner
                 && let Some(scope) = self.unfold(inner, format!("{prefix}{id}:"), Some((here, node)), depth + 1)
                 && let Some(here) = self.scopes.get_mut(here)
@@ -205,12 +200,12 @@ impl<'a> Unfolding<'a> {
         Some(here)
     }
 
-    /// The nodes that run.
+    /// Returns the nodes that run.
     fn flat(&self) -> Vec<Node> {
         let mut flat = Vec::new();
         for (place, scope) in self.scopes.iter().enumerate() {
             for (id, node) in scope.order.iter().filter_map(|id| Some((id, *scope.nodes.get(id)?))) {
-                let class = kind(node).unwrap_or_default();
+                let class = class(node).unwrap_or_default();
                 let only_drawn =
                     ["Reroute", "PrimitiveNode", "Note", "MarkdownNote", "GetNode", "SetNode"].contains(&class);
                 if only_drawn || matches!(mode(node), MUTED | BYPASSED) || scope.within.contains_key(id) {
@@ -232,7 +227,7 @@ impl<'a> Unfolding<'a> {
         flat
     }
 
-    /// Follows an output to the node that really gives it.
+    /// Follows an output to the node that produces it.
     fn follow(&self, place: usize, id: &str, slot: u64, depth: usize) -> Option<End> {
         if depth > MAX_DEPTH * 4 {
             return None;
@@ -253,14 +248,15 @@ impl<'a> Unfolding<'a> {
             return self.follow(*inner, from, *slot, depth + 1);
         }
         let first_input = || linked_inputs(node).next().map(|(_, link)| link);
-        match (kind(node)?, mode(node)) {
+        match (class(node)?, mode(node)) {
             (_, MUTED) => None,
             ("Reroute" | "SetNode", _) => self.by_link(place, first_input()?, depth),
             ("PrimitiveNode", _) => Some(End::Literal(node.pointer("/widgets_values/0")?.clone())),
             ("GetNode", _) => {
                 let wanted = node.pointer("/widgets_values/0")?;
-                let sets =
-                    |node: &&&Value| kind(node) == Some("SetNode") && node.pointer("/widgets_values/0") == Some(wanted);
+                let sets = |node: &&&Value| {
+                    class(node) == Some("SetNode") && node.pointer("/widgets_values/0") == Some(wanted)
+                };
                 let set = scope.nodes.values().find(sets)?;
                 self.by_link(place, linked_inputs(set).next()?.1, depth)
             }
@@ -283,7 +279,25 @@ impl<'a> Unfolding<'a> {
     }
 }
 
-fn kind(node: &Value) -> Option<&str> {
+/// Iterates over the nodes of a workflow or subgraph with their ids, in the order of the file.
+pub(super) fn nodes(graph: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let listed = graph.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    listed.filter_map(|node| Some((id(node.get("id")?)?, node)))
+}
+
+/// Iterates over the links of a workflow or subgraph.
+pub(super) fn links(graph: &Value) -> impl Iterator<Item = Link> + '_ {
+    graph.get("links").and_then(Value::as_array).into_iter().flatten().filter_map(Link::read)
+}
+
+/// Iterates over the subgraphs that a workflow defines, with their ids.
+pub(super) fn subgraphs(graph: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let definitions = graph.pointer("/definitions/subgraphs").and_then(Value::as_array).into_iter().flatten();
+    definitions.filter_map(|subgraph| Some((subgraph.get("id")?.as_str()?, subgraph)))
+}
+
+/// Returns the class of a node.
+pub(super) fn class(node: &Value) -> Option<&str> {
     node.get("type")?.as_str()
 }
 
@@ -296,26 +310,41 @@ fn id(value: &Value) -> Option<String> {
     crate::metadata::json::plain(value)
 }
 
-/// Reads a link: `[number, from, slot, to, slot, type]`, or the same as an object.
-pub(crate) fn link_of(link: &Value) -> Option<(u64, String, u64, String, u64)> {
-    let part = |place: usize, name: &str| link.get(place).or_else(|| link.get(name));
-    let number = |place: usize, name: &str| part(place, name)?.as_u64();
-    Some((
-        number(0, "id")?,
-        id(part(1, "origin_id")?)?,
-        number(2, "origin_slot")?,
-        id(part(3, "target_id")?)?,
-        number(4, "target_slot")?,
-    ))
+/// A link from an output of one node to an input of another.
+pub(super) struct Link {
+    /// Its number, by which inputs name it.
+    pub(super) number: u64,
+    /// The id of the node it comes from.
+    pub(super) from: String,
+    /// The number of that node's output.
+    pub(super) slot: u64,
+    to: String,
+    to_slot: u64,
 }
 
-fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
+impl Link {
+    /// Reads `[number, from, slot, to, slot, type]`, or the same as an object.
+    fn read(link: &Value) -> Option<Link> {
+        let part = |place: usize, name: &str| link.get(place).or_else(|| link.get(name));
+        let number = |place: usize, name: &str| part(place, name)?.as_u64();
+        Some(Link {
+            number: number(0, "id")?,
+            from: id(part(1, "origin_id")?)?,
+            slot: number(2, "origin_slot")?,
+            to: id(part(3, "target_id")?)?,
+            to_slot: number(4, "target_slot")?,
+        })
+    }
+}
+
+/// Iterates over the inputs of a node that are linked, with the numbers of the links.
+pub(super) fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
     let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
     inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
 }
 
 /// Returns the values of a node with a name for each; a value whose name is not known is called by its position.
-pub(crate) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'a Value)> {
+pub(super) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'a Value)> {
     let values = match node.get("widgets_values") {
         Some(Value::Object(named)) => return named.iter().map(|(name, value)| (name.clone(), value)).collect(),
         Some(Value::Array(values)) => values,

@@ -233,7 +233,7 @@ fn take_item<R: Read + Seek>(input: &mut Input<R>, item: Item, texts: &mut Texts
     Ok(())
 }
 
-/// Reads EXIF behind the offset of its TIFF header.
+/// Reads EXIF after the offset of its TIFF header.
 pub(super) fn exif_block(block: &[u8], offset: u64, texts: &mut Texts) {
     let Some(skip) = u32_at(block, 0, Order::Big) else { return };
     let start = usize::try_from(skip).ok().and_then(|skip| skip.checked_add(4)).filter(|start| *start < block.len());

@@ -156,7 +156,7 @@ fn locations(iloc: &[u8]) -> Vec<Place> {
     places
 }
 
-/// The size of the image is that of its largest item: thumbnails and tiles are smaller.
+/// Finds the size of the image, which is that of its largest item: thumbnails and tiles are smaller.
 fn largest(iprp: &[u8], directory: &mut Directory) {
     let properties = boxes(iprp, 0).filter(|(kind, _, _)| *kind == b"ipco");
     let sizes = properties.flat_map(|(_, _, ipco)| boxes(ipco, 0)).filter(|(kind, _, _)| *kind == b"ispe");

@@ -76,7 +76,7 @@ fn list(found: &Super<'_>, manifest: &str, slot: Slot, offset: u64, texts: &mut 
     }
 }
 
-/// Of earlier manifests only what tells how the content was made is of interest.
+/// Returns whether a box says how the content was made, which is all that matters in earlier manifests.
 fn tells_of_making(label: &str) -> bool {
     ["c2pa.claim", "c2pa.actions", "c2pa.ingredient", "stds.schema-org"].iter().any(|known| label.starts_with(known))
 }

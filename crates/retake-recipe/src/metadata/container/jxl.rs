@@ -49,7 +49,7 @@ pub(super) fn compressed_box<R: Read + Seek>(input: &mut Input<R>, head: Head, t
     Ok(())
 }
 
-/// `SizeHeader`: the height, then a ratio that gives the width, or the width itself.
+/// Reads `SizeHeader`: the height, then a ratio that gives the width, or the width itself.
 fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
     let small = bits.take(1)? == 1;
     let side = |bits: &mut Bits<'_>| {

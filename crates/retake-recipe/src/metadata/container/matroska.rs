@@ -160,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first attached image is the poster.
+    /// Reads an attachment; the first attached image is the poster.
     fn attached(&mut self) {
         let mime_type = match self.file.mime_type.as_str() {
             "image/jpeg" | "image/jpg" => "image/jpeg",
@@ -174,7 +174,7 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the id of an element: up to four bytes, with the bit that tells their number kept.
+/// Reads the id of an element: up to four bytes, with the bit that gives their number kept.
 fn id<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<u32>> {
     let Some(first) = input.byte()? else { return Ok(None) };
     let more = first.leading_zeros();

@@ -36,7 +36,7 @@ pub(super) use jumbf::SIGNATURE;
 pub(super) const MAX_TEXT: u64 = 16 * 1024 * 1024;
 /// The most texts that are taken from one file.
 const MAX_TEXTS: usize = 1000;
-/// How many bytes tell the format of a file.
+/// The number of bytes from which the format of a file is recognised.
 const MAGIC_BYTES: usize = 64;
 
 /// The format of a file, recognised by its first bytes.

@@ -111,7 +111,7 @@ fn item_texts<R: Read + Seek>(input: &mut Input<R>, item: Head, keys: &[String],
     })
 }
 
-/// The names of numbered items: a count, then for each its size, its namespace and the name.
+/// Returns the names of numbered items: a count, then for each its size, its namespace and the name.
 fn names(keys: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = keys.get(8..).unwrap_or_default();
@@ -152,7 +152,7 @@ fn for_each_box<R: Read + Seek>(
     Ok(())
 }
 
-/// The readable name of a four-character code.
+/// Returns the readable name of a four-character code.
 fn name(kind: &[u8; 4]) -> String {
     match kind {
         b"\xa9cmt" => "comment".to_owned(),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn latin_1_only_where_it_is_no_utf_8() {
+    fn latin_1_is_used_only_if_it_is_not_utf_8() {
         assert_eq!(decode("テスト".as_bytes()), "テスト");
         assert_eq!(decode(b"caf\xe9"), "café");
     }
