@@ -32,6 +32,10 @@ pub trait Log: Send + Sync {
     /// Returns the exact bytes of every record of a session, in order.
     fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error>;
 
+    /// Returns the exact bytes of the records that record and annotate one iteration, in order; empty if there is no such
+    /// iteration. How many there are does not depend on the length of the session.
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error>;
+
     /// Returns the next `limit` sessions after a place in the order of recency.
     fn page(
         &self,
@@ -93,6 +97,12 @@ pub trait Log: Send + Sync {
         self.record(id, seq)?.map(|record| decode(&record, detail, &|hash| self.text(hash))).transpose()
     }
 
+    /// Returns the events that record and annotate one iteration, in order.
+    fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
+        let records = self.records_of_iteration(id)?;
+        records.iter().map(|record| decode(record, detail, &|hash| self.text(hash))).collect()
+    }
+
     /// Returns all events of a session, in order; empty if it was never started.
     fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
         self.records(id)?.iter().map(|record| decode(record, detail, &|hash| self.text(hash))).collect()
@@ -133,6 +143,14 @@ impl Log for Store {
 
     fn totals(&self) -> Result<Totals, Error> {
         Store::totals(self)
+    }
+
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        Store::records_of_iteration(self, id)
+    }
+
+    fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
+        Store::events_of_iteration(self, id, detail)
     }
 
     fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {

@@ -1,6 +1,6 @@
 //! Several faults at once, drawn at random: kills, cut and damaged tails, older copies of the journal, the database, one
 //! segment or the checkpoint, foreign and duplicated segments. Nothing that survives anywhere is lost, nothing lost is
-//! hidden, no id is given out twice.
+//! hidden, no id is used twice.
 //!
 //! `RETAKE_CASES=20000 cargo test --test combinations` runs longer; a case is repeated by its seed.
 #![expect(

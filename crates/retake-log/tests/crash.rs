@@ -335,7 +335,7 @@ fn a_full_disk_refuses_clearly_and_the_store_goes_on() {
         match Store::open(&dir, small(Disk::observed(full.clone()))) {
             Ok(store) => {
                 for batch in history().into_iter().take(12) {
-                    // Nobody gives up: the same request again, with the same key.
+                    // Clients retry: the same request again, with the same key.
                     let ack = loop {
                         let before = contents(&store);
                         match store.append(batch.clone()) {

@@ -317,7 +317,7 @@ fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what
     !missing.is_empty()
 }
 
-/// Someone edits an event in the journal, and knows the checksums.
+/// An attacker edits an event in the journal and fixes the checksums.
 #[test]
 fn a_record_edited_by_hand_is_found() {
     for knows_the_hash in [false, true] {

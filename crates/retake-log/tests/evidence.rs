@@ -111,6 +111,45 @@ fn an_older_journal_beside_an_intact_database_loses_nothing() {
 }
 
 #[test]
+fn a_journal_that_was_cut_after_a_kill_is_not_taken_for_one_that_ended_there() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("ws");
+    let store = Store::open(&dir, options()).unwrap();
+    fill(&store, 0..2);
+    store.close().unwrap();
+    let store = Store::open(&dir, options()).unwrap();
+    let before = used(&dir.join("journal/00000001.log"));
+    fill(&store, 2..5);
+    let expected = contents(&store);
+    // As a process leaves it that is killed before the checkpoint.
+    let killed = home.path().join("killed");
+    copy(&dir, &killed);
+    drop(store);
+    let whole = fs::read(killed.join("journal/00000001.log")).unwrap();
+    for zeroed in [false, true] {
+        let ws = home.path().join(format!("zeroed-{zeroed}"));
+        copy(&killed, &ws);
+        let mut bytes = whole.clone();
+        if zeroed {
+            bytes.get_mut(usize::try_from(before).unwrap()..).unwrap().fill(0);
+        } else {
+            bytes.truncate(usize::try_from(before).unwrap());
+        }
+        fs::write(ws.join("journal/00000001.log"), bytes).unwrap();
+        let store = Store::open(&ws, options()).unwrap();
+        let found = contents(&store);
+        let lost: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
+        assert!(found == expected || lost > 0, "events are gone without a word");
+        let id = store.append(start("afterwards", 99, "afterwards")).unwrap().head.id;
+        assert_eq!(id.number().get(), 6, "an id was given out again");
+        drop(store);
+        let recoveries = Store::open(&ws, options()).unwrap().recoveries().unwrap().len();
+        assert_eq!(recoveries, 1, "what was reported once is settled");
+    }
+    check_whole(&killed, &expected, "as it was when it was killed");
+}
+
+#[test]
 fn several_damaged_frames_at_the_end_are_not_a_torn_write() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("ws");
@@ -216,7 +255,7 @@ fn a_database_that_comes_up_with_less_is_not_trusted() {
 }
 
 #[test]
-fn a_passing_error_starts_no_recovery() {
+fn a_transient_error_does_not_start_a_recovery() {
     for errno in PASSING {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("ws");

@@ -35,7 +35,7 @@ fn history(store: &Store) {
             width: Some(1024),
             height: Some(768),
             denoise: Some(0.6),
-            loras: vec![Lora { name: "detail".to_owned(), weight: -0.25 }],
+            loras: vec![Lora::new("detail", -0.25)],
             provider: Some("comfyui".to_owned()),
             parameters: serde_json::from_str(r#"{"b":1,"a":[2.0,null,"x"],"workflow":"W"}"#).unwrap(),
         },
@@ -108,6 +108,30 @@ fn history_with_looks(store: &Store) {
     }
 }
 
+/// A history with everything that version 3 of a recorded event brought.
+fn history_with_lora_keys(store: &Store) {
+    let fur = Lora::new("fur", 0.8).with("clipWeight", 0.5).with("hash", "1f2e");
+    let mut first = iteration("a fox", 0);
+    first.recipe.loras = vec![fur, Lora::new("plain", 1.0)];
+    let mut long = first.clone();
+    long.recipe.loras = vec![Lora::new("noted", 1.0).with("note", "n".repeat(5000))];
+    long.parent_reason = Some("its init image".to_owned());
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(first))];
+    let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
+    store.append(batch(Target::Existing(id), 1, "key 2", vec![Draft::Record(Box::new(long))])).unwrap();
+}
+
+/// A history with what version 2 of an annotated event brought: a rating is removed.
+fn history_with_a_removed_rating(store: &Store) {
+    let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(iteration("a fox", 0)))];
+    let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
+    for (millis, rating) in [(1, 4), (2, AnnotationChange::NO_RATING)] {
+        let change = AnnotationChange { rating: Some(rating), ..AnnotationChange::default() };
+        let drafts = vec![Draft::Annotate { index: 0, change }];
+        store.append(batch(Target::Existing(id), millis, &format!("key {}", millis + 1), drafts)).unwrap();
+    }
+}
+
 /// A record of a kind that does not exist yet, following `last`.
 fn from_the_future(last: &[u8]) -> Vec<u8> {
     let mut record = last[..72].to_vec();
@@ -163,6 +187,16 @@ fn format_1_reads_as_it_always_did() {
 #[test]
 fn recorded_2_reads_as_it_always_did() {
     reads_as_it_always_did("recorded-2", history_with_looks);
+}
+
+#[test]
+fn recorded_3_reads_as_it_always_did() {
+    reads_as_it_always_did("recorded-3", history_with_lora_keys);
+}
+
+#[test]
+fn annotated_2_reads_as_it_always_did() {
+    reads_as_it_always_did("annotated-2", history_with_a_removed_rating);
 }
 
 fn reads_as_it_always_did(name: &str, history: fn(&Store)) {

@@ -54,6 +54,12 @@ fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
     assert_eq!(client.records(id).unwrap(), owner.records(id).unwrap());
     assert_eq!(client.totals().unwrap(), owner.totals().unwrap());
     assert_eq!(client.children(id.iteration(0)).unwrap(), [id.iteration(1)]);
+    for (index, rating) in [(0, None), (1, Some(5))] {
+        let alone = client.iteration(id.iteration(index), Detail::Full).unwrap().unwrap();
+        assert_eq!(alone.annotation.rating, rating);
+        assert_eq!(owner.iteration(id.iteration(index), Detail::Full).unwrap(), Some(alone));
+    }
+    assert_eq!(client.iteration(id.iteration(2), Detail::Full).unwrap(), None);
     assert_eq!(client.ids(None, 10).unwrap(), [id]);
     assert_eq!(
         client.page(Status::All, Order::Recent, None, 10).unwrap(),
@@ -95,7 +101,7 @@ fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
 }
 
 #[test]
-fn news_reach_every_long_stay_and_a_change_of_owner_is_told() {
+fn changes_reach_every_long_running_process_across_owners() {
     let dir = tempfile::tempdir().unwrap();
     let owner = join(dir.path(), Lifetime::LongRunning);
     let client = join(dir.path(), Lifetime::LongRunning);
@@ -150,7 +156,7 @@ fn two_owners_can_never_be() {
 }
 
 #[test]
-fn what_a_dead_owner_left_is_no_hindrance() {
+fn files_of_a_dead_owner_do_not_hinder_the_next() {
     let dir = tempfile::tempdir().unwrap();
     drop(listen(&dir.path().join("owner.sock")));
     std::fs::write(dir.path().join("owner.json"), "{not json").unwrap();
@@ -178,7 +184,7 @@ fn a_path_too_long_for_a_socket_works() {
 }
 
 #[test]
-fn rude_clients_hurt_only_themselves() {
+fn misbehaving_clients_affect_only_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let owner = join(dir.path(), Lifetime::OneShot);
     let rude = || UnixStream::connect(dir.path().join("owner.sock")).unwrap();

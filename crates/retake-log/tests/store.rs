@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use retake_log::model::{Draft, EventBody, Refusal, Session};
+use retake_log::model::{Draft, EventBody, IterationId, IterationState, Refusal, Session};
 use retake_log::store::{Detail, Error, Order, RecencyKey, Status, Store, Target};
 use retake_testutils::*;
 
@@ -85,7 +85,7 @@ fn refusals_write_nothing() {
 }
 
 #[test]
-fn ids_count_on_past_999_and_start_anew_each_day() {
+fn ids_continue_past_999_and_restart_each_day() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let day = 24 * 3600 * 1000;
@@ -246,7 +246,7 @@ fn exported_records_give_the_same_sessions_elsewhere() {
 }
 
 #[test]
-fn a_batch_that_no_session_can_begin_with_is_refused() {
+fn a_session_must_begin_with_an_iteration() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let target = Target::New(at(0).day());
@@ -255,9 +255,47 @@ fn a_batch_that_no_session_can_begin_with_is_refused() {
     assert_eq!(store.totals().unwrap().events, 0);
 }
 
+/// Children are found whether they follow their parent, branch off later, or lie in another session.
+#[test]
+fn children_are_found_wherever_they_branch_off() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let id = store.append(start("first", 0, "k0")).unwrap().head.id;
+    let from = |parent: u32, index: u32| {
+        let mut sent = record(id, "branch", i64::from(index), &format!("k{index}"));
+        let Draft::Record(iteration) = &mut sent.drafts[0] else { unreachable!() };
+        iteration.parent = Some(id.iteration(parent));
+        sent
+    };
+    for (index, parent) in [(1, 0), (2, 0), (3, 2), (4, 0)] {
+        store.append(from(parent, index)).unwrap();
+    }
+    let mut elsewhere = start("elsewhere", 9, "other");
+    let Draft::Record(iteration) = &mut elsewhere.drafts[1] else { unreachable!() };
+    iteration.parent = Some(id.iteration(0));
+    let other = store.append(elsewhere).unwrap().head.id;
+    let check = |store: &Store| {
+        let expected = [id.iteration(1), id.iteration(2), id.iteration(4), other.iteration(0)];
+        assert_eq!(store.children(id.iteration(0)).unwrap(), expected);
+        assert_eq!(store.children(id.iteration(2)).unwrap(), [id.iteration(3)]);
+        for childless in [1, 3, 4, 5, u32::MAX] {
+            assert_eq!(store.children(id.iteration(childless)).unwrap(), [], "{childless}");
+        }
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
+    };
+    check(&store);
+    store.close().unwrap();
+    std::fs::remove_dir_all(home.path().join("db")).unwrap();
+    check(&open(home.path()));
+}
+
 /// One iteration is read without its session, and says the same.
 #[test]
 fn an_iteration_by_itself_reads_as_in_its_session() {
+    let read_alone = |store: &Store, id: IterationId| -> Option<IterationState> {
+        let events = store.events_of_iteration(id, Detail::Full).unwrap();
+        Session::fold(events).and_then(|mut session| session.iterations.remove(&id.index))
+    };
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     let id = store.append(start("first", 0, "k0")).unwrap().head.id;
@@ -282,8 +320,8 @@ fn an_iteration_by_itself_reads_as_in_its_session() {
         let session = Session::fold(store.events(id, Detail::Full).unwrap()).unwrap();
         assert_eq!(session.iterations.len(), 90);
         for (index, expected) in &session.iterations {
-            assert_eq!(store.iteration(id.iteration(*index)).unwrap().as_ref(), Some(expected), "iteration {index}");
+            assert_eq!(read_alone(&store, id.iteration(*index)).as_ref(), Some(expected), "iteration {index}");
         }
-        assert_eq!(store.iteration(id.iteration(90)).unwrap(), None);
+        assert_eq!(read_alone(&store, id.iteration(90)), None);
     }
 }

@@ -34,7 +34,7 @@ fn a_retry_is_acknowledged_only_after_the_tail_is_synced() {
     let store = open(&dir);
     store.append(start("first", 0, "k1")).unwrap();
     store.append(start("second", 1, "k2")).unwrap();
-    // Killed: nobody knows whether the last frame was synced.
+    // Killed: it is unknown whether the last frame was synced.
     let killed = home.path().join("killed");
     copy(&dir, &killed);
     let steps: Arc<Mutex<Vec<(&str, PathBuf)>>> = Arc::default();

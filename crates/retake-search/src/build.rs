@@ -139,16 +139,14 @@ pub(super) fn build<'a, W: Write>(
 #[derive(Default)]
 struct Words {
     /// For each word, the posting list of each field that contains it.
-    known: HashMap<String, [Option<usize>; 4]>,
+    known: HashMap<String, [Option<usize>; Field::ALL.len()]>,
     postings: Vec<Posting>,
 }
-
-const FIELDS: [Field; 4] = [Field::Prompt, Field::Negative, Field::Note, Field::Title];
 
 impl Words {
     /// Adds a text whose first word has the position `start`, and returns the position after its last word.
     fn take(&mut self, field: Field, text: &str, doc: u32, start: u32) -> u32 {
-        let of_field = FIELDS.iter().position(|known| *known == field).unwrap_or(0);
+        let of_field = Field::ALL.iter().position(|known| *known == field).unwrap_or(0);
         let mut place = start;
         each_word(text, |word, _| {
             let number = self.number(word, of_field);
@@ -183,7 +181,7 @@ impl Words {
     fn postings(mut self) -> Vec<(Vec<u8>, Field, Posting)> {
         let mut terms: Vec<(Vec<u8>, Field, usize)> = Vec::with_capacity(self.postings.len());
         for (word, fields) in &self.known {
-            let of_fields = FIELDS.iter().zip(fields).filter_map(|(field, number)| Some((*field, (*number)?)));
+            let of_fields = Field::ALL.iter().zip(fields).filter_map(|(field, number)| Some((*field, (*number)?)));
             terms.extend(of_fields.map(|(field, number)| (terms::key(word, field), field, number)));
         }
         terms.sort_unstable();

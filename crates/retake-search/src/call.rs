@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use retake_log::Log;
-use retake_log::model::{Event, EventBody, Head, Iteration};
+use retake_log::model::{Actor, Event, EventBody, Head, Iteration};
 use retake_log::sharing::{Call, CallContext, Extension, LogHandle, Records, Registry, SharedLog};
 use retake_log::store::{Detail, Error, Progress};
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub struct Finding {
     pub note: Option<String>,
     /// The state of its session.
     pub session: Head,
+    /// Who recorded it.
+    pub recorded_by: Actor,
 }
 
 /// Returns the search index of the workspace in `dir`, for [`SharedLog::open`].
@@ -127,14 +129,14 @@ fn unpack(log: &SharedLog, packed: Packed) -> Result<Findings, Error> {
     };
     let mut findings = Vec::with_capacity(found.hits.len());
     for (hit, session) in std::mem::take(&mut found.hits).into_iter().zip(heads) {
-        let Event { body: EventBody::Recorded { iteration, .. }, .. } = next()? else {
+        let Event { body: EventBody::Recorded { iteration, .. }, actor: recorded_by, .. } = next()? else {
             return Err(Error::Misuse("a hit is not an iteration".into()));
         };
         let note = match hit.noted.map(|_| next()).transpose()? {
             Some(Event { body: EventBody::Annotated { change, .. }, .. }) => change.note,
             _ => None,
         };
-        findings.push(Finding { hit, iteration, note, session });
+        findings.push(Finding { hit, iteration, note, session, recorded_by });
     }
     Ok(Findings { found, findings })
 }

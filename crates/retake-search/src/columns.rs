@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::bytes::pack;
-use super::doc::{Facts, LISTS, SINGLE, SessionKey};
+use super::doc::{Facts, LISTS, QUANTITIES, SINGLE, SessionKey};
 
 /// The sections of a segment, by their index in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,19 @@ pub(super) enum Section {
     Project,
     ProjectNames,
     Blocks,
+    Pixels,
+    /// The first of the columns of [`QUANTITIES`].
+    Quantity,
     /// The first of [`SINGLE`] columns, each followed by its names.
-    Name,
+    Name = FIXED as isize,
     /// The first of [`LISTS`] columns, each of starts, values and names.
-    List = 16 + 2 * SINGLE as isize,
+    List = (FIXED + 2 * SINGLE) as isize,
 }
 
+/// The number of sections that are not names.
+const FIXED: usize = 17 + QUANTITIES.len();
 /// The number of sections.
-pub(super) const SECTIONS: usize = 16 + 2 * SINGLE + 3 * LISTS;
+pub(super) const SECTIONS: usize = FIXED + 2 * SINGLE + 3 * LISTS;
 
 impl Section {
     pub(super) fn place(self) -> usize {
@@ -61,6 +66,8 @@ pub(super) struct Columns {
     seed: Vec<u64>,
     hash_docs: Vec<u32>,
     perceptual_hash: Vec<u128>,
+    pixels: Vec<u64>,
+    quantities: [Vec<i64>; QUANTITIES.len()],
     session_keys: Vec<u64>,
     archived: Vec<u8>,
     project: Vec<u32>,
@@ -123,9 +130,13 @@ impl Columns {
             starts.push(count(values.len()));
             values.extend(list.iter().map(|name| names.number(name)));
         }
-        for perceptual_hash in &facts.perceptual_hash {
+        for (column, number) in self.quantities.iter_mut().zip(facts.quantities) {
+            column.push(number);
+        }
+        for image in &facts.images {
             self.hash_docs.push(doc);
-            self.perceptual_hash.push(*perceptual_hash);
+            self.perceptual_hash.push(image.perceptual_hash);
+            self.pixels.push(image.pixels);
         }
     }
 
@@ -158,7 +169,9 @@ impl Columns {
             pack(&self.project),
             self.projects.bytes(),
             Vec::new(),
+            pack(&self.pixels),
         ];
+        sections.extend(self.quantities.iter().map(|column| pack(column)));
         for (numbers, names) in &self.singles {
             sections.extend([pack(numbers), names.bytes()]);
         }

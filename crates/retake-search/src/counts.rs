@@ -16,8 +16,8 @@ use super::{Facets, MAX_FACET_VALUES};
 /// The number of matches per value.
 #[derive(Default)]
 pub(super) struct Counts {
-    singles: [HashMap<String, u64>; 4],
-    lists: [HashMap<String, u64>; 2],
+    singles: [HashMap<String, u64>; SINGLE],
+    lists: [HashMap<String, u64>; LISTS],
     ratings: [u64; 6],
     outcomes: [u64; 4],
     projects: HashMap<String, u64>,

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 
 use chrono::{Datelike, NaiveDate};
 
-use retake_log::model::query::Field;
-use retake_log::model::{AnnotationChange, Head, Iteration, IterationId, OutcomeStatus, SessionId};
+use retake_log::model::query::{Field, Quantity};
+use retake_log::model::{Actor, AnnotationChange, Hash, Head, Iteration, IterationId, OutcomeStatus, SessionId};
 
 /// A session id as a number with the same order.
 pub(super) type SessionKey = u64;
@@ -33,12 +33,23 @@ pub(super) struct Facts {
     /// See the constants below.
     pub(super) flags: u8,
     pub(super) seed: u64,
-    /// Model, sampler, generator and size, in this order.
+    /// Steps, guidance scale and cost, in this order, in millionths; [`UNKNOWN`] if unknown.
+    pub(super) quantities: [i64; QUANTITIES.len()],
+    /// Model, sampler, generator, size and scheduler, in this order.
     pub(super) names: [Option<String>; SINGLE],
-    /// LoRAs and tags, in this order.
+    /// LoRAs, tags and the actor's names, in this order.
     pub(super) lists: [Vec<String>; LISTS],
-    /// The perceptual hashes of its images.
-    pub(super) perceptual_hash: Vec<u128>,
+    /// The images whose appearance is known.
+    pub(super) images: Vec<Look>,
+}
+
+/// What the index knows of an image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Look {
+    /// Its perceptual hash.
+    pub(super) perceptual_hash: u128,
+    /// The beginning of the hash of its pixels.
+    pub(super) pixels: u64,
 }
 
 /// A session to be indexed.
@@ -51,15 +62,21 @@ pub(super) struct SessionDoc {
 }
 
 /// The number of facets of which an iteration has at most one name.
-pub(super) const SINGLE: usize = 4;
+pub(super) const SINGLE: usize = 5;
 pub(super) const MODEL: usize = 0;
 pub(super) const SAMPLER: usize = 1;
 pub(super) const GENERATOR: usize = 2;
 pub(super) const SIZE: usize = 3;
+pub(super) const SCHEDULER: usize = 4;
 /// The number of facets of which an iteration has any number of names.
-pub(super) const LISTS: usize = 2;
+pub(super) const LISTS: usize = 3;
 pub(super) const LORA: usize = 0;
 pub(super) const TAG: usize = 1;
+pub(super) const ACTOR: usize = 2;
+/// The quantities that have a column.
+pub(super) const QUANTITIES: [Quantity; 3] = [Quantity::Steps, Quantity::GuidanceScale, Quantity::Cost];
+/// The value of a quantity that is unknown.
+pub(super) const UNKNOWN: i64 = i64::MIN;
 
 /// The mask of the outcome in the flags.
 pub(super) const OUTCOME: u8 = 3;
@@ -69,17 +86,21 @@ pub(super) const HAS_SEED: u8 = 16;
 
 impl Doc {
     /// Creates the document of an iteration without annotations.
-    pub(super) fn new(id: IterationId, seq: u32, iteration: &Iteration) -> Doc {
+    pub(super) fn new(id: IterationId, seq: u32, iteration: &Iteration, recorded_by: &Actor) -> Doc {
         let recipe = &iteration.recipe;
         let mut texts = vec![(Field::Prompt, recipe.prompt.clone())];
         texts.extend(recipe.prompt_sent.clone().map(|text| (Field::Prompt, text)));
         texts.extend(recipe.negative_prompt.clone().map(|text| (Field::Negative, text)));
+        texts.extend(iteration.outcome.message.clone().map(|text| (Field::Message, text)));
         let made = iteration.images.first();
         let (width, height) = (recipe.width.or_else(|| made?.width), recipe.height.or_else(|| made?.height));
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         let mut loras: Vec<String> = recipe.loras.iter().map(|lora| lora.name.clone()).collect();
         loras.sort_unstable();
         loras.dedup();
+        let mut actor = vec![recorded_by.client.clone(), recorded_by.user.clone()];
+        actor.sort_unstable();
+        actor.dedup();
         let facts = Facts {
             session: key_of(id.session),
             index: id.index,
@@ -92,18 +113,22 @@ impl Doc {
                 | flag(recipe.negative_prompt.is_some(), HAS_NEGATIVE)
                 | flag(recipe.seed.is_some(), HAS_SEED),
             seed: recipe.seed.map_or(0, |seed| seed.0),
+            quantities: QUANTITIES.map(|quantity| quantity.of(iteration).unwrap_or(UNKNOWN)),
             names: [
                 recipe.model.clone(),
                 recipe.sampler.clone(),
                 recipe.provider.clone(),
                 width.zip(height).map(|(width, height)| size_name(width, height)),
+                recipe.scheduler.clone(),
             ],
-            lists: [loras, Vec::new()],
-            perceptual_hash: iteration
+            lists: [loras, Vec::new(), actor],
+            images: iteration
                 .images
                 .iter()
-                .filter_map(|image| image.perceptual_hash)
-                .map(|perceptual_hash| perceptual_hash.0)
+                .filter_map(|image| {
+                    let perceptual_hash = image.perceptual_hash?.0;
+                    Some(Look { perceptual_hash, pixels: pixels(image.pixels.unwrap_or(image.hash)) })
+                })
                 .collect(),
         };
         Doc { facts, texts }
@@ -114,7 +139,7 @@ impl Doc {
         if let Some(rating) = change.rating {
             self.facts.rating = rating;
         }
-        if let (Some(tags), [_, has]) = (&change.tags, &mut self.facts.lists) {
+        if let (Some(tags), Some(has)) = (&change.tags, self.facts.lists.get_mut(TAG)) {
             has.clone_from(tags);
             has.sort_unstable();
             has.dedup();
@@ -144,6 +169,11 @@ impl SessionDoc {
             title: head.title.clone(),
         }
     }
+}
+
+/// Returns the beginning of the hash of an image's pixels, which is enough to tell images apart that look alike.
+pub(super) fn pixels(hash: Hash) -> u64 {
+    hash.0.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
 pub(super) fn size_name(width: u32, height: u32) -> String {

@@ -4,19 +4,21 @@
 //! the texts left. Session properties (title, project, archived) are resolved first for the whole index, since the newest
 //! state of a session may be in another segment than its iterations.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use retake_log::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
-use retake_log::model::words::fold_name;
+use retake_log::model::words::{fold_name, inflections};
 
 use super::bytes::{Damage, Extent};
 use super::columns::Section;
 use super::doc::{
-    GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, SAMPLER, SIZE, SessionKey, TAG, key_of,
-    outcome_flag, size_name,
+    ACTOR, GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, QUANTITIES, SAMPLER, SCHEDULER, SIZE,
+    SessionKey, TAG, UNKNOWN, key_of, outcome_flag, size_name,
 };
 use super::segment::Segment;
 use super::set::{Bits, Ranks, Set};
@@ -38,14 +40,14 @@ pub(super) enum Plan<'a> {
     Any(Vec<Plan<'a>>),
     Not(Box<Plan<'a>>),
     /// These words as a phrase in one of these fields.
-    Words(&'static [Field], &'a [String], bool),
+    Words(&'static [Field], &'a [String], MatchKind),
     /// A test on columns.
     Test(&'a Condition),
     /// All iterations of these sessions, ascending.
     Sessions(Vec<SessionKey>),
 }
 
-const OWN_TEXTS: &[Field] = &[Field::Prompt, Field::Negative, Field::Note];
+const OWN_TEXTS: &[Field] = &[Field::Prompt, Field::Negative, Field::Note, Field::Message];
 
 /// Resolves the conditions of a query on sessions.
 pub(super) fn plan<'a>(query: &'a Query, parts: &[SegmentView]) -> Result<Plan<'a>, Damage> {
@@ -54,14 +56,15 @@ pub(super) fn plan<'a>(query: &'a Query, parts: &[SegmentView]) -> Result<Plan<'
         Query::All(queries) => Plan::All(all(queries)?),
         Query::Any(queries) => Plan::Any(all(queries)?),
         Query::Not(query) => Plan::Not(Box::new(plan(query, parts)?)),
-        Query::Is(Condition::Text { field, words, prefix }) => match field {
-            Some(Field::Title) => Plan::Sessions(titled(words, *prefix, parts)?),
-            Some(Field::Prompt) => Plan::Words(&[Field::Prompt], words, *prefix),
-            Some(Field::Negative) => Plan::Words(&[Field::Negative], words, *prefix),
-            Some(Field::Note) => Plan::Words(&[Field::Note], words, *prefix),
+        Query::Is(Condition::Text { field, words, by }) => match field {
+            Some(Field::Title) => Plan::Sessions(titled(words, *by, parts)?),
+            Some(Field::Prompt) => Plan::Words(&[Field::Prompt], words, *by),
+            Some(Field::Negative) => Plan::Words(&[Field::Negative], words, *by),
+            Some(Field::Note) => Plan::Words(&[Field::Note], words, *by),
+            Some(Field::Message) => Plan::Words(&[Field::Message], words, *by),
             None => {
-                let own = Plan::Words(OWN_TEXTS, words, *prefix);
-                let sessions = titled(words, *prefix, parts)?;
+                let own = Plan::Words(OWN_TEXTS, words, *by);
+                let sessions = titled(words, *by, parts)?;
                 if sessions.is_empty() { own } else { Plan::Any(vec![own, Plan::Sessions(sessions)]) }
             }
         },
@@ -142,7 +145,7 @@ fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
             Ok(found)
         }
         Plan::Not(plan) => Ok(evaluate(plan, segment)?.not(universe)),
-        Plan::Words(fields, words, prefix) => with_words(segment, fields, words, *prefix, universe),
+        Plan::Words(fields, words, by) => with_words(segment, fields, words, *by, universe),
         Plan::Test(condition) => {
             let test = test(condition, segment)?;
             Ok(Set::all(universe).keep(test))
@@ -187,10 +190,20 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
             Facet::Model => named(segment, MODEL, *by, value)?,
             Facet::Sampler => named(segment, SAMPLER, *by, value)?,
             Facet::Generator => named(segment, GENERATOR, *by, value)?,
+            Facet::Scheduler => named(segment, SCHEDULER, *by, value)?,
+            Facet::Actor => listed(segment, ACTOR, *by, value)?,
             Facet::Lora => listed(segment, LORA, *by, value)?,
             Facet::Tag => listed(segment, TAG, *by, value)?,
             Facet::Project => Box::new(|_| false),
         },
+        Condition::Number { quantity, low, high } => {
+            let kind = QUANTITIES.iter().position(|of| of == quantity).unwrap_or(0);
+            let numbers = segment.column::<i64>(Section::Quantity.place() + kind)?;
+            let range = *low..=*high;
+            Box::new(move |doc| {
+                numbers.get(doc as usize).is_some_and(|number| *number != UNKNOWN && range.contains(number))
+            })
+        }
         Condition::Size(width, height) => named(segment, SIZE, MatchKind::Whole, &size_name(*width, *height))?,
         Condition::Seed(seed) => {
             let (seeds, flags) =
@@ -270,13 +283,16 @@ fn with_words(
     segment: &Segment,
     fields: &[Field],
     words: &[String],
-    prefix: bool,
+    by: MatchKind,
     universe: u32,
 ) -> Result<Set, Damage> {
     let mut slots: Vec<Vec<Term>> = Vec::with_capacity(words.len());
     for (at, word) in words.iter().enumerate() {
-        let open = prefix && at + 1 == words.len();
-        let mut terms = segment.terms(&if open { terms::keys_from(word) } else { terms::keys_of(word) })?;
+        let mut terms = match by {
+            MatchKind::Start if at + 1 == words.len() => segment.terms(&terms::keys_from(word))?,
+            MatchKind::Part if words.len() == 1 => related(segment, word)?,
+            _ => segment.terms(&terms::keys_of(word))?,
+        };
         terms.retain(|term| fields.contains(&term.field));
         if terms.is_empty() {
             return Ok(Set::empty());
@@ -295,6 +311,17 @@ fn with_words(
         }
     }
     Ok(found)
+}
+
+/// Returns the terms that contain a word or are its singular or plural, ascending.
+fn related(segment: &Segment, word: &str) -> Result<Vec<Term>, Damage> {
+    let mut words: BTreeSet<Cow<'_, str>> = segment.words_containing(word)?.into_iter().map(Cow::Borrowed).collect();
+    words.extend(inflections(word).into_iter().map(Cow::Owned));
+    let mut terms = Vec::new();
+    for word in &words {
+        terms.extend(segment.terms(&terms::keys_of(word))?);
+    }
+    Ok(terms)
 }
 
 /// Returns the documents that contain one term of each slot at consecutive positions.
@@ -447,8 +474,8 @@ pub(super) fn each_run(
 }
 
 /// Returns the sessions with these words as a phrase in their title.
-fn titled(words: &[String], prefix: bool, parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {
-    of_all(parts, |segment| with_words(segment, &[Field::Title], words, prefix, segment.sessions()))
+fn titled(words: &[String], by: MatchKind, parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {
+    of_all(parts, |segment| with_words(segment, &[Field::Title], words, by, segment.sessions()))
 }
 
 fn in_project(by: MatchKind, value: &str, parts: &[SegmentView]) -> Result<Vec<SessionKey>, Damage> {

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 use super::bytes::Damage;
 use super::columns::Section;
 use super::counts::Counts;
-use super::doc::{SessionKey, TAG, key_of, session_of};
+use super::doc::{SessionKey, TAG, key_of, pixels, session_of};
 use super::evaluate::{SegmentView, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
@@ -32,10 +32,11 @@ pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u6
         let from = Part { at, segment, per_session: question.per_session };
         match question.perceptual_hash {
             Some(perceptual_hash) => {
-                let distances = similar(segment, &set, perceptual_hash.0)?;
-                set = Set::of(distances.iter().map(|(doc, _)| *doc).collect(), segment.docs());
-                let distance = |doc: u32| distances.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
-                let rank = |doc: u32| distance(doc).and_then(|at| distances.get(at)).map_or(SIMILAR, |found| found.1);
+                let wanted = (perceptual_hash.0, question.pixels.map(pixels));
+                let ranks = similar(segment, &set, wanted)?;
+                set = Set::of(ranks.iter().map(|(doc, _)| *doc).collect(), segment.docs());
+                let place = |doc: u32| ranks.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
+                let rank = |doc: u32| place(doc).and_then(|at| ranks.get(at)).map_or(SIMILAR + 1, |found| found.1);
                 from.take(&set, rank, &mut best, &mut firsts)?;
             }
             None if question.sort == Sort::Best => {
@@ -96,24 +97,27 @@ fn hit(segment: &Segment, doc: u32, place: SearchKey, similar: bool) -> Result<H
         rating: segment.column::<u8>(Section::Rating.place())?.get(at).copied().unwrap_or(0),
         tags: segment.list(TAG, doc)?.into_iter().map(str::to_owned).collect(),
         noted: (noted > 0).then_some(noted),
-        distance: similar.then_some(place.rank),
+        distance: similar.then(|| place.rank.saturating_sub(1)),
         siblings: None,
     })
 }
 
-/// Returns the documents of the set with a similar image, ascending, each with the distance of its most similar one.
-fn similar(segment: &Segment, set: &Set, perceptual_hash: u128) -> Result<Vec<(u32, u32)>, Damage> {
+/// Returns the documents of the set with a similar image, ascending, each with the rank of its most similar one: 0 for the
+/// same pixels, otherwise 1 more than the distance.
+fn similar(segment: &Segment, set: &Set, wanted: (u128, Option<u64>)) -> Result<Vec<(u32, u32)>, Damage> {
     let docs = segment.column::<u32>(Section::HashDocs.place())?;
     let all = segment.column::<u128>(Section::PerceptualHash.place())?;
+    let pixels = segment.column::<u64>(Section::Pixels.place())?;
     let mut found: Vec<(u32, u32)> = Vec::new();
-    for (doc, its) in docs.iter().zip(all) {
-        let distance = (its ^ perceptual_hash).count_ones();
+    for (doc, (its, pixels)) in docs.iter().zip(all.iter().zip(pixels)) {
+        let distance = (its ^ wanted.0).count_ones();
         if distance > SIMILAR || !set.contains(*doc) {
             continue;
         }
+        let rank = if distance == 0 && wanted.1 == Some(*pixels) { 0 } else { distance + 1 };
         match found.last_mut().filter(|(last, _)| last == doc) {
-            Some((_, nearest)) => *nearest = distance.min(*nearest),
-            None => found.push((*doc, distance)),
+            Some((_, nearest)) => *nearest = rank.min(*nearest),
+            None => found.push((*doc, rank)),
         }
     }
     Ok(found)

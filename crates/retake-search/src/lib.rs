@@ -36,7 +36,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use retake_log::model::{IterationId, PerceptualHash, Query};
+use retake_log::model::{Hash, IterationId, PerceptualHash, Query};
 
 /// A search request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,9 @@ pub struct Question {
     pub query: Query,
     /// The perceptual hash that their images must resemble; the most similar come first.
     pub perceptual_hash: Option<PerceptualHash>,
+    /// The hash of the pixels of that image, if it is known: the same pixels come before what only looks the same.
+    #[serde(default)]
+    pub pixels: Option<Hash>,
     /// An iteration to leave out: the one whose image they must resemble.
     pub except: Option<IterationId>,
     /// The order if no perceptual hash is given.
@@ -77,7 +80,8 @@ pub enum Sort {
 /// The sort key of a hit. It stays valid whatever is recorded meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchKey {
-    /// The primary key: the distance of its perceptual hash, or 5 minus its rating.
+    /// The primary key: 0 for the same pixels and otherwise 1 more than the distance of its perceptual hash, or 5 minus its
+    /// rating.
     pub rank: u32,
     /// The time at which it was made, in milliseconds.
     pub made: i64,

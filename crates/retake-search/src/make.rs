@@ -94,7 +94,7 @@ fn take_session(tail: &mut Tail, id: SessionId, events: Vec<Event>) {
     let key = key_of(id);
     for (index, state) in &session.iterations {
         let seq = seqs.get(index).copied().unwrap_or(0);
-        tail.docs.insert((key, *index), Doc::new(id.iteration(*index), seq, &state.iteration));
+        tail.docs.insert((key, *index), Doc::new(id.iteration(*index), seq, &state.iteration, &state.recorded_by));
     }
     for (index, seq, change) in annotations {
         if let Some(doc) = tail.docs.get_mut(&(key, index)) {

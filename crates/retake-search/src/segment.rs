@@ -8,14 +8,17 @@ use serde::{Deserialize, Serialize};
 use super::bytes::{Damage, Extent, Fixed, Source, unpack};
 use super::columns::{SECTIONS, Section};
 use super::counts::Tally;
-use super::doc::{Facts, LISTS, SINGLE, SessionKey};
+use super::doc::{Facts, LISTS, Look, QUANTITIES, SINGLE, SessionKey, UNKNOWN};
 use super::set::Set;
 use super::terms::{Block, Term, read_block};
 
-pub(super) const MAGIC: [u8; 8] = *b"RETAKES1";
+pub(super) const MAGIC: [u8; 8] = *b"RETAKES2";
 
 /// The most bytes of posting lists that are read at once.
 const MAX_READ_BYTES: u64 = 256 * 1024;
+
+/// What stands between two words of the vocabulary; no word contains it.
+const SEPARATOR: char = '\n';
 
 /// The footer of a segment: the offsets of all sections.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,6 +36,7 @@ pub(super) struct Segment {
     blocks: OnceLock<Vec<Block>>,
     cells: Vec<OnceLock<Cell>>,
     tally: OnceLock<Tally>,
+    vocabulary: OnceLock<String>,
     /// The block of the dictionary that was read last, by its offset.
     kept: Mutex<Option<(u64, Arc<Vec<Term>>)>>,
 }
@@ -90,7 +94,15 @@ impl Segment {
             return Err(Damage::new("a segment has the wrong number of sections"));
         }
         let cells = (0..SECTIONS).map(|_| OnceLock::new()).collect();
-        Ok(Segment { source, footer, blocks: OnceLock::new(), cells, tally: OnceLock::new(), kept: Mutex::default() })
+        Ok(Segment {
+            source,
+            footer,
+            blocks: OnceLock::new(),
+            cells,
+            tally: OnceLock::new(),
+            vocabulary: OnceLock::new(),
+            kept: Mutex::default(),
+        })
     }
 
     pub(super) fn docs(&self) -> u32 {
@@ -153,6 +165,45 @@ impl Segment {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the words of the dictionary that contain `part`, ascending.
+    pub(super) fn words_containing(&self, part: &str) -> Result<Vec<&str>, Damage> {
+        let vocabulary = self.vocabulary()?;
+        let mut found: Vec<&str> = Vec::new();
+        let mut done = 0;
+        for (at, _) in vocabulary.match_indices(part) {
+            if at < done {
+                continue;
+            }
+            let start = vocabulary.get(..at).and_then(|before| before.rfind(SEPARATOR)).map_or(0, |at| at + 1);
+            let rest = vocabulary.get(start..).unwrap_or_default();
+            let word = rest.split(SEPARATOR).next().unwrap_or_default();
+            done = start + word.len();
+            found.push(word);
+        }
+        Ok(found)
+    }
+
+    /// Returns all words of the dictionary in one text, which is searched faster than the dictionary: a megabyte for a
+    /// hundred thousand words. It is made at the first search for a part of a word.
+    fn vocabulary(&self) -> Result<&str, Damage> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary);
+        }
+        let mut vocabulary = String::new();
+        let mut last: Vec<u8> = Vec::new();
+        for block in self.blocks()? {
+            for term in self.block(block)? {
+                if term.word != last {
+                    let word = std::str::from_utf8(&term.word).map_err(|_| Damage::new("a word is not UTF-8"))?;
+                    vocabulary.push_str(word);
+                    vocabulary.push(SEPARATOR);
+                    last = term.word;
+                }
+            }
+        }
+        Ok(self.vocabulary.get_or_init(|| vocabulary))
     }
 
     /// Returns the terms of a block. The last block is cached, since a word is searched in titles first and then in all
@@ -272,7 +323,17 @@ impl Segment {
         let hash_docs = self.column::<u32>(Section::HashDocs.place())?;
         let perceptual_hash = self.column::<u128>(Section::PerceptualHash.place())?;
         let first = hash_docs.partition_point(|of| *of < doc);
-        let its = hash_docs.iter().zip(perceptual_hash).skip(first).take_while(|(of, _)| **of == doc);
+        let pixels = self.column::<u64>(Section::Pixels.place())?;
+        let looks = perceptual_hash
+            .iter()
+            .zip(pixels)
+            .map(|(perceptual_hash, pixels)| Look { perceptual_hash: *perceptual_hash, pixels: *pixels });
+        let its = hash_docs.iter().zip(looks).skip(first).take_while(|(of, _)| **of == doc);
+        let mut quantities = [UNKNOWN; QUANTITIES.len()];
+        for (kind, number) in quantities.iter_mut().enumerate() {
+            let column = self.column::<i64>(Section::Quantity.place() + kind)?;
+            *number = column.get(at).copied().ok_or_else(missing)?;
+        }
         Ok(Facts {
             session: self.session(doc)?,
             index: number(Section::Index)?,
@@ -282,9 +343,10 @@ impl Segment {
             noted: number(Section::Noted)?,
             flags: byte(Section::Flags)?,
             seed: self.column::<u64>(Section::Seed.place())?.get(at).copied().ok_or_else(missing)?,
+            quantities,
             names,
             lists,
-            perceptual_hash: its.map(|(_, perceptual_hash)| *perceptual_hash).collect(),
+            images: its.map(|(_, look)| look).collect(),
         })
     }
 

@@ -65,7 +65,7 @@ impl Tail {
         let session = key_of(event.session);
         match &event.body {
             EventBody::Recorded { index, iteration } => {
-                let doc = Doc::new(event.session.iteration(*index), event.seq, iteration);
+                let doc = Doc::new(event.session.iteration(*index), event.seq, iteration, &event.actor);
                 let known = self.docs.insert((session, *index), doc).is_some();
                 Ok((!known).then_some(Fresh::Iteration(session, *index)))
             }
@@ -108,12 +108,12 @@ fn restored(id: IterationId, store: &dyn Log, parts: &[SegmentView]) -> Result<O
             continue;
         }
         let facts = part.segment.facts(number)?;
-        let Some(Event { body: EventBody::Recorded { index, iteration }, .. }) =
+        let Some(Event { body: EventBody::Recorded { index, iteration }, actor, .. }) =
             store.event(id.session, facts.seq, Detail::Brief)?
         else {
             return Err(Damage::new("an iteration is not at its recorded position").into());
         };
-        let mut doc = Doc::new(id.session.iteration(index), facts.seq, &iteration);
+        let mut doc = Doc::new(id.session.iteration(index), facts.seq, &iteration, &actor);
         doc.facts.rating = facts.rating;
         if let (Some(has), Some(had)) = (doc.facts.lists.get_mut(TAG), facts.lists.get(TAG)) {
             has.clone_from(had);

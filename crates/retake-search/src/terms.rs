@@ -248,11 +248,12 @@ fn field_byte(field: Field) -> u8 {
         Field::Negative => 2,
         Field::Note => 3,
         Field::Title => 4,
+        Field::Message => 5,
     }
 }
 
 fn byte_field(byte: u8) -> Option<Field> {
-    [Field::Prompt, Field::Negative, Field::Note, Field::Title].into_iter().find(|field| field_byte(*field) == byte)
+    Field::ALL.into_iter().find(|field| field_byte(*field) == byte)
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use retake_log::model::query::{Candidate, Condition, Facet, Field, MatchKind, Part};
+use retake_log::model::query::{Candidate, Condition, Facet, Field, MatchKind, Part, Quantity};
 use retake_log::model::words::fold_name;
 use retake_log::model::{
-    AnnotationChange, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
+    AnnotationChange, Cost, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
 };
 use retake_log::store::{Detail, Store, Target};
 use retake_search::{Facets, Found, Hit, Index, Question, SIMILAR, SearchKey, Sizes, Sort};
@@ -93,15 +93,21 @@ fn condition() -> impl Strategy<Value = Condition> {
         1 => Just(Some(Field::Negative)),
         1 => Just(Some(Field::Note)),
         1 => Just(Some(Field::Title)),
+        1 => Just(Some(Field::Message)),
     ];
-    let text = (field, prop::collection::vec(0u8..12, 1..3), any::<bool>(), 1usize..4).prop_map(
-        |(field, which, prefix, cut)| {
+    let text = (field, prop::collection::vec(0u8..12, 1..3), any::<bool>(), any::<bool>(), 1usize..4).prop_map(
+        |(field, which, prefix, part, cut)| {
             let mut words: Vec<String> =
                 retake_log::model::words::words(&words(&which)).into_iter().map(|word| word.text).collect();
-            if let Some(last) = words.last_mut().filter(|_| prefix) {
+            if let Some(last) = words.last_mut().filter(|_| prefix || part) {
                 *last = last.chars().take(cut).collect();
             }
-            Condition::Text { field, words, prefix }
+            let by = match words.as_slice() {
+                _ if prefix => MatchKind::Start,
+                [_] if part => MatchKind::Part,
+                _ => MatchKind::Whole,
+            };
+            Condition::Text { field, words, by }
         },
     );
     let facet = prop::sample::select(vec![
@@ -111,6 +117,8 @@ fn condition() -> impl Strategy<Value = Condition> {
         Facet::Generator,
         Facet::Tag,
         Facet::Project,
+        Facet::Scheduler,
+        Facet::Actor,
     ]);
     let by = prop::sample::select(vec![MatchKind::Whole, MatchKind::Start, MatchKind::Part]);
     let name = (facet, by, 0u8..4, 1usize..9).prop_map(|(facet, by, which, cut)| {
@@ -118,11 +126,17 @@ fn condition() -> impl Strategy<Value = Condition> {
         let value = if by == MatchKind::Whole { whole } else { whole.chars().take(cut).collect() };
         Condition::Name { facet, by, value }
     });
+    let quantity = prop::sample::select(vec![Quantity::Steps, Quantity::GuidanceScale, Quantity::Cost]);
     let part = prop::sample::select(vec![Part::Image, Part::Note, Part::Tag, Part::Rating, Part::Lora, Part::Negative]);
     let outcome = prop::sample::select(vec![OutcomeStatus::Succeeded, OutcomeStatus::Failed, OutcomeStatus::Refused]);
     prop_oneof![
         6 => text,
         4 => name,
+        2 => (quantity, -1i64..5, 0i64..5).prop_map(|(quantity, low, high)| Condition::Number {
+            quantity,
+            low: low * 1_000_000,
+            high: high * 1_000_000,
+        }),
         1 => (0u64..3).prop_map(Condition::Seed),
         1 => (0u32..3).prop_map(|n| Condition::Size(512 + n, 512)),
         2 => (0u8..6, 0u8..6).prop_map(|(low, high)| Condition::Rating(low, high)),
@@ -224,13 +238,18 @@ impl Subject {
                 recipe.model = has(0).then(|| name(number(1)));
                 recipe.sampler = has(3).then(|| name(number(4)));
                 recipe.provider = has(6).then(|| name(number(7)));
-                recipe.loras = has(9).then(|| Lora { name: name(number(10)), weight: 1.0 }).into_iter().collect();
+                recipe.loras = has(9).then(|| Lora::new(name(number(10)), 1.0)).into_iter().collect();
                 recipe.seed = has(12).then(|| Seed(u64::from(number(13))));
                 (recipe.width, recipe.height) = (has(15).then(|| 512 + u32::from(number(16))), Some(512));
                 recipe.negative_prompt = has(18).then(|| words(&[number(19), number(21)]));
                 recipe.prompt_sent = has(23).then(|| words(&[number(19), number(13)]));
                 it.outcome.status =
                     [OutcomeStatus::Succeeded, OutcomeStatus::Failed, OutcomeStatus::Refused][bits(24, 3) as usize % 3];
+                it.recipe.scheduler = has(5).then(|| name(number(8)));
+                it.recipe.steps = has(2).then(|| u32::from(number(3)));
+                it.recipe.guidance_scale = has(14).then(|| f64::from(number(11)));
+                it.outcome.cost = has(17).then(|| Cost { amount: f64::from(number(19)), currency: "USD".to_owned() });
+                it.outcome.message = has(22).then(|| words(&[number(9), number(15)]));
                 if has(26) {
                     it.images = vec![image(bits(27, 31)), image(bits(20, 31))];
                 }
@@ -279,7 +298,8 @@ impl Subject {
         let perceptual_hash = (how & 1 == 1).then_some(PerceptualHash(u128::from(how)));
         let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
         let limit = usize::from(how >> 4) + 1;
-        let (mut expected, facets) = naive(self.store(), query, perceptual_hash, sort);
+        let pixels = (how & 3 == 3).then(|| Hash::of(&u32::from(how).to_le_bytes()));
+        let (mut expected, facets) = naive(self.store(), query, (perceptual_hash, pixels), sort);
         let (counted, per_session) = (how & 4 == 4, how & 8 == 8);
         if per_session {
             expected = first_of_each_session(expected);
@@ -288,6 +308,7 @@ impl Subject {
         let mut question = Question {
             query,
             perceptual_hash,
+            pixels,
             except: None,
             sort,
             after: None,
@@ -362,7 +383,12 @@ fn damage(dir: &Path, how: u8, file: usize, at: usize) {
     }
 }
 
-fn naive(store: &Store, query: &Query, perceptual_hash: Option<PerceptualHash>, sort: Sort) -> (Vec<Hit>, Facets) {
+fn naive(
+    store: &Store,
+    query: &Query,
+    (perceptual_hash, pixels): (Option<PerceptualHash>, Option<Hash>),
+    sort: Sort,
+) -> (Vec<Hit>, Facets) {
     let mut hits = Vec::new();
     let mut counts: BTreeMap<&'static str, BTreeMap<String, u64>> = BTreeMap::new();
     for id in store.ids(None, 10_000).unwrap() {
@@ -383,6 +409,7 @@ fn naive(store: &Store, query: &Query, perceptual_hash: Option<PerceptualHash>, 
                 iteration: &state.iteration,
                 annotation: &state.annotation,
                 session: &session.head,
+                recorded_by: &state.recorded_by,
             };
             if !query.matches(&it) {
                 continue;
@@ -398,7 +425,8 @@ fn naive(store: &Store, query: &Query, perceptual_hash: Option<PerceptualHash>, 
             }
             let rating = state.annotation.rating.unwrap_or(0);
             let rank = match (nearest, sort) {
-                (Some(distance), _) => distance,
+                (Some(0), _) if state.iteration.images.iter().any(|image| Some(image.hash) == pixels) => 0,
+                (Some(distance), _) => distance + 1,
                 (None, Sort::Best) => 5 - u32::from(rating),
                 (None, Sort::Newest) => 0,
             };
@@ -542,6 +570,7 @@ fn keep_until_killed(dir: &Path) -> ! {
             let question = Question {
                 query: Query::everything(),
                 perceptual_hash: None,
+                pixels: None,
                 except: None,
                 sort: Sort::Newest,
                 after: None,

@@ -21,6 +21,7 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
     let question = |query: &str| Question {
         query: Query::parse(query, at(0)).unwrap(),
         perceptual_hash: None,
+        pixels: None,
         except: None,
         sort: Sort::Newest,
         after: None,
@@ -54,13 +55,14 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
 }
 
 #[test]
-fn an_owner_without_the_index_says_that_it_cannot_search() {
+fn an_owner_without_the_index_refuses_to_search() {
     let dir = tempfile::tempdir().unwrap();
     let _owner = SharedLog::open(dir.path(), options(), Lifetime::OneShot).unwrap();
     let client = join(dir.path(), Lifetime::OneShot);
     let question = Question {
         query: Query::parse("fox", at(0)).unwrap(),
         perceptual_hash: None,
+        pixels: None,
         except: None,
         sort: Sort::Newest,
         after: None,

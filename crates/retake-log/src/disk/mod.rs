@@ -76,6 +76,23 @@ pub struct DiskFile {
     file: File,
 }
 
+/// A complete file without its final name. It disappears when it is dropped.
+pub struct PreparedFile {
+    temp: TempFile,
+}
+
+impl PreparedFile {
+    /// Returns its temporary name.
+    pub fn path(&self) -> &Path {
+        self.temp.file().path()
+    }
+
+    /// Gives it its final name durably, replacing what is there.
+    pub fn persist(self, path: &Path) -> io::Result<()> {
+        self.temp.persist(path)
+    }
+}
+
 impl Disk {
     /// Returns a disk that reports every operation to `observer` first.
     pub fn observed(observer: Arc<dyn Observer>) -> Disk {
@@ -118,6 +135,14 @@ impl Disk {
         temp.file().write_at(0, bytes)?;
         temp.file().sync()?;
         temp.persist(path)
+    }
+
+    /// Writes and syncs a file beside `path`, which it may take the name of later.
+    pub fn prepare(&self, path: &Path, bytes: &[u8]) -> io::Result<PreparedFile> {
+        let temp = TempFile::create_in(self, parent_of(path))?;
+        temp.file().write_at(0, bytes)?;
+        temp.file().sync()?;
+        Ok(PreparedFile { temp })
     }
 
     /// Renames durably, replacing what is there.
@@ -206,7 +231,8 @@ pub fn create_cache_dir(path: &Path) -> io::Result<()> {
     private_dir().recursive(true).create(path)
 }
 
-fn private_dir() -> DirBuilder {
+/// Returns a builder of directories that only their owner may use.
+pub(crate) fn private_dir() -> DirBuilder {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -132,6 +132,11 @@ fn id_in(_: &fs::Metadata) -> Option<FileId> {
 }
 
 impl ReadFile {
+    /// Returns the identity of the file; `None` where the system has none.
+    pub fn id(&self) -> io::Result<Option<FileId>> {
+        FileId::of(&self.file)
+    }
+
     /// Returns the length in bytes.
     pub fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())

@@ -50,7 +50,7 @@ impl TempFile {
         self.file.disk.rename(&self.file.path, path)
     }
 
-    /// Whether the name still belongs to the file that was created.
+    /// Returns whether the name still belongs to the file that was created.
     #[cfg(unix)]
     fn is_ours(&self) -> io::Result<bool> {
         use std::os::unix::fs::MetadataExt;

@@ -66,9 +66,9 @@ pub enum EventBody {
     },
     /// The title or the project of the session was changed.
     Titled {
-        /// The new title, if it changed.
+        /// The new title, if it changed; empty if it was removed.
         title: Option<String>,
-        /// The new project, if it changed.
+        /// The new project, if it changed; empty if it was removed.
         project: Option<String>,
     },
     /// The session was archived.
@@ -158,12 +158,17 @@ pub struct Loss {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AnnotationChange {
-    /// The rating, 1 to 5.
+    /// The new rating, 1 to 5; [`NO_RATING`](Self::NO_RATING) removes it.
     pub rating: Option<u8>,
     /// The new tags, replacing the old ones; empty removes them.
     pub tags: Option<Vec<String>>,
     /// The new note; empty removes it.
     pub note: Option<String>,
+}
+
+impl AnnotationChange {
+    /// The value of `rating` that removes a rating.
+    pub const NO_RATING: u8 = 0;
 }
 
 /// An event that is to be appended, before its session assigns an index and a sequence number.
@@ -187,9 +192,9 @@ pub enum Draft {
     },
     /// Changes the title or the project of the session.
     Title {
-        /// The new title, if it changes.
+        /// The new title, if it changes; empty removes it.
         title: Option<String>,
-        /// The new project, if it changes.
+        /// The new project, if it changes; empty removes it.
         project: Option<String>,
     },
     /// Archives the session.

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use chrono::{Datelike, NaiveDate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::reference::ExactReference;
+
 /// A session id, `session-YYYY-MM-DD-NNN`: a UTC day and a number counted from 1 within that day.
 ///
 /// Ordered by day and number, not by text: `-1000` comes after `-999`.
@@ -108,6 +110,7 @@ macro_rules! as_text {
 
 as_text!(SessionId);
 as_text!(IterationId);
+as_text!(ExactReference);
 
 #[cfg(test)]
 mod tests {

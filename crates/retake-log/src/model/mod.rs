@@ -21,6 +21,6 @@ pub use iteration::{Cost, ImageRef, Invalid, Iteration, LikelyParent, Lora, Outc
 pub use listing::{Order, Status};
 pub use perceptual_hash::PerceptualHash;
 pub use query::{ParseQueryError, Query};
-pub use reference::{Position, Reference, SessionChoice};
+pub use reference::{ExactReference, Position, Reference, SessionChoice};
 pub use retake_recipe::{FIELDS, Field, Hash, RecipeDiff, StepLabel, Timestamp, diff, hash, time};
 pub use session::{Annotation, Head, IterationState, Refusal, Session, Summary};

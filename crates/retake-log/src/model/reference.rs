@@ -1,20 +1,33 @@
-//! References, by which people and agents name an iteration: `session-2025-12-11-001#3`, `latest`, `#first`.
+//! References, by which people and agents name an iteration or one of its images: `session-2025-12-11-001#3`, `latest`,
+//! `#first`, `#3/1`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::id::SessionId;
+use super::id::{IterationId, SessionId};
 
-/// A session and a position in it, each named exactly or by description.
+/// A session, a position in it and an image there, each named exactly or by description.
 ///
 /// `session-2025-12-11-001#3` is exact; `session-2025-12-11-001` is its last iteration; `latest` the last of the most
-/// recent session; `#3`, `#first` and `#latest` are positions in the most recent session.
+/// recent session; `#3`, `#first` and `#latest` are positions in the most recent session. `/1` after any of them is the
+/// second image of that iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The session.
     pub session: SessionChoice,
     /// The iteration within the session.
     pub position: Position,
+    /// The image of the iteration, from 0, if one is named.
+    pub image: Option<u32>,
+}
+
+/// An iteration, or one image of it: a reference with nothing left to look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExactReference {
+    /// The iteration.
+    pub iteration: IterationId,
+    /// The image, from 0, if one is named.
+    pub image: Option<u32>,
 }
 
 /// The session part of a reference.
@@ -41,13 +54,50 @@ pub enum Position {
 
 /// The error for a text that is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a reference such as session-2025-12-11-001#3, session-2025-12-11-001 or latest")]
+#[error("{0:?} is not a reference such as session-2025-12-11-001#3, session-2025-12-11-001#3/1 or latest")]
 pub struct NotAReference(String);
 
 impl Reference {
+    /// The last iteration of the active session that was modified last.
+    pub const LATEST: Reference =
+        Reference { session: SessionChoice::MostRecent, position: Position::Unsaid, image: None };
+
     /// Returns a reference to the last iteration of a session.
     pub fn last_of(session: SessionId) -> Reference {
-        Reference { session: SessionChoice::Id(session), position: Position::Unsaid }
+        Reference { session: SessionChoice::Id(session), position: Position::Unsaid, image: None }
+    }
+}
+
+impl ExactReference {
+    /// Returns the image that is meant, from 0: the first unless another is named.
+    pub fn image_number(self) -> u32 {
+        self.image.unwrap_or(0)
+    }
+}
+
+impl From<IterationId> for ExactReference {
+    fn from(iteration: IterationId) -> ExactReference {
+        ExactReference { iteration, image: None }
+    }
+}
+
+impl fmt::Display for ExactReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.iteration)?;
+        self.image.map_or(Ok(()), |image| write!(f, "/{image}"))
+    }
+}
+
+impl FromStr for ExactReference {
+    type Err = NotAReference;
+
+    fn from_str(text: &str) -> Result<ExactReference, NotAReference> {
+        match text.parse()? {
+            Reference { session: SessionChoice::Id(session), position: Position::Index(index), image } => {
+                Ok(ExactReference { iteration: session.iteration(index), image })
+            }
+            _ => Err(NotAReference(text.chars().take(60).collect())),
+        }
     }
 }
 
@@ -59,11 +109,12 @@ impl fmt::Display for Reference {
             (SessionChoice::MostRecent, _) => {}
         }
         match self.position {
-            Position::Unsaid => Ok(()),
-            Position::Index(index) => write!(f, "#{index}"),
-            Position::First => f.write_str("#first"),
-            Position::Latest => f.write_str("#latest"),
+            Position::Unsaid => {}
+            Position::Index(index) => write!(f, "#{index}")?,
+            Position::First => f.write_str("#first")?,
+            Position::Latest => f.write_str("#latest")?,
         }
+        self.image.map_or(Ok(()), |image| write!(f, "/{image}"))
     }
 }
 
@@ -72,9 +123,13 @@ impl FromStr for Reference {
 
     fn from_str(text: &str) -> Result<Reference, NotAReference> {
         let not_a_reference = || NotAReference(text.chars().take(60).collect());
-        let (session, position) = match text.split_once('#') {
-            Some((session, position)) => (session, Some(position)),
+        let (rest, image) = match text.rsplit_once('/') {
+            Some((rest, image)) => (rest, Some(number(image).ok_or_else(not_a_reference)?)),
             None => (text, None),
+        };
+        let (session, position) = match rest.split_once('#') {
+            Some((session, position)) => (session, Some(position)),
+            None => (rest, None),
         };
         let session = match (session, position) {
             ("latest", _) | ("", Some(_)) => SessionChoice::MostRecent,
@@ -84,13 +139,15 @@ impl FromStr for Reference {
             None => Position::Unsaid,
             Some("first") => Position::First,
             Some("latest") => Position::Latest,
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                Position::Index(digits.parse().map_err(|_| not_a_reference())?)
-            }
-            Some(_) => return Err(not_a_reference()),
+            Some(digits) => Position::Index(number(digits).ok_or_else(not_a_reference)?),
         };
-        Ok(Reference { session, position })
+        Ok(Reference { session, position, image })
     }
+}
+
+/// Reads a number of digits only: `parse` would take a sign as well.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -101,9 +158,13 @@ mod tests {
     fn every_form_is_parsed_and_written_back() {
         let id: SessionId = "session-2025-12-11-001".parse().unwrap();
         let check = |text: &str, session, position| {
-            let reference: Reference = text.parse().unwrap();
-            assert_eq!(reference, Reference { session, position }, "{text}");
-            assert_eq!(reference.to_string().parse(), Ok(reference), "{text}");
+            for (text, image) in
+                [(text.to_owned(), None), (format!("{text}/0"), Some(0)), (format!("{text}/12"), Some(12))]
+            {
+                let reference: Reference = text.parse().unwrap();
+                assert_eq!(reference, Reference { session, position, image }, "{text}");
+                assert_eq!(reference.to_string().parse(), Ok(reference), "{text}");
+            }
         };
         check("session-2025-12-11-001#3", SessionChoice::Id(id), Position::Index(3));
         check("session-2025-12-11-001", SessionChoice::Id(id), Position::Unsaid);
@@ -128,8 +189,26 @@ mod tests {
             "session-2025-12-11-001#x",
             "session-2025-12-11-1#2",
             "#99999999999",
+            "/1",
+            "#3/",
+            "#3/-1",
+            "#3/+1",
+            "#3/1/2",
+            "#3/x",
+            "a/1",
+            "#/1",
         ] {
             assert!(text.parse::<Reference>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_exact_reference_names_session_and_index() {
+        for text in ["session-2025-12-11-001#3", "session-2025-12-11-001#3/0", "session-2025-12-11-001#3/1"] {
+            assert_eq!(text.parse::<ExactReference>().unwrap().to_string(), text);
+        }
+        for text in ["latest", "session-2025-12-11-001", "#3/1", "session-2025-12-11-001#first"] {
+            assert!(text.parse::<ExactReference>().is_err(), "{text}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{IterationId, SessionId};
+use super::{ExactReference, IterationId, SessionId};
 
 macro_rules! schema {
     ($type:ty, $name:literal, $schema:tt) => {
@@ -31,4 +31,8 @@ schema!(SessionId, "SessionId", {
 schema!(IterationId, "IterationId", {
     "type": "string",
     "pattern": "^session-[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{3,}#[0-9]+$"
+});
+schema!(ExactReference, "ExactReference", {
+    "type": "string",
+    "pattern": "^session-[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{3,}#[0-9]+(/[0-9]+)?$"
 });

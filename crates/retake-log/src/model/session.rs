@@ -81,7 +81,7 @@ pub enum Refusal {
     #[error("{0} is archived")]
     Archived(SessionId),
     /// The session does not have the number of iterations that the caller expected.
-    #[error("{id} has {actual} iterations, not {expected}")]
+    #[error("{id} has {actual} {}, not {expected}", if *actual == 1 { "iteration" } else { "iterations" })]
     Count {
         /// The session.
         id: SessionId,
@@ -191,11 +191,12 @@ impl Head {
                 }
             }
             EventBody::Titled { title, project } => {
-                if title.is_some() {
-                    self.title.clone_from(title);
+                let not_empty = |name: &String| (!name.is_empty()).then(|| name.clone());
+                if let Some(title) = title {
+                    self.title = not_empty(title);
                 }
-                if project.is_some() {
-                    self.project.clone_from(project);
+                if let Some(project) = project {
+                    self.project = not_empty(project);
                 }
             }
             EventBody::Archived { .. } => self.archived = true,
@@ -262,7 +263,7 @@ impl Annotation {
     /// Applies a change.
     pub fn apply(&mut self, change: &AnnotationChange) {
         if let Some(rating) = change.rating {
-            self.rating = Some(rating);
+            self.rating = (rating != AnnotationChange::NO_RATING).then_some(rating);
         }
         if let Some(tags) = &change.tags {
             self.tags.clone_from(tags);

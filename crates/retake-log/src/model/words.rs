@@ -3,6 +3,7 @@
 //!
 //! Queries, the index and the highlighting of results all use this one, so they cannot disagree.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization;
@@ -87,6 +88,44 @@ pub fn fold_name(name: &str) -> String {
     folded
 }
 
+/// The fewest characters of a word that is also found as a part of others.
+pub const MIN_PART_CHARS: usize = 3;
+
+/// Returns whether a word is long enough to be found as a part of others.
+pub fn is_part(word: &str) -> bool {
+    word.chars().count() >= MIN_PART_CHARS
+}
+
+/// Returns whether a word of a text is found by searching for another, both folded: it contains that one, as `1girl`
+/// contains `girl`, or is its singular or plural.
+pub fn contains_or_inflects(word: &str, wanted: &str) -> bool {
+    word.contains(wanted) || singular(word) == singular(wanted)
+}
+
+/// Returns the words that can be the singular or a plural of this one, this one included.
+pub fn inflections(word: &str) -> Vec<String> {
+    let one = singular(word);
+    let mut forms = vec![word.to_owned(), one.to_string(), format!("{one}s"), format!("{one}es")];
+    forms.extend(one.strip_suffix('y').map(|start| format!("{start}ies")));
+    forms.retain(|form| singular(form) == one);
+    forms
+}
+
+/// Returns the singular of an English noun, as far as its ending tells. It only needs to be the same for all forms of a
+/// word, so a verb or another language does no harm.
+fn singular(word: &str) -> Cow<'_, str> {
+    let long = |start: &&str| start.len() >= MIN_PART_CHARS;
+    if let Some(start) = word.strip_suffix("ies").filter(long) {
+        return Cow::Owned(format!("{start}y"));
+    }
+    let sibilant = |start: &&str| ["s", "x", "z", "ch", "sh"].iter().any(|end| start.ends_with(end));
+    if let Some(start) = word.strip_suffix("es").filter(long).filter(sibilant) {
+        return Cow::Borrowed(start);
+    }
+    let plural = |start: &&str| !["s", "u", "i"].iter().any(|end| start.ends_with(end));
+    Cow::Borrowed(word.strip_suffix('s').filter(long).filter(plural).unwrap_or(word))
+}
+
 fn push(word: &mut String, character: char) {
     if word.len() + character.len_utf8() <= MAX_WORD_BYTES {
         word.push(character);
@@ -132,6 +171,27 @@ fn stands_alone(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_and_plurals_are_found() {
+        for (word, wanted) in [
+            ("1girl", "girl"),
+            ("boats", "boat"),
+            ("boat", "boats"),
+            ("city", "cities"),
+            ("cities", "city"),
+            ("boxes", "box"),
+            ("dress", "dresses"),
+            ("sailboat", "boat"),
+        ] {
+            assert!(contains_or_inflects(word, wanted), "{word} by {wanted}");
+            assert!(word.contains(wanted) || inflections(wanted).iter().any(|form| form == word), "{word} by {wanted}");
+        }
+        for (word, wanted) in [("boat", "boathouse"), ("glas", "glass"), ("bus", "buses1"), ("gas", "gaseous")] {
+            assert!(!contains_or_inflects(word, wanted), "{word} by {wanted}");
+        }
+        assert!(is_part("cat") && !is_part("ca") && is_part("été") && !is_part("玻璃"));
+    }
 
     fn texts(text: &str) -> Vec<String> {
         words(text).into_iter().map(|word| word.text).collect()

@@ -23,6 +23,7 @@ pub(super) fn registry() -> Registry {
     calls.add::<GetHead>();
     calls.add::<GetRecord>();
     calls.add::<GetRecords>();
+    calls.add::<GetIterationRecords>();
     calls.add::<GetPage>();
     calls.add::<GetTotals>();
     calls.add::<GetChildren>();
@@ -99,6 +100,19 @@ impl Call for GetRecords {
             first || bytes <= MAX_RECORD_BYTES
         });
         Ok(Records(fitting.collect()))
+    }
+}
+
+/// Reads the records that record and annotate one iteration.
+#[derive(Serialize, Deserialize)]
+pub(super) struct GetIterationRecords(pub(super) IterationId);
+
+impl Call for GetIterationRecords {
+    const NAME: &'static str = "iteration";
+    type Answer = Records;
+
+    fn run(self, context: &CallContext<'_>) -> Result<Records, Error> {
+        Ok(Records(context.log.records_of_iteration(self.0)?))
     }
 }
 

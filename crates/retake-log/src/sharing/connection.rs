@@ -177,9 +177,9 @@ pub(super) fn address(dir: &Path) -> PathBuf {
 
 /// Returns whether `socket` may be the socket of the workspace in `dir`, as a file in the workspace claims.
 ///
-/// A workspace can come from elsewhere, and what is written to a socket goes to whoever listens. So it must be in the
-/// workspace itself, or in a directory that only the owner of the workspace can write to under the name made from the
-/// workspace's path; and it must be a socket that only its owner can use.
+/// A workspace can come from elsewhere, and what is written to a socket goes to the process that listens. So it must be
+/// in the workspace itself, or in a directory that only the owner of the workspace can write to under the name made
+/// from the workspace's path; and it must be a socket that only its owner can use.
 #[cfg(unix)]
 pub(super) fn is_trusted(socket: &Path, dir: &Path) -> bool {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};

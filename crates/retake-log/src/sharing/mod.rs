@@ -34,15 +34,15 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::ContentDir;
 use crate::log::{self, Log, OpenLog};
-use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
+use crate::model::{Event, Hash, Head, IterationId, IterationState, Session, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, RecencyKey, Recovery, Status, Totals, Trail,
-    Verification,
+    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, ReadOnlyStore, RecencyKey, Recovery, Status,
+    Totals, Trail, Verification,
 };
 
 use self::calls::{
-    Append, GetChildren, GetFaults, GetHead, GetIds, GetOwner, GetPage, GetRecord, GetRecords, GetTotals, Import,
-    Repair, RestoreText, Verify,
+    Append, GetChildren, GetFaults, GetHead, GetIds, GetIterationRecords, GetOwner, GetPage, GetRecord, GetRecords,
+    GetTotals, Import, Repair, RestoreText, Verify,
 };
 use self::client::{CallError, Client};
 use self::connection::{decode, encode};
@@ -179,6 +179,19 @@ impl SharedLog {
         record.0.first().map(|record| self.decode(record, detail)).transpose()
     }
 
+    /// Returns one iteration with its annotations, or `None` if its session has no such iteration. The rest of the session
+    /// is not read.
+    pub fn iteration(&self, id: IterationId, detail: Detail) -> Result<Option<IterationState>, Error> {
+        let events = match self.here(|log| log.events_of_iteration(id, detail)) {
+            Some(events) => events?,
+            None => {
+                let records = self.call(GetIterationRecords(id), None)?.0;
+                records.iter().map(|record| self.decode(record, detail)).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Session::fold(events).and_then(|mut session| session.iterations.remove(&id.index)))
+    }
+
     /// Returns the next `limit` sessions after a place in that order, at most 100,000 at once.
     pub fn page(
         &self,
@@ -267,13 +280,13 @@ impl SharedLog {
 
     /// Returns the recoveries whose reports are unread, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        let unread = store::recoveries(&self.shared.dir).into_iter().filter(|(_, read)| !read);
+        let unread = store::recoveries(&self.reports_dir()).into_iter().filter(|(_, read)| !read);
         Ok(unread.map(|(recovery, _)| recovery).collect())
     }
 
     /// Returns every recovery this workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
-        Ok(store::recoveries(&self.shared.dir).into_iter().map(|(recovery, _)| recovery).collect())
+        Ok(store::recoveries(&self.reports_dir()).into_iter().map(|(recovery, _)| recovery).collect())
     }
 
     /// Marks all recoveries as read.
@@ -325,6 +338,13 @@ impl SharedLog {
                 Err(CallError::Gone) if Instant::now() < until => self.shared.reconnect(&client)?,
                 Err(CallError::Gone) => return Err(Error::InUse(self.shared.dir.clone())),
             }
+        }
+    }
+
+    fn reports_dir(&self) -> PathBuf {
+        match &*self.shared.role() {
+            Role::Owner(owner) => owner.reports_dir().to_owned(),
+            Role::Client(_) | Role::Closed => self.shared.dir.clone(),
         }
     }
 
@@ -416,8 +436,14 @@ fn connect_or_become_owner(
         if let Some(client) = Client::connect(dir, waiting)? {
             return Ok(Role::Client(Arc::new(client)));
         }
-        if let Some(lock) = Lock::take(dir, &options.disk)? {
-            return Ok(Role::Owner(Owner::start(dir, options, lock, extensions, carrier)?));
+        match Lock::take(dir, &options.disk) {
+            Ok(Some(lock)) => return Ok(Role::Owner(Owner::start(dir, options, lock, extensions, carrier)?)),
+            Ok(None) => {}
+            Err(error) if carrier.is_none() && ReadOnlyStore::is_wanted(&error, dir) => {
+                tracing::info!(%error, "the workspace can only be read; a copy of its state is used");
+                return Ok(Role::Owner(Owner::start_read_only(dir, options, extensions)?));
+            }
+            Err(error) => return Err(error),
         }
         let pid = || claimed_owner(dir).map(|owner| owner.pid);
         if since.elapsed() >= OWNER_TIMEOUT {

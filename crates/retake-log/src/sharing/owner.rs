@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::{Disk, sweep_temporaries, temporary_dirs};
 use crate::log::{Log, OpenLog};
 use crate::model::Timestamp;
-use crate::store::{Error, Lock, Options, Progress, Store};
+use crate::store::{Error, Lock, Options, Progress, ReadOnlyStore, Store};
 
 use super::call::{CallContext, Extension, LogHandle, Registry};
 use super::calls;
@@ -46,6 +46,10 @@ pub(super) struct Owner {
     extensions: Vec<Arc<dyn Extension>>,
     since: Timestamp,
     socket: Option<PathBuf>,
+    /// Where the reports of recoveries are: in the workspace, unless it can only be read.
+    reports: PathBuf,
+    /// Whether the workspace can only be read, so that nothing in it is this process's to remove.
+    is_read_only: bool,
     clients: AtomicU32,
     /// The calls under way, by a number of their own.
     under_way: Mutex<HashMap<u64, UnderWay>>,
@@ -123,23 +127,7 @@ impl Owner {
         let since = (options.clock)();
         let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         Claim { pid, version, protocol: PROTOCOL, since, socket: socket.clone() }.write(dir, &options.disk);
-        let mut calls = calls::registry();
-        for extension in extensions {
-            extension.register(&mut calls);
-        }
-        let owner = Arc::new(Owner {
-            dir: dir.to_owned(),
-            store: RwLock::new(None),
-            phase: Mutex::new(Phase::Opening),
-            phase_changed: Condvar::new(),
-            calls,
-            extensions: extensions.to_vec(),
-            since,
-            socket,
-            clients: AtomicU32::new(0),
-            under_way: Mutex::new(HashMap::new()),
-            next_call: AtomicU64::new(0),
-        });
+        let owner = Arc::new(Owner { socket, ..Owner::new(dir, since, extensions) });
         match listener {
             Ok(listener) => {
                 let serving = Arc::clone(&owner);
@@ -164,8 +152,49 @@ impl Owner {
         Ok(owner)
     }
 
+    /// Opens a workspace that can only be read, for this process alone.
+    pub(super) fn start_read_only(
+        dir: &Path,
+        options: &Options,
+        extensions: &[Arc<dyn Extension>],
+    ) -> Result<Arc<Owner>, Error> {
+        let store = ReadOnlyStore::open(dir, options)?;
+        let reports = store.reports_dir().to_owned();
+        let owner = Owner::new(dir, (options.clock)(), extensions);
+        let owner = Arc::new(Owner { reports, is_read_only: true, ..owner });
+        owner.open(Opened { log: Box::new(store), _lock: None });
+        Ok(owner)
+    }
+
+    fn new(dir: &Path, since: Timestamp, extensions: &[Arc<dyn Extension>]) -> Owner {
+        let mut calls = calls::registry();
+        for extension in extensions {
+            extension.register(&mut calls);
+        }
+        Owner {
+            dir: dir.to_owned(),
+            store: RwLock::new(None),
+            phase: Mutex::new(Phase::Opening),
+            phase_changed: Condvar::new(),
+            calls,
+            extensions: extensions.to_vec(),
+            since,
+            socket: None,
+            reports: dir.to_owned(),
+            is_read_only: false,
+            clients: AtomicU32::new(0),
+            under_way: Mutex::new(HashMap::new()),
+            next_call: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the directory of the workspace in which the reports of recoveries are.
+    pub(super) fn reports_dir(&self) -> &Path {
+        &self.reports
+    }
+
     fn open(self: &Arc<Owner>, opened: Opened) {
-        for dir in temporary_dirs(&self.dir) {
+        for dir in temporary_dirs(&self.dir).into_iter().filter(|_| !self.is_read_only) {
             let removed = sweep_temporaries(&dir, SystemTime::now());
             if removed > 0 {
                 tracing::info!(removed, dir = %dir.display(), "removed temporary files that killed processes left");
@@ -227,6 +256,9 @@ impl Owner {
 
     /// Removes what says that this process can be asked, and wakes the threads that wait for clients.
     fn withdraw(&self) {
+        if self.is_read_only {
+            return;
+        }
         if let Some(socket) = &self.socket {
             let _ = Connection::connect(socket, Duration::from_millis(100));
             remove(socket);

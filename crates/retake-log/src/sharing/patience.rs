@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an owner may be silent before callers are told that they wait for it.
+/// How long an owner may be silent before its callers are notified.
 const NOTICE_AFTER: Duration = Duration::from_secs(2);
-/// How often callers are told.
+/// The interval of these notifications.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an owner may be silent, or hold the lock without listening, before a call fails.
 pub(super) const OWNER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -15,7 +15,7 @@ use crate::store::Error;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A connection whose other end is a plain socket, on which a test can send anything.
+/// Creates a connection whose other end is a plain socket, on which a test can send anything.
 fn connection_and_raw_end() -> (Connection, UnixStream) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
@@ -83,7 +83,7 @@ fn garbage_is_an_error() {
     assert_eq!(connection.receive_bytes(Some(SECOND)).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
-/// An owner that greets with that protocol and then does what the test says with the first request.
+/// Starts an owner that greets with that protocol and then handles the first request as the test says.
 fn fake_owner(
     dir: &Path,
     protocol: u32,

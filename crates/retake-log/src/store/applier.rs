@@ -56,7 +56,10 @@ impl Log {
         checkpoint.unchecked = snapshot.unwrap_or(checkpoint.unchecked);
         if let Err(error) = self.lock_journal().write_checkpoint(&checkpoint) {
             tracing::warn!(%error, "the checkpoint cannot be written");
+        } else {
+            self.wake_sealer();
         }
+        self.forget_note_file();
         Ok(())
     }
 

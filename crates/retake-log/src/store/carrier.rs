@@ -66,7 +66,10 @@ pub fn idempotency_digest(key: &str) -> [u8; 16] {
 /// Returns the parent and the child of an event that records an iteration derived from another session.
 pub fn cross_session_link(event: &Event) -> Option<(IterationId, IterationId)> {
     match &event.body {
-        EventBody::Recorded { index, iteration } => keys::link(iteration, event.session.iteration(*index)),
+        EventBody::Recorded { index, iteration } => {
+            let parent = iteration.parent.filter(|parent| parent.session != event.session)?;
+            Some((parent, event.session.iteration(*index)))
+        }
         _ => None,
     }
 }

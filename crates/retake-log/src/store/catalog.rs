@@ -32,12 +32,33 @@ impl Log {
     }
 
     /// Returns the events that record and annotate one iteration, without reading the others of its session.
-    pub(super) fn events_of_iteration(&self, id: IterationId) -> Result<Vec<Event>, DatabaseError> {
-        self.view.settle(Some(id.session));
+    pub(super) fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
-        let stored = self.view.read()?.events.of_iteration(id.session, id.index)?;
-        let event = |stored: &StoredEvent| stored.record().and_then(|record| Some(record.event(&texts)?.0));
-        stored.iter().map(|stored| event(stored).ok_or_else(unread(id.session, stored.seq))).collect()
+        let event = |stored: &StoredEvent| {
+            let record = read(id.session, stored)?;
+            Ok(record.event_in(detail, &texts).ok_or_else(unread(id.session, stored.seq))?.0)
+        };
+        self.values_of_iteration(id)?.iter().map(event).collect()
+    }
+
+    /// Returns the exact bytes of the records that record and annotate one iteration.
+    pub(super) fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, DatabaseError> {
+        let bytes = |stored: &StoredEvent| Ok(read(id.session, stored)?.bytes.to_vec());
+        self.values_of_iteration(id)?.iter().map(bytes).collect()
+    }
+
+    /// Returns the iterations derived from this one, in any session.
+    pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, DatabaseError> {
+        self.view.settle(None);
+        let mut children = self.view.read()?.children(id)?;
+        // Nearly every iteration is derived from the one before it, so the tree leaves those out.
+        if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
+            let events = self.events_of_iteration(next, Detail::Brief)?;
+            let is_child = |event: &Event| matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id));
+            children.extend(events.iter().any(is_child).then_some(next));
+        }
+        children.sort_unstable();
+        Ok(children)
     }
 
     /// The exact bytes of one record of a session.
@@ -53,6 +74,11 @@ impl Log {
         let bytes =
             |stored: &StoredEvent| Ok(stored.checked_record().ok_or_else(unread(id, stored.seq))?.bytes.to_vec());
         values.iter().map(bytes).collect()
+    }
+
+    fn values_of_iteration(&self, id: IterationId) -> Result<Vec<StoredEvent>, DatabaseError> {
+        self.view.settle(Some(id.session));
+        self.view.read()?.events.of_iteration(id.session, id.index)
     }
 
     /// Returns a session's records as sled has them. A place that is missing and not on record as lost is an error.

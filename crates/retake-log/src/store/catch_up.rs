@@ -393,6 +393,12 @@ impl<'a> Tail<'a> {
         {
             return damage("the journal ends before what was acknowledged");
         }
+        // A note is written only after the sync of what it names.
+        if let Some(note) = self.context.acknowledged
+            && (end < note.end || last_frame.is_some_and(|last| last < note.frame))
+        {
+            return damage("the journal ends before what was acknowledged");
+        }
         let next_frame = match (self.expected, checkpoint) {
             (Some(expected), _) => expected,
             (None, Some(checkpoint)) if checkpoint.end == end => checkpoint.frame + 1,

@@ -1,11 +1,12 @@
 //! The checkpoint: how far the journal had come when both copies were last synced. It is evidence that survives when both
 //! copies of the newest events are hit, so that their loss is named, and it says from where opening must check sled. It
-//! never proves that something is *not* there: it may be older than either copy.
+//! never proves that something is *not* there: it may be older than either copy. The same file has a note of what was
+//! acknowledged since, so that a journal that was cut after the process died is not taken for one that ended there.
 
 use std::io;
 use std::path::Path;
 
-use crate::disk::{Disk, FileKind};
+use crate::disk::{Disk, DiskFile, FileKind};
 
 use super::journal::Position;
 use super::keys::{le_u32, le_u64};
@@ -13,6 +14,11 @@ use super::keys::{le_u32, le_u64};
 const MAGIC: [u8; 8] = *b"RETAKEM1";
 const SLOT: usize = 128;
 const SLOTS: [usize; 2] = [0, 512];
+/// Where the note of what was acknowledged last is kept: a slot of the same form that is written after each commit and
+/// never synced. It survives the process, not the machine.
+const NOTE: usize = 1024;
+/// The length of the file.
+const FILE: usize = 1536;
 
 /// How far the journal had come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +33,7 @@ pub(super) struct Checkpoint {
     pub(super) events: u64,
     /// The byte of the journal from which sled's log is not covered by its snapshot.
     pub(super) unchecked: Position,
-    /// The day and number of the newest session: its id must not be given out again, whatever is lost.
+    /// The day and number of the newest session: its id must not be used again, whatever is lost.
     pub(super) newest: (u32, u32),
     /// The workspace it belongs to; zeros in those of version 0.1.
     pub(super) workspace: [u8; 16],
@@ -39,10 +45,25 @@ impl Checkpoint {
         if !matches!(disk.kind(path)?, FileKind::File(_)) {
             return Ok(None);
         }
-        let bytes = disk.read(path, 1024)?.unwrap_or_default();
+        let bytes = disk.read(path, FILE)?.unwrap_or_default();
         let slots = SLOTS.iter().filter_map(|slot| Checkpoint::from_slot(bytes.get(*slot..)?));
         let own = slots.filter(|slot| slot.workspace == workspace || slot.workspace == [0; 16]);
         Ok(own.max_by_key(|checkpoint| checkpoint.count))
+    }
+
+    /// Reads the note of what that workspace acknowledged last; `None` if there is none that is whole.
+    pub(super) fn read_note(disk: &Disk, path: &Path, workspace: [u8; 16]) -> io::Result<Option<Checkpoint>> {
+        if !matches!(disk.kind(path)?, FileKind::File(_)) {
+            return Ok(None);
+        }
+        let bytes = disk.read(path, FILE)?.unwrap_or_default();
+        let note = bytes.get(NOTE..).and_then(Checkpoint::from_slot);
+        Ok(note.filter(|note| note.workspace == workspace))
+    }
+
+    /// Notes in the file of the checkpoint that this much was acknowledged, without syncing it.
+    pub(super) fn write_note(&self, file: &DiskFile) -> io::Result<()> {
+        file.write_at(NOTE as u64, &self.to_slot())
     }
 
     /// Writes it into the slot that does not hold the newest one, and syncs it.
@@ -51,7 +72,7 @@ impl Checkpoint {
         match disk.open(path) {
             Ok(file) => file.write_at(slot as u64, &self.to_slot()).and_then(|()| file.sync()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut bytes = vec![0; 1024];
+                let mut bytes = vec![0; FILE];
                 if let Some(place) = bytes.get_mut(slot..slot + SLOT) {
                     place.copy_from_slice(&self.to_slot());
                 }

@@ -93,8 +93,7 @@ impl Log {
 
     fn point(&self, at: Position, events: u64) -> Option<JournalCursor> {
         let mut before = [0; 32];
-        let file = self.disk.open_to_read(&self.layout.segment(at.segment)).ok()??;
-        let bytes = file.read_at(at.offset.checked_sub(32)?, 32).ok()?;
+        let bytes = self.files.open(at.segment).ok()??.read_at(at.offset.checked_sub(32)?, 32).ok()?;
         before.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         Some(JournalCursor { segment: at.segment, offset: at.offset, before, events })
     }
@@ -114,7 +113,7 @@ impl Log {
                 at = Position { segment: at.segment + 1, offset: SEGMENT_HEADER };
                 continue;
             }
-            let file = self.disk.open_to_read(&self.layout.segment(at.segment)).ok()??;
+            let file = self.files.open(at.segment).ok()??;
             let left = usize::try_from(last - at.offset).ok()?;
             let bytes = file.read_at(at.offset, left.min(chunk)).ok()?;
             let mut read = 0;

@@ -286,9 +286,75 @@ fn unpack(value: &[u8]) -> Result<Vec<StoredEvent>, DatabaseError> {
         events.push(StoredEvent { seq, body: Arc::clone(&body), range: start..end });
         start = end;
     }
+    #[cfg(test)]
+    tests::UNPACKED.set(tests::UNPACKED.get() + events.len());
     if start == body.len() { Ok(events) } else { Err(unreadable()) }
 }
 
 fn unreadable() -> DatabaseError {
     DatabaseError::Inconsistent("a pack of events cannot be read".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::model::{Actor, Draft, Iteration, Outcome, Recipe, Timestamp};
+    use crate::store::{Batch, Detail, Options, Store, Target};
+
+    thread_local! {
+        /// How many records this thread has taken out of packs.
+        pub(super) static UNPACKED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn unpacked_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
+        let before = UNPACKED.get();
+        let result = work();
+        (result, UNPACKED.get() - before)
+    }
+
+    /// Reading one iteration unpacks the same few records however long its session is.
+    #[test]
+    fn an_iteration_of_a_long_session_is_read_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let now = Timestamp::from_millis(1_765_464_322_456).unwrap();
+        let store = Store::open(home.path(), Options::new(std::sync::Arc::new(move || now))).unwrap();
+        let draft = |index: u32| {
+            Draft::Record(Box::new(Iteration {
+                created_at: now,
+                recipe: Recipe::new(format!("a fox, take {index}")),
+                outcome: Outcome::default(),
+                images: Vec::new(),
+                parent: None,
+                parent_reason: None,
+                likely_parent: None,
+            }))
+        };
+        let actor = Actor { client: "test".to_owned(), user: "me".to_owned() };
+        let append = |target: Target, key: String, drafts: Vec<Draft>| {
+            store
+                .append(Batch { target, expected_iterations: None, at: now, actor: actor.clone(), key, drafts })
+                .unwrap()
+                .head
+                .id
+        };
+        let first = vec![Draft::Start { title: None, project: None }, draft(0)];
+        let id = append(Target::New(now.day()), "first".to_owned(), first);
+        for hundred in 0..100 {
+            let from = hundred * 100 + u32::from(hundred == 0);
+            let drafts = (from..(hundred + 1) * 100).map(draft).collect();
+            append(Target::Existing(id), format!("batch {hundred}"), drafts);
+        }
+        let ((), all) = unpacked_by(|| assert_eq!(store.events(id, Detail::Brief).unwrap().len(), 10_001));
+        assert!(all >= 10_000, "{all}");
+        for index in [0, 1, 4321, 9998, 9999] {
+            let (events, unpacked) =
+                unpacked_by(|| store.events_of_iteration(id.iteration(index), Detail::Full).unwrap());
+            assert_eq!(events.len(), 1, "iteration {index}");
+            assert!(unpacked < 200, "{unpacked} records were unpacked for iteration {index}");
+            let (children, unpacked) = unpacked_by(|| store.children(id.iteration(index)).unwrap());
+            assert_eq!(children.len(), usize::from(index < 9999), "iteration {index}");
+            assert!(unpacked < 200, "{unpacked} records were unpacked for the children of iteration {index}");
+        }
+    }
 }

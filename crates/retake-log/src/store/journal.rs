@@ -19,7 +19,10 @@ pub(super) const FRAME_MAGIC: [u8; 4] = [0xF7, b'R', b'T', b'F'];
 pub(super) const FRAME_HEADER: usize = 32;
 pub(super) const TEXT_MAGIC: [u8; 4] = [0xF5, b'R', b'T', b'T'];
 pub(super) const TEXT_HEADER: usize = 44;
+/// The format of a plain segment, and of the newest workspace identity.
 pub(super) const FORMAT: u32 = 1;
+/// The format of a sealed segment, and the newest there is.
+pub const SEALED: u32 = 2;
 
 /// Frame flag: events that a recovery put back.
 pub(super) const PUT_BACK: u16 = 1;
@@ -138,9 +141,11 @@ impl Journal {
     pub(super) fn resume(context: &RecoveryContext<'_>, at: JournalEnd) -> io::Result<Journal> {
         let path = context.layout.segment(at.end.segment);
         let file = context.disk.open(&path)?;
-        let allocated = file.len()?;
+        // A sealed segment was synced before it took its name, and takes no frame.
+        let is_sealed = context.files.header(at.end.segment)?.is_some_and(|header| header.format == SEALED);
+        let allocated = if is_sealed { at.end.offset } else { file.len()? };
         let from = if at.synced.segment == at.end.segment { at.synced.offset } else { 0 };
-        if from < at.end.offset {
+        if from < at.end.offset && !is_sealed {
             // After a sync that failed, the kernel may call pages clean that it never wrote: so they are written again.
             let length = usize::try_from(at.end.offset - from).unwrap_or(0);
             let bytes = file.read_at(from, length)?;
@@ -160,7 +165,7 @@ impl Journal {
             allocated,
             next_frame: at.next_frame,
             last_frame: at.last_frame,
-            is_spoilt: at.is_spoilt,
+            is_spoilt: at.is_spoilt || is_sealed,
             is_unsettled: false,
         })
     }
@@ -204,6 +209,14 @@ impl Journal {
     pub(super) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> io::Result<()> {
         self.check_lock()?;
         checkpoint.write(&self.disk, &self.layout.checkpoint())
+    }
+
+    /// Writes the first checkpoint of an opening, and the note that goes with it: what an earlier note says is settled.
+    pub(super) fn write_first_checkpoint(&self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.write_checkpoint(checkpoint)?;
+        let file = self.disk.open(&self.layout.checkpoint())?;
+        checkpoint.write_note(&file)?;
+        file.sync()
     }
 
     /// Returns the byte after the last commit.

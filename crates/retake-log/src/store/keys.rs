@@ -43,9 +43,11 @@ pub(super) fn numbered_of(key: &[u8]) -> Option<(SessionId, u32)> {
     Some((session_of(key)?, be_u32(key, 8)?))
 }
 
-/// The parent and child that an iteration links across sessions. Those within a session are found in it.
+/// Returns the parent and the child that an iteration links, unless the parent is the iteration before it: that link,
+/// which nearly every iteration has, is read from the child itself.
 pub(super) fn link(iteration: &Iteration, child: IterationId) -> Option<(IterationId, IterationId)> {
-    iteration.parent.filter(|parent| parent.session != child.session).map(|parent| (parent, child))
+    let before = child.index.checked_sub(1).map(|index| child.session.iteration(index));
+    iteration.parent.filter(|parent| Some(*parent) != before).map(|parent| (parent, child))
 }
 
 pub(super) fn child_key(parent: IterationId, child: IterationId) -> [u8; 24] {

@@ -8,17 +8,19 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::disk::{ContentDir, Disk, FileId};
+use crate::disk::{ContentDir, Disk, DiskFile, FileId};
 use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal};
 
 use super::checkpoint::Checkpoint;
 use super::commit::Commit;
 use super::commit_queue::{CommitQueue, Committer, await_ticket, submit};
 use super::database::{Database, DatabaseError};
-use super::journal::{CommitError, Journal, Written};
+use super::journal::{CommitError, Journal, Position, Written};
 use super::keys;
 use super::layout::Layout;
 use super::record;
@@ -47,6 +49,14 @@ pub(super) struct Log {
     pub(super) journal: Mutex<Journal>,
     pub(super) view: View,
     pub(super) checkpoint: Mutex<Checkpoint>,
+    /// The file of the checkpoint, open for notes of what was acknowledged.
+    note_file: Mutex<Option<DiskFile>>,
+    /// Segments shorter than this are not sealed.
+    pub(super) seal_from: u64,
+    /// Wakes the sealer after a checkpoint; `None` once the log is closing.
+    sealing: Mutex<Option<SyncSender<()>>>,
+    /// Whether the log is closing, which ends long work in the background.
+    pub(super) is_closing: AtomicBool,
 }
 
 /// Called with every acknowledged event, until it returns false.
@@ -78,6 +88,7 @@ pub(super) struct Parts {
     pub(super) totals: Totals,
     pub(super) checkpoint: Checkpoint,
     pub(super) since_open: usize,
+    pub(super) seal_from: u64,
 }
 
 /// Why an append did not happen: for the caller, or for us to replace the database.
@@ -99,7 +110,7 @@ impl From<DatabaseError> for AppendError {
 }
 
 impl Log {
-    pub(super) fn new(parts: Parts) -> Log {
+    pub(super) fn new(parts: Parts, checkpoints: SyncSender<()>) -> Log {
         let progress = AcknowledgedProgress {
             totals: parts.totals,
             frame: parts.checkpoint.frame,
@@ -125,7 +136,50 @@ impl Log {
             journal: Mutex::new(parts.journal),
             view,
             checkpoint: Mutex::new(parts.checkpoint),
+            note_file: Mutex::new(None),
+            seal_from: parts.seal_from,
+            sealing: Mutex::new(Some(checkpoints)),
+            is_closing: AtomicBool::new(false),
         }
+    }
+
+    /// Notes how far the journal was acknowledged. The note is evidence only: without it everything is as safe as before.
+    fn note_acknowledged(&self) {
+        let AcknowledgedProgress { totals, frame, end, newest } = self.view.ahead().progress;
+        let workspace = self.workspace;
+        let note = Checkpoint { frame, end, events: totals.events, newest, workspace, ..Checkpoint::default() };
+        let mut file = self.note_file.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.is_none() {
+            *file = self.disk.open(&self.layout.checkpoint()).ok();
+        }
+        if let Some(file) = &*file
+            && let Err(error) = note.write_note(file)
+        {
+            tracing::debug!(%error, "what was acknowledged cannot be noted");
+        }
+    }
+
+    /// Has the next note open the file of the checkpoint again, which may be another one now.
+    pub(super) fn forget_note_file(&self) {
+        *self.note_file.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Returns the byte of the journal up to which both copies are synced.
+    pub(super) fn checkpointed(&self) -> Position {
+        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).end
+    }
+
+    /// Has the sealer look for segments to seal, unless it is about to.
+    pub(super) fn wake_sealer(&self) {
+        if let Some(sealing) = &*self.sealing.lock().unwrap_or_else(PoisonError::into_inner) {
+            let _ = sealing.try_send(());
+        }
+    }
+
+    /// Ends the sealer, whatever it is doing.
+    pub(super) fn stop_sealing(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+        self.sealing.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Appends a batch; it is durable when this returns.
@@ -297,7 +351,7 @@ impl Log {
                 };
                 let head = head.ok_or(Refusal::NoSession(id))?;
                 if head.last_index.is_none() {
-                    // Nothing is left of it, and which indexes were given out is not known.
+                    // Nothing is left of it, and which indexes were in use is not known.
                     return Err(Refusal::Gone(id).into());
                 }
                 let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
@@ -356,6 +410,7 @@ impl Committer for Log {
             changes.push((ticket, commit.change));
         }
         self.view.push(changes, written.frame, written.end);
+        self.note_acknowledged();
         state.queued.forget(last);
         if !state.followers.is_empty() {
             for event in events {

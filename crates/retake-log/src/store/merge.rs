@@ -143,7 +143,7 @@ impl Rebuild<'_> {
         }
         if !option.is_lost {
             self.contradicting += 1;
-            // Its place was given out once and is not given out again.
+            // Its place was in use once and is not used again.
             if !has_winner {
                 let index = Record::read(&option.bytes).and_then(|record| record.event(&|_| None));
                 let index = index.and_then(|(event, _)| match event.body {

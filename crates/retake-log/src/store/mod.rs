@@ -37,11 +37,14 @@ mod pack;
 mod payload;
 mod projection;
 mod quarantine;
+mod read_only;
 mod rebuild;
 mod recent;
 mod record;
 mod report;
 mod scan;
+mod sealed;
+mod sealer;
 mod segment;
 mod segments;
 mod sources;
@@ -53,6 +56,8 @@ pub use crate::model::{Order, Status};
 /// The former name of [`JournalCursor`], for the search index.
 pub use cursor::JournalCursor as Point;
 pub use cursor::{JournalCursor, Since};
+pub use journal::SEALED as FORMAT_VERSION;
+pub(crate) use read_only::ReadOnlyStore;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -67,10 +72,7 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{
-    Actor, Draft, Event, EventBody, Hash, Head, IterationId, IterationState, Refusal, Session, SessionId, Summary,
-    Timestamp,
-};
+use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
 
 use self::layout::Layout;
 use self::log::Log;
@@ -96,7 +98,7 @@ pub struct Batch {
 /// The session a batch goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    /// A new session of that day; its number is given out in the same write.
+    /// A new session of that day; its number is chosen in the same write.
     New(NaiveDate),
     /// This one.
     Existing(SessionId),
@@ -162,7 +164,7 @@ pub enum Error {
         #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
     },
-    /// The disk said no.
+    /// The file system refused.
     #[error("cannot {action}: {path}")]
     Io {
         /// What was tried.
@@ -322,6 +324,8 @@ pub struct Options {
     pub disk: Disk,
     /// A segment of the journal that would grow past this many bytes is followed by the next.
     pub segment_bytes: u64,
+    /// A segment of the journal that takes no more frames is compressed if it has at least this many bytes.
+    pub seal_from: u64,
     /// How long an acknowledged change may wait for a checkpoint, which makes the second copy durable.
     pub checkpoint_after: Duration,
 }
@@ -334,6 +338,7 @@ impl Options {
             progress: None,
             disk: Disk::default(),
             segment_bytes: 64 << 20,
+            seal_from: 1 << 20,
             checkpoint_after: Duration::from_secs(5),
         }
     }
@@ -349,6 +354,7 @@ pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 pub struct Store {
     log: Arc<Log>,
     applier: Option<JoinHandle<()>>,
+    sealer: Option<JoinHandle<()>>,
     /// Which opening of this process it is.
     opening: u64,
     _lock: Lock,
@@ -374,14 +380,18 @@ impl Store {
     pub fn open_locked(lock: Lock, options: Options) -> Result<Store, Error> {
         let dir = lock.dir.clone();
         let parts = open::open(&lock, &options)?;
-        let log = Arc::new(Log::new(parts));
-        let applying = Arc::clone(&log);
-        let applier = thread::Builder::new()
-            .name("retake-applier".to_owned())
-            .spawn(move || applying.apply_until_stopped())
-            .map_err(|source| Error::Io { action: "start a thread for".into(), path: dir, source })?;
+        let (checkpoints, checkpointed) = mpsc::sync_channel(1);
+        let log = Arc::new(Log::new(parts, checkpoints));
+        let (applying, sealing) = (Arc::clone(&log), Arc::clone(&log));
+        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+            thread.map_err(|source| Error::Io { action: "start a thread for".into(), path: dir.clone(), source })
+        };
+        let applier = start("retake-applier", Box::new(move || applying.apply_until_stopped()))?;
         let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
-        Ok(Store { log, applier: Some(applier), opening, _lock: lock })
+        let mut store = Store { log, applier: Some(applier), sealer: None, opening, _lock: lock };
+        store.sealer = Some(start("retake-sealer", Box::new(move || sealing.seal_until_stopped(&checkpointed)))?);
+        Ok(store)
     }
 
     /// Appends a batch. When this returns, what was acknowledged is on the disk.
@@ -404,10 +414,15 @@ impl Store {
         self.log.ask(|| self.log.event(id, seq, detail))
     }
 
-    /// Returns an iteration as it stands, with its annotations; `None` if the session has no such iteration.
-    pub fn iteration(&self, id: IterationId) -> Result<Option<IterationState>, Error> {
-        let session = Session::fold(self.log.ask(|| self.log.events_of_iteration(id))?);
-        Ok(session.and_then(|mut session| session.iterations.remove(&id.index)))
+    /// Returns the events that record and annotate one iteration, in order; empty if the session has no such iteration.
+    /// The rest of the session is not read.
+    pub fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
+        self.log.ask(|| self.log.events_of_iteration(id, detail))
+    }
+
+    /// Returns the exact bytes of the records that record and annotate one iteration, in order.
+    pub fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        self.log.ask(|| self.log.records_of_iteration(id))
     }
 
     /// The next `limit` sessions after that place in that order.
@@ -426,26 +441,9 @@ impl Store {
         Ok(self.log.view.ahead().progress.totals)
     }
 
-    /// The iterations that came from this one, in any session.
+    /// Returns the iterations derived from this one, in any session, without reading those sessions.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
-        self.log.ask(|| {
-            self.log.view.settle(None);
-            // The tree has only those in other sessions: nearly every iteration comes from the one before it.
-            let mut children: Vec<IterationId> = self
-                .log
-                .events(id.session, Detail::Brief)?
-                .into_iter()
-                .filter_map(|event| match event.body {
-                    EventBody::Recorded { index, iteration } => {
-                        (iteration.parent == Some(id)).then(|| id.session.iteration(index))
-                    }
-                    _ => None,
-                })
-                .collect();
-            children.extend(self.log.view.read()?.children(id)?);
-            children.sort_unstable();
-            Ok(children)
-        })
+        self.log.ask(|| self.log.children(id))
     }
 
     /// The next `limit` session ids after that one, ordered by day and number, including those whose iterations were
@@ -507,10 +505,21 @@ impl Store {
         self.log.verify(progress.as_ref())
     }
 
-    /// Rebuilds what [`verify`](Store::verify) finds wrong, each copy from the other. None when nothing was wrong.
+    /// Rebuilds what [`verify`](Store::verify) finds wrong, each copy from the other. `None` if nothing was wrong.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
         let problems = self.log.verify(progress.as_ref())?.problems;
         if problems.is_empty() { Ok(None) } else { self.log.repair(problems, progress.as_ref()) }
+    }
+
+    /// Compresses every segment of the journal that takes no more frames and is in both copies, and returns how many. A
+    /// long-lived process does so by itself after each checkpoint.
+    pub fn seal(&self) -> Result<u32, Error> {
+        let error = |source| Error::Io {
+            action: "seal a segment of the journal".into(),
+            path: self.log.layout.journal(),
+            source,
+        };
+        self.log.seal_segments().map_err(error)
     }
 
     /// Returns the recoveries whose report was not read yet, oldest first.
@@ -541,6 +550,10 @@ impl Store {
         let Some(applier) = self.applier.take() else { return Ok(()) };
         self.log.view.stop();
         let _ = applier.join();
+        self.log.stop_sealing();
+        if let Some(sealer) = self.sealer.take() {
+            let _ = sealer.join();
+        }
         self.log.lock_state().followers.clear();
         self.log.finish().map_err(|error| error.into_error(&self.log.layout.database()))
     }

@@ -69,6 +69,8 @@ impl Log {
                 now: (self.clock)(),
                 progress,
                 lock: self.lock.clone(),
+                // What was reached is known, and part of the checkpoint below.
+                acknowledged: None,
             };
             if let Err(error) = self.lock_journal().check_lock() {
                 self.view.set_broken(error.to_string());
@@ -93,6 +95,7 @@ impl Log {
             match loaded {
                 Ok(Loaded { database, journal, totals, checkpoint, since_open, recovery }) => {
                     *self.lock_journal() = journal;
+                    self.forget_note_file();
                     *self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = checkpoint;
                     let (frame, end, newest) = (checkpoint.frame, checkpoint.end, checkpoint.newest);
                     self.view.replace(database, AcknowledgedProgress { totals, frame, end, newest }, since_open);

@@ -7,7 +7,7 @@ use super::catch_up::{CatchUpError, CaughtUp, catch_up};
 use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::identity::identity;
-use super::journal::{FORMAT, Journal, SegmentHeader};
+use super::journal::{Journal, SEALED, SegmentHeader};
 use super::layout::Layout;
 use super::log::Parts;
 use super::rebuild::{self, Loaded, RecoveryContext};
@@ -28,6 +28,8 @@ pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
     })?;
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace };
     let lock = id.map(|id| (layout.lock(), id));
+    let read_error = |source| Error::Io { action: "read the checkpoint".into(), path: layout.checkpoint(), source };
+    let acknowledged = Checkpoint::read_note(&options.disk, &layout.checkpoint(), workspace).map_err(read_error)?;
     let context = RecoveryContext {
         layout: &layout,
         disk: &options.disk,
@@ -38,10 +40,10 @@ pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
         now: (options.clock)(),
         progress: options.progress.as_ref(),
         lock: lock.clone(),
+        acknowledged,
     };
     begin_if_new(&context)?;
-    let checkpoint = Checkpoint::read(&options.disk, &layout.checkpoint(), workspace)
-        .map_err(context.error("read the checkpoint", layout.checkpoint()))?;
+    let checkpoint = Checkpoint::read(&options.disk, &layout.checkpoint(), workspace).map_err(read_error)?;
     let Loaded { journal, database, totals, checkpoint, since_open, .. } = load(&context, checkpoint)?;
     Ok(Parts {
         layout,
@@ -58,6 +60,7 @@ pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
         totals,
         checkpoint,
         since_open,
+        seal_from: options.seal_from,
     })
 }
 
@@ -94,7 +97,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
     };
     if let Some(header) = outline.newer_format() {
         let path = layout.segment(header.segment);
-        return Err(Error::NewerFormat { found: header.format, known: FORMAT, path });
+        return Err(Error::NewerFormat { found: header.format, known: SEALED, path });
     }
     causes.extend(outline.causes.iter().cloned());
     let quarantine_error = || context.error("look at what was set aside", layout.quarantine());
@@ -105,6 +108,11 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
     if matches!(kind, FileKind::Directory | FileKind::Other) {
         causes.push("the checkpoint is not a regular file".to_owned());
     }
+    if !causes.is_empty() {
+        // The database may be the only whole copy, and sled changes its files even when a read fails while it opens
+        // them: a recovery opens a copy.
+        return rebuild::rebuild(context, causes, checkpoint);
+    }
     let database_kind =
         context.disk.kind(&layout.database()).map_err(context.error("open the database", layout.database()))?;
     let database = if database_kind != FileKind::Absent || outline.is_new() {
@@ -114,7 +122,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
     };
     match database {
         Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
-        Ok(database) if causes.is_empty() => match catch_up(context, &outline, checkpoint, &database) {
+        Ok(database) => match catch_up(context, &outline, checkpoint, &database) {
             Ok(caught_up) => {
                 quarantine::settle(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;
@@ -131,7 +139,6 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
             }
             Err(CatchUpError::Database(error)) => causes.push(format!("the database fails: {error}")),
         },
-        Ok(_) => {}
         Err(error) if error.is_transient() => return Err(error.into_error(&layout.database())),
         Err(error) => causes.push(format!("the database does not open: {error}")),
     }
@@ -158,7 +165,7 @@ fn healthy(
     };
     if checkpoint != old {
         checkpoint.count += 1;
-        if let Err(error) = journal.write_checkpoint(&checkpoint) {
+        if let Err(error) = journal.write_first_checkpoint(&checkpoint) {
             tracing::warn!(%error, "the checkpoint cannot be written");
         }
     }

@@ -311,8 +311,8 @@ fn subject(record: &[u8]) -> Option<Subject> {
     }
     let index = le_u32(record, at)?;
     match (kind, le_u16(record, 8)?) {
-        (payload::RECORDED, 1 | 2) => Some(Subject::Recorded(index)),
-        (payload::ANNOTATED, 1) => Some(Subject::Annotated(index)),
+        (payload::RECORDED, 1..=3) => Some(Subject::Recorded(index)),
+        (payload::ANNOTATED, 1 | 2) => Some(Subject::Annotated(index)),
         _ => None,
     }
 }
@@ -435,6 +435,33 @@ mod tests {
         let stored: usize = packs.values().map(Vec::len).sum();
         assert_eq!(packs.len(), 1);
         assert!(stored * 3 < raw, "{stored} of {raw} bytes");
+    }
+
+    /// A version of a payload that is missing from `subject` would hide its events from readers of single iterations.
+    #[test]
+    fn the_subject_of_every_payload_version_is_known() {
+        let bare = crate::model::Iteration {
+            created_at: Timestamp::from_millis(0).unwrap(),
+            recipe: crate::model::Recipe::new("a fox"),
+            outcome: crate::model::Outcome::default(),
+            images: Vec::new(),
+            parent: None,
+            parent_reason: None,
+            likely_parent: None,
+        };
+        let reasoned = crate::model::Iteration { parent_reason: Some("its init image".to_owned()), ..bare.clone() };
+        let mut extra = bare.clone();
+        extra.recipe.loras = vec![crate::model::Lora::new("fur", 0.8).with("hash", "1f")];
+        let recorded = [bare, reasoned, extra].map(|it| EventBody::Recorded { index: 7, iteration: Box::new(it) });
+        let ratings = (0..=5).map(|rating| AnnotationChange { rating: Some(rating), ..AnnotationChange::default() });
+        let annotated = ratings.map(|change| EventBody::Annotated { index: 7, change });
+        let actor = Actor { client: "client".to_owned(), user: String::new() };
+        for body in recorded.into_iter().chain(annotated) {
+            let place = (id(), 3, Hash::NONE);
+            let at = Timestamp::from_millis(0).unwrap();
+            let record = record::encode(place, at, &actor, "key", body);
+            assert!(concerns(&record.bytes, 7) && !concerns(&record.bytes, 8), "{:?}", record.event.body);
+        }
     }
 
     #[test]

@@ -122,6 +122,14 @@ struct RecordedV2 {
     likely_parent: Option<(u32, u32, u32, String)>,
 }
 
+/// Version 2 with the keys of LoRAs that have no field of their own. Written only if there are any.
+#[derive(Serialize, Deserialize)]
+struct RecordedV3 {
+    second: RecordedV2,
+    /// A JSON array with an object for each of `second.first.loras`, in the same order.
+    lora_extras: TextV1,
+}
+
 #[derive(Serialize, Deserialize)]
 struct MoreOfImageV2 {
     pixels: Option<[u8; 32]>,
@@ -172,17 +180,22 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         }
         EventBody::Recorded { index, iteration } => {
             let mut payload = recorded(who, *index, iteration);
+            let mut lora_extras = lora_extras(&iteration.recipe).map(TextV1::Inline);
             let mut long = vec![&mut payload.prompt];
             long.extend(payload.prompt_sent.as_mut());
             long.extend(payload.negative_prompt.as_mut());
             long.extend(payload.parameters.as_mut());
             long.extend(payload.message.as_mut());
+            long.extend(lora_extras.as_mut());
             texts = put_out(long);
-            let bytes = match more(iteration) {
-                Some((images, likely_parent)) => {
+            let bytes = match lora_extras {
+                Some(lora_extras) => {
+                    version = 3;
+                    write(&RecordedV3 { second: second(payload, iteration), lora_extras })
+                }
+                None if needs_version_2(iteration) => {
                     version = 2;
-                    let parent_reason = iteration.parent_reason.clone();
-                    write(&RecordedV2 { first: payload, images, parent_reason, likely_parent })
+                    write(&second(payload, iteration))
                 }
                 None => write(&payload),
             };
@@ -191,6 +204,9 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         EventBody::Annotated { index, change } => {
             let mut note = change.note.clone().map(TextV1::Inline);
             texts = put_out(note.as_mut().into_iter().collect());
+            // Version 2 has the fields of version 1 and may remove the rating, which a reader of version 1 would take for a
+            // rating of 0.
+            version = if change.rating == Some(AnnotationChange::NO_RATING) { 2 } else { 1 };
             (
                 ANNOTATED,
                 write(&AnnotatedV1 { who, index: *index, rating: change.rating, tags: change.tags.clone(), note }),
@@ -223,7 +239,8 @@ pub(super) fn may_be_long(draft: &Draft) -> bool {
         Draft::Record(iteration) | Draft::BringIn(iteration) => {
             let recipe = &iteration.recipe;
             let texts = recipe.prompt.len() + length(&recipe.prompt_sent) + length(&recipe.negative_prompt);
-            texts + length(&iteration.outcome.message) + json_length(&recipe.parameters)
+            let extras = lora_extras(recipe).map_or(0, |text| text.len());
+            texts + length(&iteration.outcome.message) + json_length(&recipe.parameters) + extras
         }
         Draft::Annotate { change, .. } => length(&change.note),
         Draft::Archive { reason } | Draft::Restore { reason } => length(reason),
@@ -252,22 +269,23 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
         }
         (RECORDED, 2) => {
-            let RecordedV2 { first, images, parent_reason, likely_parent } = read(bytes)?;
-            let index = first.index;
-            let (who, mut iteration) = iteration(first, &mut reader)?;
-            for (image, more) in iteration.images.iter_mut().zip(images) {
-                image.pixels = more.pixels.map(Hash);
-                image.perceptual_hash = more.perceptual_hash.map(PerceptualHash);
-                image.linked = more.linked;
-            }
-            iteration.parent_reason = parent_reason;
-            if let Some((day, number, index, reason)) = likely_parent {
-                let reference = IterationId { session: keys::session_from(day, number)?, index };
-                iteration.likely_parent = Some(LikelyParent { reference, reason });
+            let payload: RecordedV2 = read(bytes)?;
+            let index = payload.first.index;
+            let (who, iteration) = iteration_v2(payload, &mut reader)?;
+            (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
+        }
+        (RECORDED, 3) => {
+            let RecordedV3 { second, lora_extras } = read(bytes)?;
+            let index = second.first.index;
+            let (who, mut iteration) = iteration_v2(second, &mut reader)?;
+            // A text that is missing costs the extra keys, not the LoRAs.
+            let extras: Vec<Map<String, Value>> = serde_json::from_str(&reader.text(lora_extras)).unwrap_or_default();
+            for (lora, extra) in iteration.recipe.loras.iter_mut().zip(extras) {
+                lora.extra = extra;
             }
             (who, EventBody::Recorded { index, iteration: Box::new(iteration) })
         }
-        (ANNOTATED, 1) => {
+        (ANNOTATED, 1 | 2) => {
             let AnnotatedV1 { who, index, rating, tags, note } = read(bytes)?;
             let change = AnnotationChange { rating, tags, note: note.map(|note| reader.text(note)) };
             (who, EventBody::Annotated { index, change })
@@ -327,24 +345,32 @@ fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
     out
 }
 
-/// Returns what version 1 has no place for; `None` if there is nothing of it.
-#[expect(clippy::type_complexity, reason = "the two fields of the frozen structure, used once")]
-fn more(iteration: &Iteration) -> Option<(Vec<MoreOfImageV2>, Option<(u32, u32, u32, String)>)> {
+/// Returns whether there is anything that version 1 has no place for and version 2 has.
+fn needs_version_2(iteration: &Iteration) -> bool {
     let seen = |image: &ImageRef| image.pixels.is_some() || image.perceptual_hash.is_some() || image.linked.is_some();
-    let any =
-        iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some();
-    any.then(|| {
-        let images = iteration.images.iter().map(|image| MoreOfImageV2 {
-            pixels: image.pixels.map(|hash| hash.0),
-            perceptual_hash: image.perceptual_hash.map(|perceptual_hash| perceptual_hash.0),
-            linked: image.linked.clone(),
-        });
-        let likely = iteration.likely_parent.as_ref().map(|likely| {
-            let (day, number) = keys::numbers(likely.reference.session);
-            (day, number, likely.reference.index, likely.reason.clone())
-        });
-        (images.collect(), likely)
-    })
+    iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some()
+}
+
+fn second(first: RecordedV1, iteration: &Iteration) -> RecordedV2 {
+    let images = iteration.images.iter().map(|image| MoreOfImageV2 {
+        pixels: image.pixels.map(|hash| hash.0),
+        perceptual_hash: image.perceptual_hash.map(|perceptual_hash| perceptual_hash.0),
+        linked: image.linked.clone(),
+    });
+    let likely_parent = iteration.likely_parent.as_ref().map(|likely| {
+        let (day, number) = keys::numbers(likely.reference.session);
+        (day, number, likely.reference.index, likely.reason.clone())
+    });
+    RecordedV2 { first, images: images.collect(), parent_reason: iteration.parent_reason.clone(), likely_parent }
+}
+
+/// Returns the keys of LoRAs that have no field as a JSON array; `None` if there are none.
+fn lora_extras(recipe: &Recipe) -> Option<String> {
+    let extras: Vec<&Map<String, Value>> = recipe.loras.iter().map(|lora| &lora.extra).collect();
+    if extras.iter().all(|extra| extra.is_empty()) {
+        return None;
+    }
+    serde_json::to_string(&extras).ok()
 }
 
 fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
@@ -422,7 +448,7 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
         width: payload.width,
         height: payload.height,
         denoise: payload.denoise,
-        loras: payload.loras.into_iter().map(|(name, weight)| Lora { name, weight }).collect(),
+        loras: payload.loras.into_iter().map(|(name, weight)| Lora::new(name, weight)).collect(),
         provider: payload.provider,
         parameters: serde_json::from_str::<Map<String, Value>>(&parameters).unwrap_or_default(),
     };
@@ -451,6 +477,22 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
     let images = images.collect();
     let iteration = Iteration { created_at, recipe, outcome, images, parent, parent_reason: None, likely_parent: None };
     Some((payload.who, iteration))
+}
+
+fn iteration_v2(payload: RecordedV2, reader: &mut TextReader<'_>) -> Option<(WhoV1, Iteration)> {
+    let RecordedV2 { first, images, parent_reason, likely_parent } = payload;
+    let (who, mut iteration) = iteration(first, reader)?;
+    for (image, more) in iteration.images.iter_mut().zip(images) {
+        image.pixels = more.pixels.map(Hash);
+        image.perceptual_hash = more.perceptual_hash.map(PerceptualHash);
+        image.linked = more.linked;
+    }
+    iteration.parent_reason = parent_reason;
+    if let Some((day, number, index, reason)) = likely_parent {
+        let reference = IterationId { session: keys::session_from(day, number)?, index };
+        iteration.likely_parent = Some(LikelyParent { reference, reason });
+    }
+    Some((who, iteration))
 }
 
 struct TextReader<'a> {

@@ -28,7 +28,7 @@ pub(super) struct Projection {
     pub(super) after: Head,
     /// The keys of the events. An empty key is not a key.
     pub(super) keys: Vec<([u8; 16], KeyHit)>,
-    /// The parents and children in different sessions that the events link.
+    /// The parents and children that the events link, except from one iteration to the next of its session.
     pub(super) children: Vec<(IterationId, IterationId)>,
     /// How many events there were.
     pub(super) events: u64,

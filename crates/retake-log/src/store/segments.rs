@@ -4,18 +4,20 @@
 //! only. A read that fails is an error, never an empty segment.
 
 use std::io;
+use std::path::Path;
 
 use memchr::memmem;
 
-use crate::disk::{Disk, FileKind};
+use crate::disk::{Disk, FileKind, ReadFile};
 use crate::model::Hash;
 
-use super::journal::{FORMAT, MAX_SEGMENT_BYTES, Position, SEGMENT_HEADER, SegmentHeader, TEXT_HEADER};
+use super::journal::{MAX_SEGMENT_BYTES, Position, SEALED, SEGMENT_HEADER, SegmentHeader, TEXT_HEADER};
 use super::keys::le_u32;
 use super::layout::{Layout, segment_name, segment_number};
 use super::payload::MAX_PAYLOAD;
 use super::record;
 use super::scan::{Entry, carve};
+use super::sealed::SealedSegment;
 
 /// How much of a segment is read at once.
 const CHUNK: usize = 1 << 20;
@@ -72,6 +74,29 @@ pub(super) enum StrayKind {
     NotAFile,
 }
 
+/// An open segment in either form; offsets are those of the plain one.
+pub(super) enum SegmentReader {
+    Plain(ReadFile),
+    Sealed(SealedSegment),
+}
+
+impl SegmentReader {
+    /// Reads up to `len` bytes at `offset`: fewer where the segment ends.
+    pub(super) fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        match self {
+            SegmentReader::Plain(file) => file.read_at(offset, len),
+            SegmentReader::Sealed(sealed) => sealed.read_at(offset, len),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            SegmentReader::Plain(file) => file.len(),
+            SegmentReader::Sealed(sealed) => Ok(sealed.len()),
+        }
+    }
+}
+
 impl JournalFiles {
     /// Looks at the names, sizes and headers of the segments. `known` is a segment that must have been there.
     pub(super) fn outline(&self, known: u32) -> io::Result<Outline> {
@@ -94,7 +119,10 @@ impl JournalFiles {
                     outline.causes.push(format!("{name} in the journal is a copy of segment {}", header.segment));
                     outline.strays.push(Stray { name, kind: StrayKind::Misnamed(header.segment) });
                 }
-                Some(header) => outline.segments.push(SegmentFile { number, header: Some(header), length }),
+                Some(header) => {
+                    let length = if header.format == SEALED { self.plain_length(number)? } else { length };
+                    outline.segments.push(SegmentFile { number, header: Some(header), length });
+                }
                 None => headerless.push(SegmentFile { number, header: None, length }),
             }
         }
@@ -115,11 +143,28 @@ impl JournalFiles {
         Ok(outline)
     }
 
+    fn plain_length(&self, number: u32) -> io::Result<u64> {
+        self.open(number)?.map_or(Ok(0), |segment| segment.len())
+    }
+
     /// Reads the header of a segment; `None` if there is none that is whole.
     pub(super) fn header(&self, number: u32) -> io::Result<Option<SegmentHeader>> {
         let size = usize::try_from(SEGMENT_HEADER).unwrap_or(usize::MAX);
         let bytes = self.disk.read(&self.layout.segment(number), size)?;
         Ok(bytes.and_then(|bytes| SegmentHeader::from_bytes(&bytes)))
+    }
+
+    /// Opens a segment for reading at the offsets of its plain form; `None` if it is not there.
+    pub(super) fn open(&self, number: u32) -> io::Result<Option<SegmentReader>> {
+        self.open_file(&self.layout.segment(number))
+    }
+
+    fn open_file(&self, path: &Path) -> io::Result<Option<SegmentReader>> {
+        let Some(file) = self.disk.open_to_read(path)? else { return Ok(None) };
+        Ok(Some(match SealedSegment::open(file)? {
+            Ok(sealed) => SegmentReader::Sealed(sealed),
+            Err(file) => SegmentReader::Plain(file),
+        }))
     }
 
     /// Reads a segment from `from` on, without most of the zeros at its end; `None` if it is not there. A longer one than any
@@ -129,8 +174,8 @@ impl JournalFiles {
     }
 
     /// Reads a file as [`read`](JournalFiles::read) does.
-    pub(super) fn read_file(&self, path: &std::path::Path, from: u64) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.disk.open_to_read(path)? else { return Ok(None) };
+    pub(super) fn read_file(&self, path: &Path, from: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.open_file(path)? else { return Ok(None) };
         let mut bytes = Vec::new();
         let mut zeros: u64 = 0;
         let mut at = from;
@@ -162,7 +207,7 @@ impl JournalFiles {
 
     /// Reads the record at a position; `None` if there is none. It is not checked.
     pub(super) fn record_at(&self, position: Position) -> io::Result<Option<Vec<u8>>> {
-        let Some(file) = self.disk.open_to_read(&self.layout.segment(position.segment))? else { return Ok(None) };
+        let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, record::HEADER)?;
         let Some(payload) = le_u32(&header, 12).filter(|length| u64::from(*length) <= MAX_PAYLOAD) else {
             return Ok(None);
@@ -173,7 +218,7 @@ impl JournalFiles {
 
     /// Reads the long text at a position; `None` if it is not the one of that hash.
     pub(super) fn text_at(&self, position: Position, hash: Hash) -> io::Result<Option<String>> {
-        let Some(file) = self.disk.open_to_read(&self.layout.segment(position.segment))? else { return Ok(None) };
+        let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, TEXT_HEADER)?;
         let Some(length) = le_u32(&header, 4).filter(|length| u64::from(*length) <= MAX_SEGMENT_BYTES) else {
             return Ok(None);
@@ -201,7 +246,7 @@ impl Outline {
 
     /// Returns the newest segment format in use, if it is newer than ours, and where.
     pub(super) fn newer_format(&self) -> Option<SegmentHeader> {
-        self.segments.iter().filter_map(|segment| segment.header).find(|header| header.format > FORMAT)
+        self.segments.iter().filter_map(|segment| segment.header).find(|header| header.format > SEALED)
     }
 
     pub(super) fn header(&self, number: u32) -> Option<SegmentHeader> {

@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
+
 use crate::disk::FileKind;
 
 use super::database::{Database, DatabaseError, guard};
@@ -22,6 +24,10 @@ use super::{Error, keys, quarantine};
 const CHUNK: usize = 32 << 20;
 /// How far two chunks overlap: more than the longest record.
 const OVERLAP: usize = 2 << 20;
+
+/// How sled writes the key of the workspace's id: before a value of 16 bytes, and in a page with the keys beside it. Databases
+/// of version 0.1 hold no id.
+const WORKSPACE_KEYS: [&[u8]; 2] = [b"\tworkspace\x10", b"\x06totals\tworkspace"];
 
 /// Whether the events of a database are those of this workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +110,7 @@ impl Rebuild<'_> {
         copy_files(path, &files, &copy).map_err(copy_error())?;
         let mut ownership = None;
         match Database::open(self.context.disk, &copy) {
-            Ok(database) => match self.read_trees(&database, rank) {
+            Ok(database) => match self.read_trees(&database, &files, rank) {
                 Ok(owner) => ownership = Some(owner),
                 Err(Error::Io { action, path, source }) => return Err(Error::Io { action, path, source }),
                 // What sled cannot read any more is looked for in its files.
@@ -114,7 +120,11 @@ impl Rebuild<'_> {
             Err(error) => tracing::warn!(%error, "the old database does not open"),
         }
         remove_dir(&copy).map_err(copy_error())?;
-        if ownership == Some(Ownership::Foreign) {
+        let is_foreign = match ownership {
+            Some(ownership) => ownership == Ownership::Foreign,
+            None => self.names_another_workspace(&files)?,
+        };
+        if is_foreign {
             return Ok(Ownership::Foreign);
         }
         for (at, file) in files.iter().enumerate() {
@@ -124,8 +134,12 @@ impl Rebuild<'_> {
         Ok(Ownership::Own)
     }
 
-    fn read_trees(&mut self, database: &Database, rank: Rank) -> Result<Ownership, Error> {
-        if self.ownership(database)? == Ownership::Foreign {
+    fn read_trees(&mut self, database: &Database, files: &[PathBuf], rank: Rank) -> Result<Ownership, Error> {
+        let is_foreign = match self.ownership(database)? {
+            Some(ownership) => ownership == Ownership::Foreign,
+            None => self.names_another_workspace(files)?,
+        };
+        if is_foreign {
             return Ok(Ownership::Foreign);
         }
         database.events.for_each_session(|_, events| -> Result<(), Error> {
@@ -154,10 +168,10 @@ impl Rebuild<'_> {
 
     /// Decides whose events a database holds: by its id, or, in one of version 0.1, by whether the events that the
     /// journal has too are the same.
-    fn ownership(&self, database: &Database) -> Result<Ownership, DatabaseError> {
+    fn ownership(&self, database: &Database) -> Result<Option<Ownership>, DatabaseError> {
         match database.workspace()? {
-            Some(id) if id == self.context.workspace => return Ok(Ownership::Own),
-            Some(_) => return Ok(Ownership::Foreign),
+            Some(id) if id == self.context.workspace => return Ok(Some(Ownership::Own)),
+            Some(_) => return Ok(Some(Ownership::Foreign)),
             None => {}
         }
         let (mut same, mut different) = (0, 0);
@@ -179,10 +193,37 @@ impl Rebuild<'_> {
             Err(error) if error.is_transient() => return Err(error),
             Err(_) => {}
         }
-        Ok(if different > 0 && same == 0 { Ownership::Foreign } else { Ownership::Own })
+        Ok(match (same, different) {
+            (0, 0) => None,
+            (0, _) => Some(Ownership::Foreign),
+            _ => Some(Ownership::Own),
+        })
     }
 
     /// Searches a raw file for records and texts.
+    /// Returns whether the raw files of a database that does not open name a workspace, and never this one. sled writes the
+    /// page with the id again at every checkpoint, so that damage hardly takes all of its copies.
+    fn names_another_workspace(&self, files: &[PathBuf]) -> Result<bool, Error> {
+        let mut names_one = false;
+        for path in files {
+            let error = || self.context.error("search the old database", path.clone());
+            let Some(file) = self.context.disk.open_to_read(path).map_err(error())? else { continue };
+            let mut at = 0;
+            loop {
+                let chunk = file.read_at(at, CHUNK).map_err(error())?;
+                if memmem::find(&chunk, &self.context.workspace).is_some() {
+                    return Ok(false);
+                }
+                names_one |= WORKSPACE_KEYS.iter().any(|key| memmem::find(&chunk, key).is_some());
+                if chunk.len() < CHUNK {
+                    break;
+                }
+                at += (CHUNK - OVERLAP) as u64;
+            }
+        }
+        Ok(names_one)
+    }
+
     fn search_file(&mut self, path: &Path, rank: Rank) -> Result<(), Error> {
         let error = || self.context.error("search the old database", path.to_owned());
         let Some(file) = self.context.disk.open_to_read(path).map_err(error())? else { return Ok(()) };

@@ -218,7 +218,7 @@ impl View {
         self.read()?.head(id)
     }
 
-    /// Returns the highest number given out on a day.
+    /// Returns the highest number in use on a day.
     pub(super) fn last_of_day(&self, day: u32) -> Result<u32, DatabaseError> {
         if let Some((_, last)) = self.ahead().unapplied.days.get(&day) {
             return Ok(*last);

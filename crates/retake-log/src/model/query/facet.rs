@@ -2,13 +2,14 @@
 
 use crate::model::words::fold_name;
 
-use super::{Condition, Facet, Field, MatchKind, when};
+use super::{Condition, Facet, Field, MatchKind, Quantity, millionths, when};
 
 /// The type of the value of a facet.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text(Field),
     Name(Facet),
+    Number(Quantity),
     Seed,
     Size,
     Rating,
@@ -34,10 +35,15 @@ pub(super) const FACETS: &[(&[&str], Kind)] = &[
     (&["model"], Kind::Name(Facet::Model)),
     (&["lora"], Kind::Name(Facet::Lora)),
     (&["sampler"], Kind::Name(Facet::Sampler)),
-    (&["generator", "provider", "tool"], Kind::Name(Facet::Generator)),
+    (&["scheduler"], Kind::Name(Facet::Scheduler)),
+    (&["provider", "generator", "tool", "server"], Kind::Name(Facet::Generator)),
+    (&["actor", "user", "client"], Kind::Name(Facet::Actor)),
     (&["tag"], Kind::Name(Facet::Tag)),
     (&["project"], Kind::Name(Facet::Project)),
     (&["seed"], Kind::Seed),
+    (&["steps"], Kind::Number(Quantity::Steps)),
+    (&["cfg", "guidance"], Kind::Number(Quantity::GuidanceScale)),
+    (&["cost"], Kind::Number(Quantity::Cost)),
     (&["size"], Kind::Size),
     (&["rating"], Kind::Rating),
     (&["outcome"], Kind::Outcome),
@@ -53,6 +59,7 @@ pub(super) const FACETS: &[(&[&str], Kind)] = &[
     (&["negative"], Kind::Text(Field::Negative)),
     (&["note"], Kind::Text(Field::Note)),
     (&["title"], Kind::Text(Field::Title)),
+    (&["message"], Kind::Text(Field::Message)),
 ];
 
 /// Returns the hint for an invalid value.
@@ -60,6 +67,7 @@ pub(super) fn example(kind: Kind) -> &'static str {
     match kind {
         Kind::Text(_) => "write a word, or a phrase in quotes",
         Kind::Name(_) => "write a name, in quotes if it contains spaces: model:\"SD XL\"",
+        Kind::Number(_) => "write a number or a range: steps:30, cfg:>=7.5, cost:>0.01, steps:20..30",
         Kind::Seed => "write a whole number from 0 to 18446744073709551615",
         Kind::Size => "write width and height in pixels: size:1024x768",
         Kind::Rating => "write rating:5, rating:>=4, rating:2..4 or rating:none",
@@ -111,6 +119,37 @@ pub(super) fn rating(value: &str) -> Option<Condition> {
         (stars, stars)
     };
     Some(Condition::Rating(low, high))
+}
+
+/// Parses `30`, `>=7.5`, `<0.01` or `20..30`.
+pub(super) fn number(quantity: Quantity, value: &str) -> Option<Condition> {
+    let exact = |text: &str| {
+        let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        is_plain.then(|| text.parse::<f64>().ok()).flatten().map(millionths)
+    };
+    let (low, high) = if let Some(text) = value.strip_prefix(">=") {
+        (exact(text)?, i64::MAX)
+    } else if let Some(text) = value.strip_prefix('>') {
+        (exact(text)?.saturating_add(1), i64::MAX)
+    } else if let Some(text) = value.strip_prefix("<=") {
+        (LEAST, exact(text)?)
+    } else if let Some(text) = value.strip_prefix('<') {
+        (LEAST, exact(text)?.saturating_sub(1))
+    } else if let Some((low, high)) = value.split_once("..") {
+        (exact(low)?, exact(high)?)
+    } else {
+        let exact = exact(value.strip_prefix('=').unwrap_or(value))?;
+        (exact, exact)
+    };
+    Some(Condition::Number { quantity, low, high })
+}
+
+/// The least value of a quantity; what is below it stands for an unknown one in the index.
+const LEAST: i64 = i64::MIN + 1;
+
+/// Returns the canonical names of the facets.
+pub fn facet_names() -> impl Iterator<Item = &'static str> {
+    FACETS.iter().filter_map(|(names, _)| names.first().copied())
 }
 
 /// Parses a whole number without a sign.

@@ -2,9 +2,9 @@
 
 use crate::model::session::{Annotation, Head};
 use crate::model::words::{each_word, fold_name};
-use crate::model::{Iteration, IterationId};
+use crate::model::{Actor, Iteration, IterationId};
 
-use super::{Condition, Facet, Field, Part, Query};
+use super::{Condition, Facet, Field, MatchKind, Part, Quantity, Query};
 
 /// An iteration with everything that a query can refer to.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,15 @@ pub struct Candidate<'a> {
     pub annotation: &'a Annotation,
     /// The head of its session.
     pub session: &'a Head,
+    /// Who recorded it.
+    pub recorded_by: &'a Actor,
+}
+
+/// Returns a number in millionths, in which quantities are compared; none has more decimals.
+pub fn millionths(number: f64) -> i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is too large for an i64 is compared as the largest")]
+    let millionths = (number * 1e6).round() as i64;
+    millionths
 }
 
 impl Query {
@@ -33,12 +42,15 @@ impl Query {
 
 impl Condition {
     fn matches(&self, candidate: &Candidate<'_>) -> bool {
-        let Candidate { id, iteration, annotation, session } = candidate;
+        let Candidate { id, iteration, annotation, session, .. } = candidate;
         match self {
-            Condition::Text { field, words, prefix } => candidate
+            Condition::Text { field, words, by } => candidate
                 .texts()
                 .into_iter()
-                .any(|(of, text)| field.is_none_or(|field| field == of) && has_words(text, words, *prefix)),
+                .any(|(of, text)| field.is_none_or(|field| field == of) && has_words(text, words, *by)),
+            Condition::Number { quantity, low, high } => {
+                candidate.quantity(*quantity).is_some_and(|number| (*low..=*high).contains(&number))
+            }
             Condition::Name { facet, by, value } => {
                 candidate.names(*facet).into_iter().any(|name| by.holds(&fold_name(name), value))
             }
@@ -73,6 +85,7 @@ impl<'a> Candidate<'a> {
         texts.extend(recipe.negative_prompt.as_deref().map(|text| (Field::Negative, text)));
         texts.extend(self.annotation.note.as_deref().map(|text| (Field::Note, text)));
         texts.extend(self.session.title.as_deref().map(|text| (Field::Title, text)));
+        texts.extend(self.iteration.outcome.message.as_deref().map(|text| (Field::Message, text)));
         texts
     }
 
@@ -86,7 +99,14 @@ impl<'a> Candidate<'a> {
             Facet::Generator => recipe.provider.as_deref().into_iter().collect(),
             Facet::Tag => self.annotation.tags.iter().map(String::as_str).collect(),
             Facet::Project => self.session.project.as_deref().into_iter().collect(),
+            Facet::Scheduler => recipe.scheduler.as_deref().into_iter().collect(),
+            Facet::Actor => vec![&self.recorded_by.client, &self.recorded_by.user],
         }
+    }
+
+    /// Returns a quantity in millionths, if it is known.
+    pub fn quantity(&self, quantity: Quantity) -> Option<i64> {
+        quantity.of(self.iteration)
     }
 
     /// Returns the requested size, or else that of its first image.
@@ -96,13 +116,22 @@ impl<'a> Candidate<'a> {
     }
 }
 
-fn has_words(text: &str, wanted: &[String], prefix: bool) -> bool {
+impl Quantity {
+    /// Returns the quantity of an iteration in millionths, if it is known.
+    pub fn of(self, iteration: &Iteration) -> Option<i64> {
+        let Iteration { recipe, outcome, .. } = iteration;
+        match self {
+            Quantity::Steps => recipe.steps.map(|steps| i64::from(steps).saturating_mul(1_000_000)),
+            Quantity::GuidanceScale => recipe.guidance_scale.map(millionths),
+            Quantity::Cost => outcome.cost.as_ref().map(|cost| millionths(cost.amount)),
+        }
+    }
+}
+
+fn has_words(text: &str, wanted: &[String], by: MatchKind) -> bool {
     let mut has = Vec::new();
     each_word(text, |word, _| has.push(word.to_owned()));
     let Some((last, before)) = wanted.split_last() else { return false };
-    has.windows(wanted.len()).any(|window| {
-        window.split_last().is_some_and(|(end, start)| {
-            start == before && if prefix { end.starts_with(last.as_str()) } else { end == last }
-        })
-    })
+    has.windows(wanted.len())
+        .any(|window| window.split_last().is_some_and(|(end, start)| start == before && by.holds_word(end, last)))
 }

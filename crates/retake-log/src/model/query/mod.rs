@@ -1,8 +1,9 @@
 //! The query language: `bridge model:sdxl rating:>=4 -fog before:2026-05`.
 //!
-//! Adjacent words must all occur; `"in this order"` is a phrase; `brid*` is a prefix; `-` or `NOT` negates (a bare word is
-//! then not searched for in negative prompts, which name what was not wanted); `OR` and parentheses combine. `facet:value`
-//! asks for a part of the recipe, an annotation or a time. [`Query::parse`] parses a query, and [`Query::matches`] is the
+//! Adjacent words must all occur. A word of three letters or more is also found inside others, and as a plural;
+//! `"in this order"` is a phrase of whole words; `brid*` is a prefix. `-` or `NOT` negates (a bare word is then not
+//! searched for in negative prompts, which name what was not wanted); `OR` and parentheses combine. `facet:value` asks for
+//! a part of the recipe, an annotation or a time. [`Query::parse`] parses a query, and [`Query::matches`] is the
 //! specification of its meaning: an index must give the same answers.
 //!
 //! This module knows no index, and the current time is an argument.
@@ -13,7 +14,8 @@ mod parse;
 mod typing;
 pub mod when;
 
-pub use matching::Candidate;
+pub use facet::facet_names;
+pub use matching::{Candidate, millionths};
 pub use parse::{MAX_CONDITIONS, MAX_DEPTH, MAX_QUERY_BYTES};
 pub use typing::while_typing;
 
@@ -21,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::SessionId;
 use super::iteration::OutcomeStatus;
+use super::words::contains_or_inflects;
 
 /// A query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +47,8 @@ pub enum Condition {
         field: Option<Field>,
         /// The words, folded; never empty.
         words: Vec<String>,
-        /// Whether the last word is a prefix.
-        prefix: bool,
+        /// How the last word is compared. `Part` is for single words, and also finds their singular and plural.
+        by: MatchKind,
     },
     /// One of its names matches.
     Name {
@@ -55,6 +58,15 @@ pub enum Condition {
         by: MatchKind,
         /// The value to compare with, folded.
         value: String,
+    },
+    /// A quantity lies in this inclusive range, in millionths.
+    Number {
+        /// The quantity.
+        quantity: Quantity,
+        /// The lowest value.
+        low: i64,
+        /// The highest value.
+        high: i64,
     },
     /// The seed.
     Seed(u64),
@@ -90,6 +102,24 @@ pub enum Field {
     Note,
     /// The session's title.
     Title,
+    /// The provider's message.
+    Message,
+}
+
+impl Field {
+    /// All fields.
+    pub const ALL: [Field; 5] = [Field::Prompt, Field::Negative, Field::Note, Field::Title, Field::Message];
+}
+
+/// A number in a recipe or an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Quantity {
+    /// The sampling steps.
+    Steps,
+    /// The guidance scale.
+    GuidanceScale,
+    /// The amount that it cost, in whatever currency.
+    Cost,
 }
 
 /// A property of iterations whose values are names.
@@ -107,6 +137,10 @@ pub enum Facet {
     Tag,
     /// The session's project.
     Project,
+    /// The scheduler.
+    Scheduler,
+    /// The program or the user that recorded it.
+    Actor,
 }
 
 /// How a name is compared.
@@ -171,18 +205,18 @@ impl Query {
         }
     }
 
-    /// Returns the words to highlight in a result: each with its field and whether the last one is a prefix. Negated ones are
+    /// Returns the words to highlight in a result: each with its field and how the last one is compared. Negated ones are
     /// left out.
-    pub fn wanted_words(&self) -> Vec<(Option<Field>, &[String], bool)> {
+    pub fn wanted_words(&self) -> Vec<(Option<Field>, &[String], MatchKind)> {
         let mut found = Vec::new();
         self.gather_words(&mut found);
         found
     }
 
-    fn gather_words<'a>(&'a self, found: &mut Vec<(Option<Field>, &'a [String], bool)>) {
+    fn gather_words<'a>(&'a self, found: &mut Vec<(Option<Field>, &'a [String], MatchKind)>) {
         match self {
             Query::All(parts) | Query::Any(parts) => parts.iter().for_each(|part| part.gather_words(found)),
-            Query::Is(Condition::Text { field, words, prefix }) => found.push((*field, words, *prefix)),
+            Query::Is(Condition::Text { field, words, by }) => found.push((*field, words, *by)),
             Query::Not(_) | Query::Is(_) => {}
         }
     }
@@ -201,6 +235,14 @@ impl MatchKind {
             MatchKind::Whole => name == value,
             MatchKind::Start => name.starts_with(value),
             MatchKind::Part => name.contains(value),
+        }
+    }
+
+    /// Returns whether a folded word of a text matches a folded word of a query.
+    pub fn holds_word(self, word: &str, wanted: &str) -> bool {
+        match self {
+            MatchKind::Part => contains_or_inflects(word, wanted),
+            by => by.holds(word, wanted),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The parser of queries. Any input gives a query, or an error that points at a character, in bounded time.
 
 use crate::model::iteration::OutcomeStatus;
-use crate::model::words::words;
+use crate::model::words::{is_part, words};
 use crate::model::{SessionId, Timestamp};
 
-use super::facet::{FACETS, Kind, Side, digits, example, name_condition, rating};
+use super::facet::{FACETS, Kind, Side, digits, example, facet_names, name_condition, number, rating};
 use super::when::{self, span};
-use super::{Condition, Field, ParseQueryError, Part, Query};
+use super::{Condition, Field, MatchKind, ParseQueryError, Part, Query};
 
 /// The longest query in bytes.
 pub const MAX_QUERY_BYTES: usize = 4096;
@@ -159,7 +159,7 @@ impl Parser {
     fn quoted(&mut self, field: Option<Field>) -> Result<Query, ParseQueryError> {
         let start = self.at;
         let (text, _) = self.quotes()?;
-        self.text_condition(start, field, &text)?.ok_or_else(|| {
+        self.text_condition(start, field, &text, MatchKind::Whole)?.ok_or_else(|| {
             self.error_at(start, "there is no word in these quotes", "put words between them, or remove them")
         })
     }
@@ -179,14 +179,14 @@ impl Parser {
             word.push(next);
             self.at += 1;
         }
-        self.text_condition(word_at, None, &word)
+        self.text_condition(word_at, None, &word, MatchKind::Part)
     }
 
     fn facet(&mut self, start: usize, name: &str) -> Result<Query, ParseQueryError> {
         let value_at = self.at;
         let known = FACETS.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
         let Some((_, kind)) = known else {
-            let all: Vec<&str> = FACETS.iter().filter_map(|(names, _)| names.first().copied()).collect();
+            let all: Vec<&str> = facet_names().collect();
             let hint = format!("put the text in quotes to search for it; the facets are {}", all.join(", "));
             return Err(self.error_at(start, &format!("unknown facet `{}`", excerpt(name)), &hint));
         };
@@ -204,9 +204,11 @@ impl Parser {
         };
         let condition = match kind {
             Kind::Text(field) => {
-                return self.text_condition(value_at, Some(*field), &value)?.ok_or_else(|| invalid(self));
+                let by = if whole { MatchKind::Whole } else { MatchKind::Part };
+                return self.text_condition(value_at, Some(*field), &value, by)?.ok_or_else(|| invalid(self));
             }
             Kind::Name(facet) => name_condition(*facet, &value, whole),
+            Kind::Number(quantity) => number(*quantity, &value).ok_or_else(|| invalid(self))?,
             Kind::Seed => Condition::Seed(digits(&value).ok_or_else(|| invalid(self))?),
             Kind::Size => {
                 let (width, height) = value.split_once(['x', 'X', '×']).ok_or_else(|| invalid(self))?;
@@ -301,6 +303,7 @@ impl Parser {
         start: usize,
         field: Option<Field>,
         text: &str,
+        by: MatchKind,
     ) -> Result<Option<Query>, ParseQueryError> {
         let prefix = text.ends_with('*');
         let text = text.strip_suffix('*').unwrap_or(text);
@@ -315,7 +318,12 @@ impl Parser {
         // Punctuation between the last word and the star ends the word: `glass, *`.
         let prefix = prefix && text.chars().last().is_some_and(|last| !words_end(last));
         self.conditions += words.len() - 1;
-        self.count(start, Condition::Text { field, words, prefix }.into()).map(Some)
+        let by = match words.as_slice() {
+            _ if prefix => MatchKind::Start,
+            [word] if by == MatchKind::Part && is_part(word) => MatchKind::Part,
+            _ => MatchKind::Whole,
+        };
+        self.count(start, Condition::Text { field, words, by }.into()).map(Some)
     }
 
     fn count(&mut self, start: usize, query: Query) -> Result<Query, ParseQueryError> {
@@ -361,16 +369,16 @@ impl Parser {
 }
 
 /// Restricts bare words to all texts but the negative prompt: `-fog` asks for images without fog, and a negative prompt
-/// that contains `fog` is no reason to hide one.
+/// that contains `fog` should not hide one.
 fn without_negative_prompts(query: Query) -> Query {
     let each = |queries: Vec<Query>| queries.into_iter().map(without_negative_prompts).collect();
     match query {
         Query::All(queries) => Query::All(each(queries)),
         Query::Any(queries) => Query::Any(each(queries)),
         Query::Not(query) => Query::Not(Box::new(without_negative_prompts(*query))),
-        Query::Is(Condition::Text { field: None, words, prefix }) => {
-            let text = |field| Condition::Text { field: Some(field), words: words.clone(), prefix }.into();
-            Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())
+        Query::Is(Condition::Text { field: None, words, by }) => {
+            let text = |field| Condition::Text { field: Some(field), words: words.clone(), by }.into();
+            Query::Any([Field::Prompt, Field::Note, Field::Title, Field::Message].map(text).into())
         }
         other => other,
     }
@@ -388,7 +396,7 @@ fn excerpt(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::query::{Facet, MatchKind};
+    use crate::model::query::{Facet, Quantity};
 
     fn now() -> Timestamp {
         "2026-03-18T12:30:00.000Z".parse().unwrap()
@@ -399,14 +407,21 @@ mod tests {
     }
 
     fn text(words: &str) -> Query {
-        let words = words.split(' ').map(str::to_owned).collect();
-        Condition::Text { field: None, words, prefix: false }.into()
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let by = by(&words);
+        Condition::Text { field: None, words, by }.into()
+    }
+
+    /// A single word of three letters or more is found inside others.
+    fn by(words: &[String]) -> MatchKind {
+        let part = matches!(words, [word] if is_part(word));
+        if part { MatchKind::Part } else { MatchKind::Whole }
     }
 
     fn without(words: &str) -> Query {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let text = |field| Condition::Text { field: Some(field), words: words.clone(), prefix: false }.into();
-        Query::Not(Box::new(Query::Any([Field::Prompt, Field::Note, Field::Title].map(text).into())))
+        let text = |field| Condition::Text { field: Some(field), words: words.clone(), by: by(&words) }.into();
+        Query::Not(Box::new(Query::Any([Field::Prompt, Field::Note, Field::Title, Field::Message].map(text).into())))
     }
 
     fn name(facet: Facet, by: MatchKind, value: &str) -> Query {
@@ -446,11 +461,15 @@ mod tests {
             both.into_iter().map(|part| Query::Not(Box::new(part))).collect::<Vec<_>>(),
             [without("a"), without("b")]
         );
-        let negative = Condition::Text { field: Some(Field::Negative), words: vec!["fog".into()], prefix: false };
-        assert_eq!(parse("-negative:fog"), Query::Not(Box::new(negative.into())));
+        let fog = |field, by| Query::from(Condition::Text { field, words: vec!["fog".into()], by });
+        let negative = fog(Some(Field::Negative), MatchKind::Part);
+        assert_eq!(parse("\"fog\""), fog(None, MatchKind::Whole), "quotes ask for the whole word");
+        assert_eq!(parse("note:\"fog\""), fog(Some(Field::Note), MatchKind::Whole));
+        assert_eq!(parse("-negative:fog"), Query::Not(Box::new(negative)));
         assert_eq!(parse("or and not"), Query::All(vec![text("or"), text("and"), text("not")]));
         let start = |field, words: &str| {
-            Query::from(Condition::Text { field, words: words.split(' ').map(str::to_owned).collect(), prefix: true })
+            let words = words.split(' ').map(str::to_owned).collect();
+            Query::from(Condition::Text { field, words, by: MatchKind::Start })
         };
         assert_eq!(parse("brid*"), start(None, "brid"));
         assert_eq!(parse("title:\"glass brid*\""), start(Some(Field::Title), "glass brid"));
@@ -470,6 +489,19 @@ mod tests {
         {
             assert_eq!(parse(&format!("rating:{written}")), Condition::Rating(low, high).into(), "{written}");
         }
+        for (written, low, high) in [
+            ("7.5", 7_500_000, 7_500_000),
+            (">=7.5", 7_500_000, i64::MAX),
+            (">7", 7_000_001, i64::MAX),
+            ("<=7", i64::MIN + 1, 7_000_000),
+            ("<0.01", i64::MIN + 1, 9_999),
+            ("5..8", 5_000_000, 8_000_000),
+        ] {
+            let number = Condition::Number { quantity: Quantity::GuidanceScale, low, high };
+            assert_eq!(parse(&format!("cfg:{written}")), number.into(), "{written}");
+        }
+        assert_eq!(parse("scheduler:karras"), name(Facet::Scheduler, MatchKind::Part, "karras"));
+        assert_eq!(parse("actor:claude"), name(Facet::Actor, MatchKind::Part, "claude"));
         assert_eq!(parse("outcome:refused"), Condition::Outcome(OutcomeStatus::Refused).into());
         assert_eq!(parse("status:archived"), Condition::Archived(true).into());
         assert_eq!(parse("status:all"), Query::everything());
@@ -503,6 +535,8 @@ mod tests {
             ("rating:six", 7, "invalid value for `rating:`: `six`"),
             ("rating:", 7, "`rating:` has no value"),
             ("a seed:-1", 7, "invalid value for `seed:`: `-1`"),
+            ("cfg:high", 4, "invalid value for `cfg:`: `high`"),
+            ("steps:-3", 6, "invalid value for `steps:`: `-3`"),
             ("size:1024", 5, "invalid value for `size:`: `1024`"),
             ("before:soon", 7, "invalid value for `before:`: `soon`"),
             ("(a b", 0, "unclosed `(`"),

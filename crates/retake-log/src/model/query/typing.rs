@@ -2,10 +2,15 @@
 
 use std::borrow::Cow;
 
-/// The facets whose values can be prefixes and are not matched by a part anyway.
-const OPEN_FACETS: [&str; 6] = ["tag", "project", "prompt", "negative", "note", "title"];
+use crate::model::words::{is_part, words};
 
-/// Turns the last word of a query into a prefix: `glass bri` becomes `glass bri*`. A query that is unfinished in another way
+/// The facets whose values can be prefixes and are not matched by a part anyway.
+const OPEN_FACETS: [&str; 7] = ["tag", "project", "prompt", "negative", "note", "title", "message"];
+/// Those among them whose values are words.
+const TEXT_FACETS: [&str; 5] = ["prompt:", "negative:", "note:", "title:", "message:"];
+
+/// Turns the last word of a query into a prefix: `glass br` becomes `glass br*`. From three letters on a word is found inside
+/// others without that. A query that is unfinished in another way
 /// (an open quote, a facet without a value) stays as it is, so that [`super::Query::parse`] reports it.
 pub fn while_typing(text: &str) -> Cow<'_, str> {
     let in_quotes = !text.matches('"').count().is_multiple_of(2);
@@ -15,6 +20,11 @@ pub fn while_typing(text: &str) -> Cow<'_, str> {
     // Seeds and times have no prefixes.
     let facet = word.trim_start_matches('-').split_once(':').map(|(name, _)| name.to_lowercase());
     let open = facet.is_none_or(|facet| OPEN_FACETS.contains(&facet.as_str()));
+    // A word that is also found inside others is found by its beginning anyway.
+    let value = word.trim_start_matches('-').rsplit(':').next().unwrap_or_default();
+    let named = word.contains(':') && !TEXT_FACETS.iter().any(|facet| word.to_lowercase().contains(facet));
+    let is_found_inside = !named && matches!(words(value).as_slice(), [word] if is_part(&word.text));
+    let open = open && !is_found_inside;
     if ends_in_a_word && open && !in_quotes && !keyword { Cow::Owned(format!("{text}*")) } else { Cow::Borrowed(text) }
 }
 
@@ -25,12 +35,13 @@ mod tests {
     #[test]
     fn only_a_word_at_the_end_becomes_a_prefix() {
         for (typed, meant) in [
-            ("bri", "bri*"),
-            ("glass bri", "glass bri*"),
+            ("br", "br*"),
+            ("glass br", "glass br*"),
+            ("glass-bri", "glass-bri*"),
             ("-fo", "-fo*"),
             ("(a OR b", "(a OR b*"),
             ("tag:her", "tag:her*"),
-            ("-Title:dus", "-Title:dus*"),
+            ("-Title:du", "-Title:du*"),
             ("猫", "猫*"),
         ] {
             assert_eq!(while_typing(typed), meant);
@@ -38,6 +49,9 @@ mod tests {
         for finished in [
             "",
             "bridge ",
+            "bri",
+            "glass bri",
+            "-title:dus",
             "bri*",
             "a OR",
             "a NOT",

@@ -1,0 +1,70 @@
+//! Checking that the database holds together: sled may come up with less than it had, and not say so.
+
+use crate::model::{Head, SessionId};
+use crate::store::Totals;
+use crate::store::journal::Position;
+use crate::store::projection::Projection;
+
+use super::encoding::encode_head;
+use super::error::{DatabaseError, guard};
+use super::{Database, recency_of};
+
+/// How many sessions at each end of the listing are checked when a database is opened again.
+const SAMPLE: usize = 8;
+
+impl Database {
+    /// Checks that a database that was just opened is the one that was closed: its position, its totals, and the heads
+    /// of some sessions. sled may come up with less than it had and not say so.
+    pub(in crate::store) fn check_reopened(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
+        let (found, counted) = (self.position()?, self.totals()?);
+        if found != Some(position) || counted != totals {
+            return Err(DatabaseError::Inconsistent("it came up with less than was written".to_owned()));
+        }
+        let mut sample: Vec<SessionId> = Vec::new();
+        for archived in [false, true] {
+            for recent_first in [false, true] {
+                let listed = self.listed(archived, recent_first, None, SAMPLE)?;
+                sample.extend(listed.into_iter().map(|(place, _)| place.id));
+            }
+        }
+        if sample.is_empty() && totals.sessions > 0 {
+            return Err(DatabaseError::Inconsistent("its listing is empty".to_owned()));
+        }
+        sample.into_iter().try_for_each(|id| self.check_tip(id))
+    }
+
+    /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up
+    /// to its tip, so one that names the last of them is the one those events give.
+    pub(in crate::store) fn check_tip(&self, id: SessionId) -> Result<(), DatabaseError> {
+        let head = self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
+        if self.events.tip(id)? != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
+            return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
+        }
+        self.check_listed(&head)
+    }
+
+    /// Checks a session's head and its place in the listing against all of its events.
+    pub(in crate::store) fn check_session(&self, id: SessionId) -> Result<(), DatabaseError> {
+        let mut projection = Projection::new(id, None);
+        for stored in self.events.of_session(id)? {
+            let event = stored.record().and_then(|record| record.event(&|_| None));
+            let (event, _) = event
+                .ok_or_else(|| DatabaseError::Inconsistent(format!("event {} of {id} cannot be read", stored.seq)))?;
+            projection.apply(&event);
+        }
+        if self.head(id)?.as_ref() != Some(&projection.after) {
+            return Err(DatabaseError::Inconsistent(format!("the head of {id} differs from its events")));
+        }
+        self.check_listed(&projection.after)
+    }
+
+    pub(in crate::store) fn check_listed(&self, head: &Head) -> Result<(), DatabaseError> {
+        match recency_of(head) {
+            Some(key) => match guard(|| Ok(self.listing.get(key)?))? {
+                Some(row) if *row == *encode_head(head) => Ok(()),
+                _ => Err(DatabaseError::Inconsistent(format!("{} is not in its listing as it stands", head.id))),
+            },
+            None => Ok(()),
+        }
+    }
+}

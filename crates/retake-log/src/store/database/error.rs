@@ -1,0 +1,133 @@
+//! What can go wrong with sled, and running it so that a panic is an error like any other.
+
+use std::cell::Cell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::store::Error;
+use crate::store::key_index::KeyIndexError;
+
+/// Why the database did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::store) enum DatabaseError {
+    #[error("{}", sled_words(.0))]
+    Sled(#[from] sled::Error),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it panicked: {0}")]
+    Panic(String),
+    #[error("it did not answer within {0:?}")]
+    Timeout(Duration),
+    #[error("{0}")]
+    Inconsistent(String),
+    #[error("it is not open")]
+    Closed,
+}
+
+/// Words an error of sled for people: its own words end in offsets and a backtrace.
+fn sled_words(error: &sled::Error) -> String {
+    match error {
+        sled::Error::Corruption { .. } => "its data is corrupted".to_owned(),
+        sled::Error::CollectionNotFound(_) => "a part of it is missing".to_owned(),
+        sled::Error::Io(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+impl From<KeyIndexError> for DatabaseError {
+    fn from(error: KeyIndexError) -> DatabaseError {
+        match error {
+            KeyIndexError::Io { source, .. } => DatabaseError::Io(source),
+            KeyIndexError::Damaged(_) => DatabaseError::Inconsistent(error.to_string()),
+        }
+    }
+}
+
+impl DatabaseError {
+    /// Returns whether the system refused, which says nothing about what is on the disk: trying again decides.
+    pub(in crate::store) fn is_transient(&self) -> bool {
+        match self {
+            DatabaseError::Sled(sled::Error::Io(error)) | DatabaseError::Io(error) => {
+                is_transient(error) || is_lock_error(error)
+            }
+            DatabaseError::Panic(text) => os_error_in(text).is_some_and(|error| is_transient(&error)),
+            DatabaseError::Timeout(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Words it for the caller.
+    pub(in crate::store) fn into_error(self, path: &Path) -> Error {
+        let text = self.to_string();
+        let source = match self {
+            DatabaseError::Sled(sled::Error::Io(error)) | DatabaseError::Io(error) => Some(error),
+            DatabaseError::Panic(panic) => os_error_in(&panic),
+            DatabaseError::Timeout(_) => Some(io::Error::new(io::ErrorKind::TimedOut, text.clone())),
+            _ => None,
+        };
+        match source {
+            Some(source) => Error::Io { action: "use the database".into(), path: path.to_owned(), source },
+            None => Error::Database(text),
+        }
+    }
+}
+
+/// Returns whether an I/O error may pass by itself. What the system says about a name or a kind of file does not pass,
+/// and neither does what a reader says about bytes (which carries no code of the system).
+pub(in crate::store) fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind as Io;
+    const STRUCTURAL: [Io; 6] =
+        [Io::NotFound, Io::NotADirectory, Io::IsADirectory, Io::InvalidInput, Io::InvalidData, Io::UnexpectedEof];
+    // ENXIO, ENODEV, ELOOP: a socket, a device that is not there, links that go round in a circle.
+    let is_structural =
+        STRUCTURAL.contains(&error.kind()) || (cfg!(unix) && matches!(error.raw_os_error(), Some(6 | 19 | 40)));
+    let is_shortage = matches!(
+        error.kind(),
+        Io::StorageFull
+            | Io::QuotaExceeded
+            | Io::FileTooLarge
+            | Io::PermissionDenied
+            | Io::ReadOnlyFilesystem
+            | Io::WouldBlock
+            | Io::OutOfMemory
+            | Io::Interrupted
+            | Io::TimedOut
+    );
+    !is_structural && (error.raw_os_error().is_some() || is_shortage)
+}
+
+/// Returns the system's error that a panic's message quotes: sled unwraps some results of the system.
+pub(super) fn os_error_in(text: &str) -> Option<io::Error> {
+    let (_, code) = text.split_once("Os { code: ")?;
+    let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().map(io::Error::from_raw_os_error)
+}
+
+/// Runs something that sled may panic in.
+pub(in crate::store) fn guard<T>(work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // A panic inside sled is an answer we expect, and its trace on the terminal would look like a crash of ours.
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                usual(info);
+            }
+        }));
+    });
+    let before = QUIET.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(before);
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(DatabaseError::Panic(text.unwrap_or("no message").chars().take(200).collect()))
+    })
+}
+
+pub(super) fn is_lock_error(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
+}

@@ -1,0 +1,213 @@
+//! Recovery: a new database from everything valid that any copy holds, the journal made whole again, and losses named.
+//!
+//! Nothing is changed where it lies. What the journal holds goes into a new database beside the old one; what other copies
+//! hold (the old database, segments and databases in quarantine) is merged in where the chains allow it; what the journal
+//! lacks is appended to it; damaged and foreign files are set aside by name; the report comes last. Every step can be
+//! repeated, so dying anywhere in between costs time only. A read that fails ends the recovery with that error: only
+//! bytes that were read are judged. `docs/format.md` states the rules.
+
+mod finishing;
+mod reading;
+mod restoring;
+
+pub(super) use self::reading::owned;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::{ContentDir, Disk, FileId, FileKind};
+use crate::model::{Hash, SessionId, Timestamp};
+
+use super::checkpoint::Checkpoint;
+use super::database::{Database, DatabaseError};
+use super::fold::Evidence;
+use super::journal::Journal;
+use super::layout::Layout;
+use super::segment::SegmentState;
+use super::segments::{JournalFiles, Outline, StrayKind};
+use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
+
+/// The workspace that is being opened or rebuilt.
+pub(super) struct RecoveryContext<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) disk: &'a Disk,
+    pub(super) files: &'a JournalFiles,
+    pub(super) workspace: [u8; 16],
+    pub(super) texts: &'a ContentDir,
+    pub(super) segment_bytes: u64,
+    pub(super) now: Timestamp,
+    pub(super) progress: Option<&'a Progress>,
+    /// The lock that stands for the workspace, with its identity.
+    pub(super) lock: Option<(PathBuf, FileId)>,
+    /// What the process before this one acknowledged last, as far as it is known.
+    pub(super) acknowledged: Option<Checkpoint>,
+}
+
+/// A workspace whose two copies are whole and agree.
+pub(super) struct Loaded {
+    pub(super) database: Database,
+    pub(super) journal: Journal,
+    pub(super) totals: Totals,
+    pub(super) checkpoint: Checkpoint,
+    /// Events applied since sled was opened.
+    pub(super) since_open: usize,
+    /// What had to be done, unless nothing was lost and nothing set aside.
+    pub(super) recovery: Option<Recovery>,
+}
+
+impl RecoveryContext<'_> {
+    /// Reports how far the work has come.
+    pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
+        if let Some(progress) = self.progress {
+            progress(what, done, of);
+        }
+    }
+
+    /// Returns what words an I/O error.
+    pub(super) fn error(&self, action: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io { action: action.into(), path, source }
+    }
+}
+
+/// Rebuilds the database, repairs the journal and names what is lost. The old database must be closed.
+pub(super) fn rebuild(
+    context: &RecoveryContext<'_>,
+    causes: Vec<String>,
+    checkpoint: Option<Checkpoint>,
+) -> Result<Loaded, Error> {
+    for cause in &causes {
+        tracing::warn!(cause, "recovering");
+    }
+    let fresh = context.layout.new_database();
+    for leftover in [&fresh, &context.layout.database_copy()] {
+        match fs::remove_dir_all(leftover) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(context.error("clear an unfinished database", leftover.clone())(error));
+            }
+            _ => {}
+        }
+    }
+    let look = context.error("look at what was set aside", context.layout.quarantine());
+    let name = quarantine::name_for(context.disk, context.layout, context.now).map_err(look)?;
+    let place = context.layout.quarantined(&name);
+    let create = context.error("make room for what is set aside", place.clone());
+    context.disk.create_dir_all(&place).map_err(create)?;
+    set_aside_what_is_not_a_journal(context, &place)?;
+    let database = Database::open(context.disk, &fresh).map_err(|error| error.into_error(&fresh))?;
+    let mut rebuild = Rebuild::begin(context, database, checkpoint, name)?;
+    rebuild.read_journal()?;
+    rebuild.read_other_copies()?;
+    rebuild.merge()?;
+    rebuild.derive()?;
+    rebuild.finish(causes)
+}
+
+/// Moves anything but a directory away from the journal's name.
+fn set_aside_what_is_not_a_journal(context: &RecoveryContext<'_>, place: &Path) -> Result<(), Error> {
+    let journal = context.layout.journal();
+    let error = || context.error("set aside what is not the journal", journal.clone());
+    match context.disk.kind(&journal).map_err(error())? {
+        FileKind::Absent | FileKind::Directory => Ok(()),
+        FileKind::File(_) | FileKind::Other => {
+            let free = quarantine::free_name(context.disk, place, "journal").map_err(error())?;
+            context.disk.rename(&journal, &place.join(free)).map_err(error())
+        }
+    }
+}
+
+/// A recovery under way.
+pub(super) struct Rebuild<'a> {
+    pub(super) context: &'a RecoveryContext<'a>,
+    pub(super) database: Database,
+    pub(super) candidates: sled::Tree,
+    checkpoint: Option<Checkpoint>,
+    pub(super) outline: Outline,
+    name: String,
+    segments: Vec<SegmentState>,
+    journal: Option<Journal>,
+    evidence: BTreeMap<SessionId, Evidence>,
+    /// Events that must have been there, by count.
+    pub(super) expected_events: u64,
+    /// Whether the old database belongs to another workspace.
+    pub(super) database_is_foreign: bool,
+    highest_frame: u64,
+    /// Records and texts that no whole frame of the journal holds.
+    missing: Vec<Vec<u8>>,
+    missing_bytes: usize,
+    missing_texts: BTreeSet<Hash>,
+    restored: u64,
+    /// Events that contradict the chain they claim to be part of; they stay in quarantine.
+    pub(super) contradicting: u64,
+    /// What was set aside so far, as paths below the workspace.
+    quarantined: Vec<String>,
+    losses: Vec<SessionLoss>,
+    /// Losses that a recovery named before it died.
+    unreported: Vec<SessionLoss>,
+    totals: Totals,
+    newest: (u32, u32),
+}
+
+impl<'a> Rebuild<'a> {
+    fn begin(
+        context: &'a RecoveryContext<'a>,
+        database: Database,
+        checkpoint: Option<Checkpoint>,
+        name: String,
+    ) -> Result<Rebuild<'a>, Error> {
+        let known = checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
+        let outline =
+            context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
+        // A checkpoint of version 0.1 does not say whose it is: beside a foreign journal it is foreign too.
+        let is_foreign = outline.segments.is_empty()
+            && outline.strays.iter().any(|stray| matches!(stray.kind, StrayKind::Foreign(_)));
+        let checkpoint = checkpoint.filter(|checkpoint| !is_foreign || checkpoint.workspace == context.workspace);
+        let evidence: Vec<Checkpoint> = checkpoint.into_iter().chain(context.acknowledged).collect();
+        let candidates = database.candidates()?;
+        Ok(Rebuild {
+            context,
+            database,
+            candidates,
+            checkpoint,
+            outline,
+            name,
+            segments: Vec::new(),
+            journal: None,
+            evidence: BTreeMap::new(),
+            expected_events: 0,
+            database_is_foreign: false,
+            highest_frame: evidence.iter().map(|known| known.frame).max().unwrap_or(0),
+            missing: Vec::new(),
+            missing_bytes: 0,
+            missing_texts: BTreeSet::new(),
+            restored: 0,
+            contradicting: 0,
+            quarantined: Vec::new(),
+            losses: Vec::new(),
+            unreported: Vec::new(),
+            totals: Totals::default(),
+            newest: evidence.iter().map(|known| known.newest).max().unwrap_or((0, 0)),
+        })
+    }
+
+    /// Notes that a session reached this far, whatever becomes of its events.
+    pub(super) fn heard_of(&mut self, id: SessionId, next_seq: u32, last_index: Option<u32>) {
+        let evidence = self.evidence.entry(id).or_default();
+        evidence.next_seq = evidence.next_seq.max(next_seq);
+        evidence.last_index = evidence.last_index.max(last_index);
+    }
+
+    /// Notes that this many sessions of a day were started.
+    pub(super) fn newest_of_day(&mut self, day: u32, number: u32) {
+        if let Some(id) = keys::session_from(day, number) {
+            self.heard_of(id, 0, None);
+        }
+    }
+}
+
+impl From<DatabaseError> for Error {
+    fn from(error: DatabaseError) -> Error {
+        error.into_error(Path::new("db"))
+    }
+}
