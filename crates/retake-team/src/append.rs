@@ -159,7 +159,7 @@ impl Notifier {
         })
     }
 
-    /// Whether the append that asks should notify by itself; otherwise one is owed.
+    /// Returns whether the calling append should notify by itself; otherwise a notification is due later.
     fn is_due(&self) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -172,7 +172,7 @@ impl Notifier {
         due
     }
 
-    /// Whether a task should be started for a notification that is owed.
+    /// Returns whether a task should be started for a notification that is due.
     fn schedule(&self) -> bool {
         self.due.load(Ordering::Acquire) && !self.scheduled.swap(true, Ordering::AcqRel)
     }
@@ -315,7 +315,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments for an encoded batch; without one, only the key is looked up.
+    /// Creates the arguments for an encoded batch; without one, only the key is looked up.
     fn new(batch: &Batch, encoded: Option<&EncodedBatch>) -> Arguments {
         let mut arrays = RecordArrays::default();
         let (mut day, mut number) = match batch.target {

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use retake_log::model::Hash;
 use tempfile::NamedTempFile;
 
-/// A copy that was used more recently than this is not removed, since someone may be about to read it.
+/// A copy that was used more recently than this is not removed, since a reader may be about to open it.
 const MIN_AGE: Duration = Duration::from_secs(600);
 /// How far below the limit the cache is brought when it is full, in hundredths.
 const FILL_AFTER_EVICTION: u64 = 80;

@@ -52,7 +52,7 @@ impl TeamLog {
         }
     }
 
-    /// The mark of this workspace in points, so that an index of another one is recognised.
+    /// Returns the mark of this workspace in cursors, so that an index of another one is recognised.
     fn mark(&self) -> [u8; 16] {
         let mut mark = [0; 16];
         let digest = blake3::hash(self.log.settings().workspace.as_bytes());
@@ -75,7 +75,7 @@ impl TeamLog {
         (mark == self.mark()).then(|| Cursor::from_parts((i64::from_be_bytes(*ord), i64::from_be_bytes(*pos))))
     }
 
-    /// A long text from the copy on this machine, or from the server, which is copied.
+    /// Returns a long text from the copy on this machine, or from the server, and then keeps a copy.
     fn text(&self, hash: Hash) -> Result<Option<String>, Error> {
         if let Some(text) = self.texts.get(hash.0).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
             return Ok(Some(text));
@@ -140,6 +140,14 @@ impl Log for TeamLog {
 
     fn totals(&self) -> Result<Totals, Error> {
         Ok(self.log.totals()?)
+    }
+
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(self.log.records_of_iteration(id)?)
+    }
+
+    fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
+        self.log.records_of_iteration(id)?.iter().map(|record| self.decode(record, detail)).collect()
     }
 
     fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {

@@ -290,7 +290,7 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Whether a name needs no quoting: it is put into SQL as it is.
+/// Returns whether a name needs no quoting, since it is put into SQL as it is.
 fn is_identifier(name: &str) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

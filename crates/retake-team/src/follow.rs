@@ -65,7 +65,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The position of a reader that has seen everything before a cursor.
+    /// Returns the position of a reader that has seen everything before a cursor.
     pub(crate) fn after(safe: Cursor) -> Position {
         Position { safe, ahead: BTreeSet::new() }
     }

@@ -123,14 +123,16 @@ impl Profile {
             let path = env::var_os(variable).map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(name)))?;
             fs::read_to_string(path).ok()
         };
-        let mut settings = Vec::new();
-        if let Some(text) = file("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
-            settings.extend(section(&text, &name));
-        }
-        if let Some(text) = file("AWS_CONFIG_FILE", "config") {
-            let name = if name == "default" { name } else { format!("profile {name}") };
-            settings.extend(section(&text, &name));
-        }
+        let credentials = file("AWS_SHARED_CREDENTIALS_FILE", "credentials").unwrap_or_default();
+        let config = file("AWS_CONFIG_FILE", "config").unwrap_or_default();
+        Profile::read(&name, &credentials, &config)
+    }
+
+    /// Reads a profile from the texts of the two files; the credentials file wins.
+    fn read(name: &str, credentials: &str, config: &str) -> Profile {
+        let mut settings = section(credentials, name);
+        let in_config = if name == "default" { name.to_owned() } else { format!("profile {name}") };
+        settings.extend(section(config, &in_config));
         Profile(settings)
     }
 
@@ -159,6 +161,20 @@ mod tests {
         for bad in ["s3://", "s3:///x", "s3://a b", "s3://a/../b", "file://relative", "/srv/images", "gs://x"] {
             assert!(bad.parse::<ImageLocation>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_profile_is_read_from_both_files() {
+        let credentials =
+            "[default]\naws_access_key_id = A\n\n[studio]\naws_access_key_id = S\naws_secret_access_key=x=y\n";
+        let config =
+            "[default]\nregion = eu-west-1\n[profile studio]\nregion = eu-north-1\naws_access_key_id = other\n";
+        let studio = Profile::read("studio", credentials, config);
+        assert_eq!(studio.get("aws_access_key_id").as_deref(), Some("S"));
+        assert_eq!(studio.get("aws_secret_access_key").as_deref(), Some("x=y"));
+        assert_eq!(studio.get("region").as_deref(), Some("eu-north-1"));
+        assert_eq!(Profile::read("default", credentials, config).get("region").as_deref(), Some("eu-west-1"));
+        assert_eq!(Profile::read("absent", credentials, config).get("region"), None);
     }
 
     #[test]

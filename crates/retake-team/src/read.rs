@@ -15,6 +15,20 @@ use super::rows::{day_number, head, head_columns, numbers, session};
 /// The most rows of one page.
 const MAX_PAGE: usize = 100_000;
 
+/// Where the payload of a record begins.
+const PAYLOAD: usize = 72;
+/// The kind of a record that records an iteration.
+const RECORDED: u16 = 2;
+/// The kind of a record that annotates an iteration.
+const ANNOTATED: u16 = 3;
+
+/// Returns an SQL expression for the little-endian number at that offset of a record. The schema's own functions are not
+/// granted to the application role.
+fn le_u32(at: &str) -> String {
+    let byte = |n: u32| format!("(get_byte(bytes, {at} + {n}) << {})", n * 8);
+    format!("({} + {} + {} + {})", byte(0), byte(1), byte(2), byte(3))
+}
+
 /// A value that can be bound to a statement and moved into a retried call.
 pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
 
@@ -53,6 +67,28 @@ impl PgLog {
         let sql = format!("SELECT bytes FROM {}.records WHERE day = $1 AND number = $2 AND seq = $3", self.schema());
         let found = self.query(sql, vec![Box::new(day), Box::new(number), Box::new(seq)], |row| Ok(row.get(0)))?;
         Ok(found.into_iter().next())
+    }
+
+    /// Returns the exact bytes of the records that record and annotate one iteration, in order.
+    ///
+    /// The server picks them out by the index inside the payload, which in every version so far follows the names of the
+    /// client, the user and the idempotency key, so the other records of the session do not cross the network.
+    pub fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        let (day, number) = numbers(id.session);
+        let Ok(index) = i32::try_from(id.index) else { return Ok(Vec::new()) };
+        // `OFFSET 0` makes PostgreSQL compute each offset once instead of expanding it into the next one.
+        let after_text = |at: &str| format!("(SELECT {at} + 8 + {} AS at OFFSET 0)", le_u32(at));
+        // Every iteration has an event of its own, so its first record is not before the place of its index.
+        let sql = format!(
+            "SELECT bytes FROM {}.records, LATERAL {} AS user_name, LATERAL {} AS key, LATERAL {} AS subject \
+             WHERE day = $1 AND number = $2 AND seq >= $3 AND kind IN ({RECORDED}, {ANNOTATED}) AND {} = $3 ORDER BY seq",
+            self.schema(),
+            after_text(&PAYLOAD.to_string()),
+            after_text("user_name.at"),
+            after_text("key.at"),
+            le_u32("subject.at"),
+        );
+        self.query(sql, vec![Box::new(day), Box::new(number), Box::new(index)], |row| Ok(row.get(0)))
     }
 
     /// Returns the next `limit` sessions after a place in the order of their last modification.
@@ -186,6 +222,19 @@ impl PgLog {
             events.push(event.ok_or_else(|| Error::Damaged { session: id, seq: seq() })?);
         }
         Ok(events)
+    }
+
+    /// Returns the database role that wrote each event of a session, by sequence number.
+    pub fn roles(&self, id: SessionId) -> Result<Vec<(u32, String)>, Error> {
+        let (day, number) = numbers(id);
+        let sql = format!(
+            "SELECT seq, role::text FROM {}.records WHERE day = $1 AND number = $2 ORDER BY seq",
+            self.schema()
+        );
+        self.query(sql, vec![Box::new(day), Box::new(number)], |row| {
+            let seq: i32 = row.get(0);
+            Ok((seq.unsigned_abs(), row.get(1)))
+        })
     }
 
     /// Runs a query and reads every row.

@@ -41,7 +41,10 @@ pub(crate) fn session(day: i32, number: i32) -> Result<SessionId, Error> {
 /// Reads a head from a row whose columns from `first` on are [`HEAD_COLUMNS`].
 pub(crate) fn head(row: &Row, first: usize) -> Result<Head, Error> {
     let wrong = |what: &str| Error::Server(format!("a session's {what} is invalid"));
-    let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    // An empty name is one that was removed: the column keeps the last value that an event brought.
+    let text = |bytes: Option<Vec<u8>>| {
+        bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let get = |at: usize| first + at;
     let span = match (time(row.get(get(7))), time(row.get(get(8)))) {

@@ -125,7 +125,7 @@ async fn settings(client: &Lease, schema: &str) -> Result<Option<Settings>, Fail
     }
 }
 
-/// Whether the records carry transaction ids that this cluster has not reached.
+/// Returns whether the records carry transaction ids that this cluster has not reached.
 async fn is_restored(client: &Lease, schema: &str) -> Result<bool, Failure> {
     let query = format!(
         "SELECT coalesce((SELECT max(ord) FROM {schema}.records), 0) \
@@ -134,7 +134,7 @@ async fn is_restored(client: &Lease, schema: &str) -> Result<bool, Failure> {
     Ok(client.query_one(&query, &[]).await?.get(0))
 }
 
-/// The rights of the application role: it reads, and writes only through the functions.
+/// Returns the grants of the application role: it reads, and writes only through the functions.
 fn grants(schema: &str, role: &str) -> String {
     let role = quoted(role);
     let callable = ["append", "import_records", "put_text", "lock_session", "lock_day", "horizon", "le_u16", "le_u32"];
