@@ -20,6 +20,8 @@ pub(crate) struct Answer {
     pub(crate) inline: Vec<Vec<u8>>,
     /// Where files may be, most telling first, without repetition.
     pub(crate) paths: Vec<String>,
+    /// Directories that the result names, in which bare file names may be.
+    pub(crate) dirs: Vec<String>,
     /// Web addresses of images.
     pub(crate) urls: Vec<String>,
     /// Resources that the client may read.
@@ -113,6 +115,15 @@ impl Answer {
     }
 
     fn text(&mut self, text: &str) {
+        // Some servers send nothing but the base64 of the image as the text.
+        if text.len() >= MIN_IMAGE_CHARS
+            && !text.trim_start().starts_with(['/', '.', '~', '{', '['])
+            && let Some(decoded) = decode(text)
+            && crate::images::Header::of(&decoded.bytes).width.is_some()
+        {
+            self.inline.push(decoded.bytes);
+            return;
+        }
         self.texts.push(text.to_owned());
         if let Some(value) = json_in(text) {
             self.value(value, 0);
@@ -164,6 +175,10 @@ impl Answer {
         {
             self.inline.push(decoded.bytes);
             return;
+        }
+        let is_dir = ["dir", "folder", "directory"].iter().any(|word| key.contains(word));
+        if is_dir && text.len() < 4096 && !text.contains('\n') {
+            self.dirs.push(text.to_owned());
         }
         let telling = ["path", "file", "saved", "uri", "output", "image", "location", "url", "result", "asset"];
         let is_input =

@@ -3,13 +3,14 @@
 //! Servers name the same thing in many ways, so keys are compared without case and separators, and one level of nesting
 //! (`params`, `input`, …) is looked through, also where it is JSON in a string.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{Lora, Seed};
 
 use super::keys::{
     CONTAINERS, COUNTS, DENOISES, GUIDANCES, HEIGHTS, MODELS, NEGATIVES, PROMPT_LISTS, PROMPTS, Place, SAMPLERS,
-    SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, is_kind_of_prompt, looks_like_image, place,
+    SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, is_input_by_value, is_kind_of_prompt, looks_like_image, place,
 };
 use super::observe::Tool;
 use super::profile::ToolProfile;
@@ -17,7 +18,8 @@ use super::redact::normalized;
 use super::values::{filled, lora, number, prompt_list, seed, size, texts, whole};
 
 /// What a call asked for.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Asked {
     /// The prompts, as typed: one, unless the call asks for several images in one go.
     pub(crate) prompts: Vec<String>,
@@ -54,13 +56,14 @@ pub(crate) struct Asked {
     /// Every argument that has no place in the recipe, as it came.
     pub(crate) rest: Map<String, Value>,
     /// For each field that was found, the argument it came from.
+    #[serde(skip)]
     pub(crate) sources: Vec<(&'static str, String)>,
     /// Whether an argument holds a ComfyUI graph.
     pub(crate) has_graph: bool,
 }
 
 /// A value and the argument it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Named {
     /// The argument.
     pub(crate) argument: String,
@@ -142,7 +145,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read(&mut self, tool: Option<&Tool>) {
         self.places();
-        self.prompts();
+        self.prompts(tool);
         self.asked.negative_prompt = self.take("negativePrompt", NEGATIVES, &|value| match value {
             Value::Array(items) => {
                 let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
@@ -177,6 +180,9 @@ impl Reader<'_> {
                 Some(_) => continue,
                 None => match place(&field.key) {
                     Some(place) => place,
+                    None if texts(&field.value).iter().any(|value| is_input_by_value(&field.key, value)) => {
+                        Place::Input
+                    }
                     None => continue,
                 },
             };
@@ -194,7 +200,7 @@ impl Reader<'_> {
         }
     }
 
-    fn prompts(&mut self) {
+    fn prompts(&mut self, tool: Option<&Tool>) {
         if let Some(list) = self.take("prompt", PROMPT_LISTS, &prompt_list) {
             self.asked.prompts = list;
         }
@@ -215,6 +221,46 @@ impl Reader<'_> {
         }
         if self.asked.prompts.is_empty() {
             self.asked.prompts = self.take("prompt", &["input"], &usable).unwrap_or_default();
+        }
+        if self.asked.prompts.is_empty() {
+            self.described_prompt(tool);
+        }
+    }
+
+    /// Takes the argument that the tool's schema calls a prompt or a description as the prompt, whatever its name is; else
+    /// the only text with several words.
+    fn described_prompt(&mut self, tool: Option<&Tool>) {
+        let is_described = |name: &str| {
+            let schema = tool.and_then(|tool| tool.properties.get(name));
+            let text = schema.and_then(|schema| schema.get("description")).and_then(Value::as_str).unwrap_or_default();
+            let text = text.to_lowercase();
+            ["prompt", "describ", "description of", "what to draw", "what to generate"]
+                .iter()
+                .any(|it| text.contains(it))
+                && !["negative", "avoid", "exclude"].iter().any(|it| text.contains(it))
+        };
+        let profile = self.profile;
+        let asked = &self.asked;
+        let is_free = |field: &Field| {
+            let is_place = |list: &[Named]| list.iter().any(|named| named.argument == field.name);
+            let text = field.value.as_str().unwrap_or_default().trim();
+            let is_taken = field.used
+                || profile.is_some_and(|profile| profile.role_of(&field.name).is_some())
+                || NEGATIVES.contains(&field.key.as_str())
+                || [&asked.inputs, &asked.masks, &asked.outputs].into_iter().any(|list| is_place(list));
+            !is_taken
+                && (text.contains(' ') || text.chars().filter(|c| !c.is_ascii()).count() > 1)
+                && !looks_like_image(text)
+        };
+        let free: Vec<usize> =
+            self.fields.iter().enumerate().filter(|(_, field)| is_free(field)).map(|(place, _)| place).collect();
+        let name_at = |place: &usize| self.fields.get(*place).map(|field| field.name.as_str()).unwrap_or_default();
+        let described = free.iter().find(|place| is_described(name_at(place))).copied();
+        let only = free.first().copied().filter(|_| free.len() == 1);
+        if let Some(field) = described.or(only).and_then(|place| self.fields.get_mut(place)) {
+            field.used = true;
+            self.asked.prompts = filled(&field.value).into_iter().collect();
+            self.asked.sources.push(("prompt", field.name.clone()));
         }
     }
 
@@ -249,11 +295,13 @@ impl Reader<'_> {
         if width.is_none() && height.is_none() {
             // The text itself stays among the parameters: `auto` and `landscape_4_3` say more than two numbers.
             let found = self.fields.iter().find_map(|field| {
-                SIZES
-                    .contains(&field.key.as_str())
-                    .then(|| size(&field.value))
-                    .flatten()
-                    .map(|size| (field.name.clone(), size))
+                // `custom_size: "1536x1024"`: the value says that it is one.
+                (SIZES.contains(&field.key.as_str())
+                    || field.key.ends_with("size")
+                    || field.key.ends_with("dimensions"))
+                .then(|| size(&field.value))
+                .flatten()
+                .map(|size| (field.name.clone(), size))
             });
             if let Some((name, (width, height))) = found {
                 (self.asked.width, self.asked.height) = (Some(width), Some(height));

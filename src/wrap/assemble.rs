@@ -3,7 +3,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::model::Timestamp;
 
 use super::answer::{Answer, mentions_image};
 use super::arguments::Asked;
@@ -39,6 +42,9 @@ pub(crate) struct Assembler {
     fallback_name: String,
     jobs: Vec<Job>,
     lineage: Lineage,
+    /// Begins the idempotency keys of jobs.
+    run: String,
+    started: u64,
 }
 
 /// Something that was started and whose image has not passed yet.
@@ -53,6 +59,30 @@ struct Job {
     /// Whether another call is expected to bring the image.
     image_follows: bool,
     previews: Vec<FoundImage>,
+    /// Whether another process started it, so that its conversation is not one of ours.
+    is_adopted: bool,
+}
+
+/// A job as it is stored, so that another process can wait for its image.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StoredJob {
+    /// What is known so far.
+    pub(crate) finding: Finding,
+    /// What was asked for.
+    pub(crate) asked: Asked,
+    /// The ids by which it is asked about.
+    pub(crate) ids: Vec<String>,
+    /// When it was asked for, in milliseconds since 1970.
+    pub(crate) started: i64,
+    /// When it was last heard of, in milliseconds since 1970.
+    pub(crate) last: i64,
+    /// Whether the server said that it is done.
+    pub(crate) is_done: bool,
+    /// Whether another call is expected to bring the image.
+    pub(crate) image_follows: bool,
+    /// Previews of its image.
+    pub(crate) previews: Vec<FoundImage>,
 }
 
 /// How long a job is waited for after the last that was heard of it.
@@ -65,7 +95,52 @@ const MIN_CONTAINED_ID: usize = 6;
 impl Assembler {
     /// Creates an assembler for a server that is called `fallback_name` unless it introduces itself.
     pub(crate) fn new(profiles: Profiles, base: Base, fallback_name: String) -> Assembler {
-        Assembler { profiles, base, fallback_name, jobs: Vec::new(), lineage: Lineage::default() }
+        let (run, started) = (String::new(), 0);
+        Assembler { profiles, base, fallback_name, jobs: Vec::new(), lineage: Lineage::default(), run, started }
+    }
+
+    /// Makes the keys of jobs begin with the name of this run.
+    #[must_use]
+    pub(crate) fn with_run(self, run: &str) -> Assembler {
+        Assembler { run: run.to_owned(), ..self }
+    }
+
+    /// Returns the name of the server at the other end.
+    pub(crate) fn server_name<'a>(&'a self, connection: &'a Connection) -> &'a str {
+        connection.server.as_ref().map_or(self.fallback_name.as_str(), |server| server.name.as_str())
+    }
+
+    /// Returns the jobs as they are stored.
+    pub(crate) fn jobs(&self) -> Vec<StoredJob> {
+        let stored = |job: &Job| StoredJob {
+            finding: job.finding.clone(),
+            asked: job.asked.clone(),
+            ids: job.ids.clone(),
+            started: job.started.wall.millis(),
+            last: job.last.ended.wall.millis(),
+            is_done: job.is_done,
+            image_follows: job.image_follows,
+            previews: job.previews.clone(),
+        };
+        self.jobs.iter().map(stored).collect()
+    }
+
+    /// Waits for jobs that another process started, on the clock of this one.
+    pub(crate) fn adopt(&mut self, jobs: Vec<StoredJob>, now: Moment) {
+        let at = |wall: i64| {
+            let before = u64::try_from(now.wall.millis().saturating_sub(wall)).unwrap_or(0);
+            let wall = Timestamp::from_millis(wall).unwrap_or(now.wall);
+            Moment { millis: now.millis.saturating_sub(before), wall }
+        };
+        let job = |stored: StoredJob| {
+            let StoredJob { finding, asked, ids, started, last, is_done, image_follows, previews } = stored;
+            let ask = Ask::Task(ids.first().cloned().unwrap_or_default());
+            let (scope, result, cancelled) = (finding.scope, Ok(Value::Null), false);
+            let started = at(started);
+            let last = Exchange { scope, ask, result, started, ended: at(last), cancelled };
+            Job { finding, asked, ids, started, last, is_done, image_follows, previews, is_adopted: true }
+        };
+        self.jobs.extend(jobs.into_iter().map(job));
     }
 
     /// Remembers what a finding was recorded as, so that later calls can have it as their parent.
@@ -129,11 +204,13 @@ impl Assembler {
         if recognised.kind == Kind::Unsure && !is_new {
             return vec![Step::Skip(format!("{}, and there is no new image", recognised.why))];
         }
-        let read = outcome::read(&answer, !located.images.is_empty());
-        let says_something = !matches!(read.ending, Ending::Succeeded)
-            || !located.images.is_empty()
-            || !answer.urls.is_empty()
-            || !answer.links.is_empty();
+        let mut read = outcome::read(&answer, !located.images.is_empty());
+        let has_something = !located.images.is_empty() || outcome::has_address(&answer) || !answer.links.is_empty();
+        let is_empty = !has_something && answer.paths.is_empty() && answer.urls.is_empty();
+        if recognised.strong && is_empty && read.ending == Ending::Succeeded && !outcome::claims_success(&answer) {
+            read = outcome::no_image(&answer);
+        }
+        let says_something = read.ending != Ending::Succeeded || has_something;
         if !recognised.strong && !says_something {
             return vec![Step::Skip("there is no image, no failure and no job in the result".to_owned())];
         }
@@ -180,6 +257,8 @@ impl Assembler {
         why: &str,
     ) -> Step {
         finding.origin("job", json!(id));
+        self.started += 1;
+        finding.key = (!self.run.is_empty()).then(|| format!("wrap-{}-job-{}", self.run, self.started));
         let mut ids = vec![id.clone()];
         ids.extend(answer.links.iter().chain(&answer.urls).cloned());
         ids.extend(outcome::ids(answer));
@@ -196,6 +275,7 @@ impl Assembler {
             is_done: false,
             image_follows,
             previews: Vec::new(),
+            is_adopted: false,
         });
         Step::Wait { job: id, why: why.to_owned() }
     }
@@ -260,7 +340,9 @@ impl Assembler {
         {
             finding.note("parent", "the tool goes on from the last image".to_owned());
             finding.parent = Some(last.to_owned());
+            return;
         }
+        finding.inputs = Lineage::inputs(asked, &self.base);
     }
 
     /// Returns the job that a value names, anywhere in it.
@@ -268,7 +350,8 @@ impl Assembler {
         let mut found = None;
         each_text(value, &mut |text| {
             let names = |id: &String| id == text || id.len() >= MIN_CONTAINED_ID && text.contains(id.as_str());
-            let is_meant = |job: &Job| job.last.scope.group == exchange.scope.group && job.ids.iter().any(names);
+            let is_ours = |job: &Job| job.is_adopted || job.last.scope.group == exchange.scope.group;
+            let is_meant = |job: &Job| is_ours(job) && job.ids.iter().any(names);
             found = found.or_else(|| self.jobs.iter().position(is_meant));
         });
         found

@@ -115,7 +115,7 @@ fn entries(text: &str) -> Option<Vec<Value>> {
 fn moment(entry: &Value) -> Moment {
     let millis = entry.get("t").and_then(Value::as_f64).unwrap_or(0.0) * 1000.0;
     // Transcripts have no date; a file that one names is older than now, and shown as such.
-    Moment { millis: format!("{millis:.0}").parse().unwrap_or(0), wall: Timestamp::from(chrono::Utc::now()) }
+    Moment { millis: format!("{millis:.0}").parse().unwrap_or(0), wall: Timestamp::now() }
 }
 
 fn call(ask: &Ask, step: Step) -> ExplainedCall {

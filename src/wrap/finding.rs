@@ -1,9 +1,10 @@
 //! A finding: everything known from one call about one iteration, ready to be recorded, with the reason for each part.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::images::metadata;
-use crate::model::{Cost, Lora, OutcomeStatus, Seed, Timestamp};
+use crate::model::{Cost, Hash, Lora, OutcomeStatus, Seed, Timestamp};
 
 use super::answer::Answer;
 use super::arguments::Asked;
@@ -14,7 +15,8 @@ use super::profile::{Profile, ToolProfile, follow};
 use super::{redact, values};
 
 /// An iteration to record.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Finding {
     /// The conversation.
     pub(crate) scope: Scope,
@@ -68,9 +70,14 @@ pub(crate) struct Finding {
     pub(crate) urls: Vec<String>,
     /// The iteration it came from.
     pub(crate) parent: Option<String>,
+    /// The input images by the hash of their content, where no iteration of the connection made them.
+    pub(crate) inputs: Vec<Hash>,
+    /// The idempotency key, if it was chosen before: a job keeps the one it was started with.
+    pub(crate) key: Option<String>,
     /// Names by which a later call may mean this iteration.
     pub(crate) names: Vec<String>,
     /// How each part was found.
+    #[serde(skip)]
     pub(crate) trace: Vec<Note>,
 }
 
@@ -166,7 +173,9 @@ impl Finding {
             answer.values.iter().find_map(|value| follow(value, path))
         };
         let reported = chosen("model").or_else(|| answer.find(&["modelused", "modelid", "model", "modelname"]));
-        if let Some(model) = reported.and_then(Value::as_str).filter(|model| is_name(model)) {
+        let reported = reported.and_then(Value::as_str).map(str::to_owned);
+        let reported = reported.or_else(|| labelled(answer, &["model", "modelused", "modelid", "modelname"]));
+        if let Some(model) = reported.as_deref().filter(|model| is_name(model)) {
             self.origin("reportedModel", json!(model));
             if self.model.as_deref() != Some(model) {
                 self.note("model", "reported in the result".to_owned());
@@ -214,15 +223,7 @@ impl Finding {
             "improvedprompt",
         ];
         let named = chosen.or_else(|| answer.find(KEYS).and_then(Value::as_str)).map(str::to_owned);
-        let named = named.or_else(|| {
-            let lines = answer.texts.iter().flat_map(|text| text.lines());
-            let label = |line: &str| {
-                let (label, rest) = line.split_once(':')?;
-                let label = redact::normalized(label);
-                KEYS.contains(&label.as_str()).then(|| rest.trim_matches([' ', '*', '"', '`']).to_owned())
-            };
-            lines.into_iter().find_map(label)
-        });
+        let named = named.or_else(|| labelled_line(answer, KEYS));
         let echoed = || {
             let echo = answer.find(&["prompt"]).and_then(Value::as_str)?;
             let shortened = echo.trim_end_matches(['.', '…']);
@@ -324,6 +325,30 @@ impl Finding {
     pub(crate) fn note(&mut self, field: &'static str, why: String) {
         self.trace.push(Note { field, why });
     }
+}
+
+/// Returns what a text for people says after one of these labels: `**Revised prompt:** …`. The whole line.
+fn labelled_line(answer: &Answer, labels: &[&str]) -> Option<String> {
+    let label = |line: &str| after_label(line, labels);
+    answer.texts.iter().flat_map(|text| text.lines()).find_map(label)
+}
+
+/// Returns a name that a text for people gives after one of these labels, also among others on a line:
+/// `Model: flux-dev | Seed: 7`. A text that is JSON says it with its keys.
+fn labelled(answer: &Answer, labels: &[&str]) -> Option<String> {
+    let prose = answer.texts.iter().filter(|text| !text.trim_start().starts_with(['{', '[']));
+    let parts = prose.flat_map(|text| text.lines()).flat_map(|line| line.split(['|', '•', '·', ';']));
+    let found = parts.into_iter().find_map(|part| after_label(part, labels))?;
+    let end = found.find([',', '(']).unwrap_or(found.len());
+    let name = found.get(..end)?.trim_matches([' ', '*', '"', '`', '\'', '.']);
+    // A sentence after the label is not a name.
+    (!name.is_empty() && name.split(' ').count() <= 6).then(|| name.to_owned())
+}
+
+fn after_label(line: &str, labels: &[&str]) -> Option<String> {
+    let (label, rest) = line.split_once([':', '：'])?;
+    let rest = rest.trim_matches([' ', '*', '"', '`']);
+    (labels.contains(&redact::normalized(label).as_str()) && !rest.is_empty()).then(|| rest.to_owned())
 }
 
 fn is_name(text: &str) -> bool {

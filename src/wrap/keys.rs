@@ -52,8 +52,20 @@ pub(super) const PROMPTS: &[&str] = &[
 /// Names of a list of prompts.
 pub(super) const PROMPT_LISTS: &[&str] = &["prompts", "promptvariations", "requests"];
 /// Names of the negative prompt.
-pub(super) const NEGATIVES: &[&str] =
-    &["negativeprompt", "negative", "negativetext", "uc", "undesiredcontent", "avoidelements", "avoid", "exclude"];
+pub(super) const NEGATIVES: &[&str] = &[
+    "negativeprompt",
+    "negative",
+    "negativetext",
+    "uc",
+    "undesiredcontent",
+    "avoidelements",
+    "avoid",
+    "exclude",
+    "promptnegative",
+    "negprompt",
+    "negativeprompts",
+    "unwanted",
+];
 /// Names of the model.
 pub(super) const MODELS: &[&str] = &[
     "model",
@@ -72,14 +84,30 @@ pub(super) const MODELS: &[&str] = &[
     "version",
     "spacename",
     "endpoint",
+    "imagemodel",
+    "modelslug",
+    "modelpath",
+    "modelalias",
+    "deployment",
+    "unetname",
+    "generator",
 ];
 /// Names of the seed.
 pub(super) const SEEDS: &[&str] = &["seed", "seeds", "noiseseed", "randomseed"];
 /// Names of the number of steps.
-pub(super) const STEPS: &[&str] =
-    &["steps", "numinferencesteps", "samplingsteps", "inferencesteps", "numsteps", "samplesteps"];
+pub(super) const STEPS: &[&str] = &[
+    "steps",
+    "numinferencesteps",
+    "samplingsteps",
+    "inferencesteps",
+    "numsteps",
+    "samplesteps",
+    "nsteps",
+    "stepcount",
+];
 /// Names of the guidance scale.
-pub(super) const GUIDANCES: &[&str] = &["guidancescale", "guidance", "cfgscale", "cfg", "promptguidance"];
+pub(super) const GUIDANCES: &[&str] =
+    &["guidancescale", "guidance", "cfgscale", "cfg", "promptguidance", "truecfgscale", "cfgguidance"];
 /// Names of the sampler.
 pub(super) const SAMPLERS: &[&str] = &["sampler", "samplername", "samplerindex", "samplingmethod"];
 /// Names of the scheduler.
@@ -89,9 +117,27 @@ pub(super) const WIDTHS: &[&str] = &["width", "imagewidth", "w"];
 /// Names of the height.
 pub(super) const HEIGHTS: &[&str] = &["height", "imageheight", "h"];
 /// Names of the size.
-pub(super) const SIZES: &[&str] = &["size", "imagesize", "dimensions", "resolution", "outputsize"];
+pub(super) const SIZES: &[&str] = &[
+    "size",
+    "imagesize",
+    "dimensions",
+    "resolution",
+    "outputsize",
+    "imageresolution",
+    "outputresolution",
+    "imagedimensions",
+    "canvassize",
+];
 /// Names of the denoising strength.
-pub(super) const DENOISES: &[&str] = &["denoise", "denoisingstrength", "strength", "denoisestrength"];
+pub(super) const DENOISES: &[&str] = &[
+    "denoise",
+    "denoisingstrength",
+    "strength",
+    "denoisestrength",
+    "promptstrength",
+    "editstrength",
+    "transformationstrength",
+];
 /// Names of the number of images.
 pub(super) const COUNTS: &[&str] = &[
     "n",
@@ -111,6 +157,16 @@ pub(super) const COUNTS: &[&str] = &[
     "quantity",
     "numberresults",
     "maximages",
+    "numvariations",
+    "variations",
+    "samples",
+    "numsamples",
+    "numresults",
+    "imagesperprompt",
+    "numimagesperprompt",
+    "amount",
+    "imagescount",
+    "variationcount",
 ];
 
 /// What an argument that names a file is for.
@@ -189,6 +245,15 @@ pub(super) fn place(key: &str) -> Option<Place> {
     if OUTPUTS.contains(&key) {
         return Some(Place::Output);
     }
+    // `output_image_path`, `save_location`, but not `output_format`.
+    let is_setting =
+        ["format", "quality", "compression", "type", "metadata", "mode", "count", "size", "width", "height"];
+    let is_output = ["output", "save", "export", "destination"].iter().any(|word| key.starts_with(word));
+    let is_place =
+        ["path", "dir", "file", "folder", "location", "name", "uri", "to"].iter().any(|word| key.contains(word));
+    if is_output && is_place && !is_setting.iter().any(|word| key.contains(word)) {
+        return Some(Place::Output);
+    }
     let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
     if bare.contains("mask") && !bare.contains("prompt") {
         return Some(Place::Mask);
@@ -214,12 +279,25 @@ pub(crate) fn is_prompt_key(name: &str) -> bool {
     known || PROMPT_LISTS.contains(&key.as_str()) || is_kind_of_prompt(&key)
 }
 
-/// Returns whether a normalised name is that of a prompt of some kind: `blend_prompt`, or in a language, `prompt_zh`.
+/// Returns whether a normalised name is that of a prompt of some kind: `blend_prompt`, `prompt_text`, or in a language,
+/// `prompt_zh`.
 pub(super) fn is_kind_of_prompt(key: &str) -> bool {
-    let language = key
-        .strip_prefix("prompt")
-        .is_some_and(|rest| matches!(rest, "zh" | "cn" | "en" | "ja" | "ko" | "de" | "fr" | "es"));
-    (key.ends_with("prompt") || language) && !key.contains("negative")
+    let text = ["text", "input", "content", "string", "body", "description", "1", "main", "positive"];
+    let of = key.strip_prefix("prompt").is_some_and(|rest| {
+        let is_language = rest.len() == 2 && rest.bytes().all(|byte| byte.is_ascii_lowercase()) && rest != "id";
+        is_language || text.contains(&rest)
+    });
+    let excluded = ["negative", "system", "avoid"].iter().any(|word| key.contains(word));
+    (key.ends_with("prompt") || of || matches!(key, "提示词" | "描述")) && !excluded
+}
+
+/// Returns whether an argument that has no known name holds an input image, judged from its value as well: a name that
+/// speaks of images or of where something comes from, with the name of an image or an image itself in it.
+pub(super) fn is_input_by_value(key: &str, value: &str) -> bool {
+    let speaks = ["image", "img", "photo", "picture", "frame", "source", "input", "reference", "face", "file", "asset"];
+    let is_output = ["output", "save", "export", "dest", "target"].iter().any(|word| key.starts_with(word));
+    let is_callback = ["hook", "callback", "prompt", "baseurl", "apiurl"].iter().any(|word| key.contains(word));
+    !is_output && !is_callback && speaks.iter().any(|word| key.contains(word)) && looks_like_image(value)
 }
 
 /// Returns whether an argument of this name holds an input image.

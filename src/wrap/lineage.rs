@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::model::Hash;
+
 use super::answer::from_file_uri;
-use super::arguments::Asked;
+use super::arguments::{Asked, Named};
 use super::base64::decode;
 use super::files::Base;
 
@@ -16,6 +18,8 @@ pub(crate) struct Lineage {
     last: Option<String>,
 }
 
+/// The most input images of a call that are looked up.
+const MAX_INPUTS: usize = 8;
 /// The shortest id that is looked for inside of a longer text.
 const MIN_CONTAINED_ID: usize = 6;
 
@@ -45,6 +49,12 @@ impl Lineage {
         inputs.or_else(|| self.anywhere("", arguments, asked, base))
     }
 
+    /// Returns the hashes of the input images whose bytes can be had.
+    pub(crate) fn inputs(asked: &Asked, base: &Base) -> Vec<Hash> {
+        let hash = |named: &Named| Some(Hash(*blake3::hash(&input_bytes(&named.value, base)?).as_bytes()));
+        asked.inputs.iter().take(MAX_INPUTS).filter_map(hash).collect()
+    }
+
     fn anywhere(&self, key: &str, value: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
         match value {
             // Where the output goes, an earlier one may still lie.
@@ -69,11 +79,15 @@ impl Lineage {
     }
 
     fn by_content(&self, text: &str, base: &Base) -> Option<&String> {
-        let bytes = match base.image(from_file_uri(text).as_deref().unwrap_or(text)) {
-            Some(file) => file.bytes,
-            None => decode(text)?.bytes,
-        };
-        self.known.get(&content_name(&bytes))
+        self.known.get(&content_name(&input_bytes(text, base)?))
+    }
+}
+
+/// Returns the bytes of an input image: of the file that the text names, or of the base64 that it is.
+fn input_bytes(text: &str, base: &Base) -> Option<Vec<u8>> {
+    match base.image(from_file_uri(text).as_deref().unwrap_or(text)) {
+        Some(file) => Some(file.bytes),
+        None => Some(decode(text)?.bytes),
     }
 }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use crate::images::{Header, UNKNOWN_TYPE};
 
 use super::answer::{Answer, from_file_uri};
@@ -11,9 +13,10 @@ use super::arguments::Asked;
 use super::files::{Base, ImageFile};
 
 /// An image that a call made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FoundImage {
     /// Its bytes.
+    #[serde(with = "super::base64::text")]
     pub(crate) bytes: Vec<u8>,
     /// The file it came from; `None` if it was in the result itself.
     pub(crate) path: Option<String>,
@@ -45,7 +48,14 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
         asked.inputs.iter().chain(&asked.masks).map(|named| resolve(base, &named.value)).collect();
     let mut files: Vec<ImageFile> = Vec::new();
     let mut missing = Vec::new();
-    let named = answer.paths.iter().map(|name| (name.clone(), true));
+    // A bare name may be one in the directory that the result, or else the arguments name.
+    let dirs = answer.dirs.iter().chain(asked.outputs.iter().map(|named| &named.value));
+    let dirs: Vec<&String> = dirs.collect();
+    let below =
+        answer.paths.iter().filter(|name| !looks_absolute(name)).flat_map(|name| {
+            dirs.iter().map(move |dir| (format!("{}/{name}", dir.trim_end_matches(['/', '\\'])), true))
+        });
+    let named = answer.paths.iter().map(|name| (name.clone(), true)).chain(below.collect::<Vec<_>>());
     // Where the arguments say that the output goes, an earlier one may still lie.
     let asked_for = outputs(asked).into_iter().map(|name| (name, false));
     for (name, is_named) in named.chain(asked_for) {
@@ -55,7 +65,7 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
             None if is_input => (),
             Some(file) if files.iter().any(|known| known.path == file.path) => (),
             Some(file) => files.push(file),
-            None if is_named && looks_absolute(&name) => missing.push(name),
+            None if is_named && looks_absolute(&name) && answer.paths.contains(&name) => missing.push(name),
             None => (),
         }
     }

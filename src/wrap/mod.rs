@@ -8,7 +8,8 @@
 //! **observer** (`observe`) pairs requests with answers. The **assembler** (`assemble`) recognises generations
 //! (`recognise`), reads what was asked (`arguments`) and what came back (`answer`, `locate`, `outcome`), follows
 //! jobs and finds parents (`lineage`); **profiles** (`profile`) say what the rules cannot know. The **recorder**
-//! (`record`) is the only file that knows the workspace. One response is marked with the reference (`mark`).
+//! (`record`) is the only file that knows the workspace; what must outlive this process first is in the **spool** (`spool`).
+//! One response is marked with the reference (`mark`).
 //! `docs/wrap.md` has the rules and the reasons.
 //!
 //! Never known here: how anything is printed; the store below the use cases.
@@ -36,6 +37,7 @@ mod pump;
 mod recognise;
 mod record;
 mod redact;
+mod spool;
 mod sse;
 mod stdio;
 mod tap;
@@ -49,7 +51,7 @@ use std::time::Duration;
 
 pub use explain::{Explained, ExplainedCall, explain};
 pub use mark::{Announce, META_KEY};
-pub use record::{Destination, SessionChoice, Warn};
+pub use record::{Destination, OpenWorkspace, SessionChoice, Warn};
 
 use fetch::Fetcher;
 use pipeline::Setup;

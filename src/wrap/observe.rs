@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::Timestamp;
@@ -20,7 +21,7 @@ pub(crate) struct Moment {
 }
 
 /// The conversation a message belongs to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Scope {
     /// The client: one on stdio; over HTTP one per session, and one for all requests without a session.
     pub(crate) group: u64,

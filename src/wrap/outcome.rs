@@ -68,8 +68,27 @@ const PENDING_STATES: &[&str] = &[
     "scheduled",
     "executing",
 ];
-const FAILED_STATES: &[&str] =
-    &["failed", "error", "canceled", "cancelled", "failure", "aborted", "rejected", "expired", "timeout"];
+const FAILED_STATES: &[&str] = &[
+    "failed",
+    "error",
+    "canceled",
+    "cancelled",
+    "failure",
+    "aborted",
+    "rejected",
+    "expired",
+    "timeout",
+    "timedout",
+    "blocked",
+    "refused",
+    "invalid",
+    "notfound",
+    "unauthorized",
+    "requestmoderated",
+    "contentmoderated",
+    "nsfw",
+    "tasknotfound",
+];
 
 /// Reads what came of a call. `has_image` says whether an image was found.
 pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
@@ -83,11 +102,15 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
         return failed("the result is flagged as an error");
     }
     let state = state(answer);
-    let says_no = answer.find(&["success", "ok"]) == Some(&Value::Bool(false));
+    let says_no = answer.find(&["success", "ok", "succeeded"]).is_some_and(is_false);
     if says_no && !has_image {
         return failed("the result says `success: false`");
     }
     if state.as_deref().is_some_and(|state| FAILED_STATES.contains(&state)) && !has_image {
+        return failed("the status in the result is a failure");
+    }
+    let code = answer.find(&["statuscode", "httpstatus", "code", "status"]).and_then(Value::as_u64);
+    if code.is_some_and(|code| (400..600).contains(&code)) && !has_image {
         return failed("the status in the result is a failure");
     }
     let error = answer.find(&["error", "errors", "errormessage"]).is_some_and(is_something);
@@ -102,6 +125,10 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
     if has_image {
         return read(Ending::Succeeded, "there is an image");
     }
+    let addresses: Vec<&String> = answer.urls.iter().filter(|url| !is_page(url)).collect();
+    if addresses.is_empty() && BEGINS_WITH_FAILURE.is_match(&text) {
+        return failed("the text begins with an error");
+    }
     if let Some(task) = &answer.task {
         return read(Ending::Pending(task.clone()), "the call became a task");
     }
@@ -110,16 +137,83 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
         (Some(state), Some(job)) if PENDING_STATES.contains(&state) => {
             return read(Ending::Pending(job), "the status in the result is not final");
         }
-        (None, Some(job)) if answer.urls.is_empty() && answer.paths.is_empty() => {
+        (None, Some(job)) if addresses.is_empty() && answer.paths.is_empty() => {
             return read(Ending::Pending(job), "there is a job id and nothing else");
         }
         _ => (),
     }
     // A page of prose may speak of errors beside the address of an image.
-    if answer.urls.is_empty() && FAILURE.is_match(&text) {
+    if addresses.is_empty() && FAILURE.is_match(&text) {
         return failed("the text says that it failed");
     }
     read(Ending::Succeeded, "nothing says that it failed")
+}
+
+/// Returns whether a result without anything that could be an image still claims to have made one. One that does not is a
+/// failure of which the reason is unknown.
+pub(crate) fn claims_success(answer: &Answer) -> bool {
+    let flag = answer.find(&["success", "ok", "succeeded"]) == Some(&Value::Bool(true));
+    let is_good = |state: String| !FAILED_STATES.contains(&state.as_str()) && !PENDING_STATES.contains(&state.as_str());
+    flag || state(answer).is_some_and(is_good) || SUCCESS.is_match(&answer.text_joined())
+}
+
+/// Returns what came of a call that should have made an image, has none, and does not claim to have made one.
+pub(crate) fn no_image(answer: &Answer) -> Read {
+    let message = message(answer);
+    let refused = REFUSAL.is_match(&message);
+    let ending = if refused { Ending::Refused(message) } else { Ending::Failed(message) };
+    Read { ending, why: "there is no image, and nothing says that one was made" }
+}
+
+/// Returns whether a result has an address that may be that of an image.
+pub(crate) fn has_address(answer: &Answer) -> bool {
+    let is_other = |url: &str| {
+        let path = url.split(['?', '#']).next().unwrap_or_default().to_lowercase();
+        OTHER_FILES.iter().any(|extension| path.ends_with(extension))
+    };
+    answer.urls.iter().any(|url| !is_page(url) && !is_other(url))
+}
+
+/// What the addresses of other media end with.
+const OTHER_FILES: &[&str] = &[
+    ".mp4", ".webm", ".mov", ".mp3", ".wav", ".ogg", ".m4a", ".flac", ".glb", ".gltf", ".obj", ".pdf", ".html", ".txt",
+];
+
+/// Returns whether an address is a page for people to read, as failures often give one: where to get a key, what a
+/// policy says.
+fn is_page(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest).to_lowercase();
+    let host = rest.split('/').next().unwrap_or_default();
+    let hosts = ["docs.", "platform.", "console.", "help.", "support.", "status.", "developer.", "developers."];
+    let parts = [
+        "/docs",
+        "/account",
+        "/billing",
+        "/api-keys",
+        "/apikeys",
+        "/keys",
+        "/settings",
+        "/pricing",
+        "/dashboard",
+        "/login",
+        "/signup",
+        "/policies",
+        "/usage-policies",
+        "/terms",
+        "/errors",
+        "/error-codes",
+        "/help",
+        "/guide",
+    ];
+    hosts.iter().any(|start| host.starts_with(start)) || parts.iter().any(|part| rest.contains(part))
+}
+
+fn is_false(value: &Value) -> bool {
+    match value {
+        Value::Bool(value) => !value,
+        Value::String(text) => matches!(text.trim().to_lowercase().as_str(), "false" | "no" | "0"),
+        _ => false,
+    }
 }
 
 /// Returns whether a status is final and good, as a job reports it.
@@ -157,8 +251,16 @@ pub(crate) fn cost(answer: &Answer) -> Option<Cost> {
     }
     found.or_else(|| {
         let text = answer.text_joined();
-        let amount = COST.captures(&text)?.get(1)?.as_str().parse().ok()?;
-        Some(Cost { amount, currency: "USD".to_owned() })
+        if let Some(found) = COST.captures(&text) {
+            let amount = found.get(1)?.as_str().parse().ok()?;
+            return Some(Cost { amount, currency: "USD".to_owned() });
+        }
+        let found = COST_WITH_UNIT.captures(&text)?;
+        let amount: f64 = found.get(1).or(found.get(4))?.as_str().parse().ok()?;
+        let unit = found.get(2).or(found.get(3))?.as_str();
+        let currency =
+            if unit.to_lowercase().starts_with("credit") { "credits".to_owned() } else { unit.to_uppercase() };
+        (amount > 0.0).then_some(Cost { amount, currency })
     })
 }
 
@@ -262,15 +364,30 @@ fn pattern(text: &str) -> Regex {
 
 static REFUSAL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)safety|moderation|moderated|content[ _-]?polic|usage polic|prohibited|block(?:ed|reason)|sensitive|nsfw|banned prompt|rejected by|filtered|inappropriate|violat(?:es|ed|ion)|违规|敏感",
+        r"(?i)safety|moderation|moderated|content[ _-]?polic|usage polic|prohibited|block(?:ed|reason)|sensitive|nsfw|banned prompt|rejected by|filtered|inappropriate|violat(?:es|ed|ion)|flagged|disallowed|not allowed by|guidelines|terms of service|censor|explicit content|违规|违反|敏感|审核|不合规|不适当",
     )
 });
 static FAILS_AT_ONCE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?i)^[^\w{\[]*(?:error|failed|failure|unable to|cannot|can't|could not|exception|traceback)\b|^\s*❌")
 });
+static BEGINS_WITH_FAILURE: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)^[^\w{\[]*(?:err|invalid|missing|unauthori[sz]ed|forbidden|(?:access|permission) denied|insufficient|unsupported|unknown|unexpected|not found|no such|rate limit|too many requests|quota|sorry|i'm sorry|couldn't|bad request|timeout|timed out|request failed|erreur|fehler|エラー|오류)\b|^\s*(?:⚠️?|🚫|⛔|✗|✖)",
+    )
+});
+static SUCCESS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:success\w*|succeed\w*|generated|created|saved|written|stored|complet\w+|finished|done|ready|edited|upscaled|rendered|produced|removed|here (?:is|are|'s))\b|[✅✓✔🎨🖼]|成功|完成|已生成|已保存|生成しました|완료",
+    )
+});
+static COST_WITH_UNIT: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?i)\b(?:cost|price|charged|used)\b[^\n\d]{0,16}([0-9]+(?:\.[0-9]+)?)\s*(credits?|usd|eur|gbp)\b|(?i)\b(credits)\s+(?:used|charged|spent)\b[\s:*`]*([0-9]+(?:\.[0-9]+)?)",
+    )
+});
 static FAILURE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)❌|\berror (?:generating|editing|creating|calling|executing|processing|during|while|in)\b|\bfail(?:ed|ure) to\b|\b(?:generation|request|edit(?:ing)?|call|task|job) (?:has )?(?:failed|timed out)\b|\bno images? (?:was|were|could be|found|generated|returned|data|urls?)\b|\bdid not (?:return|generate|produce) (?:an?y? )?images?\b|\btimed? ?out\b|\bapi error\b|\bvalidation errors?\b|错误|失败|\bunsuccessful",
+        r"(?i)❌|\berror (?:generating|editing|creating|calling|executing|processing|during|while|in)\b|\bfail(?:ed|ure) to\b|\b(?:generation|request|edit(?:ing)?|call|task|job) (?:has )?(?:failed|timed out)\b|\bno images? (?:was|were|could be|found|generated|returned|data|urls?)\b|\bdid not (?:return|generate|produce) (?:an?y? )?images?\b|\btimed? ?out\b|\bapi error\b|\bvalidation errors?\b|错误|失败|\bunsuccessful|\bwent wrong\b|\b(?:could|can|was|were|is|are) ?not (?:be )?(?:generated|created|available|supported|configured|found|set|allowed|edited)\b|\bis required\b|\bmust be\b|\b(?:quota|limit) (?:was |has been )?exceeded\b|\bexceed(?:ed|s)\b|\binsufficient\b|\brate.?limit|\binvalid (?:api|request|arg|param|key|input|value|prompt|image|size|model)|\bno (?:output|result)s?\b|\bunauthori[sz]ed\b|\bdenied\b|\b(?:http|status(?: code)?)[ :]*[45]\d\d\b|エラー|失敗|오류|실패|\berreur\b|\bfehler\b",
     )
 });
 static COST: LazyLock<Regex> =
@@ -309,6 +426,11 @@ mod tests {
             r#"{"status": "failed", "id": "x"}"#,
             "生成失败",
             "API error (429): quota exceeded",
+            "Invalid API key. Get one at https://platform.example/api-keys",
+            "Unknown model flux-9; see https://docs.example/models",
+            "The service answered with status 503",
+            r#"{"success": "false", "message": "quota"}"#,
+            r#"{"statusCode": 429, "message": "slow down"}"#,
         ] {
             assert!(matches!(ending(text(said)), Ending::Failed(_)), "{said}: {:?}", ending(text(said)));
         }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::assemble::{Assembler, Step, kind_of, may_matter};
+use crate::model::Timestamp;
+
+use super::assemble::{Assembler, JOB_TIMEOUT, Step, kind_of, may_matter};
 use super::fetch::Fetcher;
 use super::files::Base;
 use super::finding::Finding;
@@ -50,8 +52,8 @@ pub(crate) struct Pipeline {
 
 /// Something for the recorder.
 enum Work {
-    /// A generation was asked for: the workspace will be needed.
-    Prepare,
+    /// A generation was asked for: the workspace will be needed, and should show that it can be written.
+    Probe,
     /// An exchange to look into.
     Exchange { connection: Arc<Connection>, exchange: Box<Exchange>, reply: Option<Reply>, permit: Arc<Permit> },
     /// The client is going away: jobs are not waited for any longer.
@@ -73,16 +75,20 @@ impl Pipeline {
         let (work, jobs) = mpsc::channel();
         let stderr = Arc::new(StderrTail::default());
         let observer = {
-            let (profiles, counters, work) = (profiles.clone(), Arc::clone(tap.counters()), work.clone());
+            let (profiles, tap, work) = (profiles.clone(), tap.clone(), work.clone());
             thread::Builder::new()
                 .name("retake-observer".to_owned())
-                .spawn(move || observe(&passed, &profiles, &counters, &work))?
+                .spawn(move || observe(&passed, &profiles, &tap, &work))?
         };
         let recorder = {
             let (tap, stderr, warn) = (tap.clone(), Arc::clone(&stderr), Arc::clone(&warn));
             thread::Builder::new().name("retake-recorder".to_owned()).spawn(move || {
+                let recorder = Recorder::new(destination, warn);
                 let assembler = Assembler::new(profiles, Base::of_this_process(), fallback_name);
-                record(&jobs, assembler, Sink { recorder: Recorder::new(destination, warn), fetcher }, &tap, &stderr);
+                let assembler = assembler.with_run(recorder.run());
+                let has_orphans = recorder.has_orphans();
+                tap.counters().has_jobs.store(has_orphans, SeqCst);
+                record(&jobs, assembler, Sink { recorder, fetcher, has_orphans }, &tap, &stderr);
             })?
         };
         Ok(Pipeline { tap, work, stderr, threads: vec![observer, recorder], warn })
@@ -134,17 +140,20 @@ fn join_until(thread: &JoinHandle<()>, deadline: Instant) -> bool {
     true
 }
 
-fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, counters: &Counters, work: &Sender<Work>) {
+fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, tap: &Tap, work: &Sender<Work>) {
+    let counters = tap.counters();
     let mut observer = Observer::default();
-    let mut is_prepared = false;
     while let Ok(Some(mut passed)) = passed.recv() {
         let mut messages = message::parse(&passed.line);
         let is_batch = messages.len() > 1;
         let mut reply = passed.reply.take().filter(|_| !is_batch);
         let mut exchanges = Vec::new();
         for message in messages.drain(..) {
-            if !is_prepared && is_generation(&message, observer.connection(), profiles) {
-                is_prepared = work.send(Work::Prepare).is_ok();
+            if is_generation(&message, observer.connection(), profiles, counters)
+                && !counters.is_probed.swap(true, SeqCst)
+                && work.send(Work::Probe).is_err()
+            {
+                return;
             }
             exchanges.extend(observer.message(passed.scope, passed.direction, message, passed.at));
         }
@@ -156,6 +165,10 @@ fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, counters: &Co
             if !may_matter(&connection, profiles, &exchange, has_jobs) {
                 continue;
             }
+            if !may_wait(&exchange, counters, tap.patience()) {
+                // Dropping the reply lets the response pass at once, unmarked.
+                reply = None;
+            }
             let (exchange, permit) = (Box::new(exchange), Arc::clone(&permit));
             if work.send(Work::Exchange { connection, exchange, reply: reply.take(), permit }).is_err() {
                 return;
@@ -164,8 +177,20 @@ fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, counters: &Co
     }
 }
 
-fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles) -> bool {
+/// Returns whether a response may be held back until it is recorded: only if the recorder has shown since the request that
+/// it can write. A workspace whose disk is full, read-only or stalled, or whose owner does not answer, thus delays nothing.
+/// An answer that came sooner than the recorder could be expected to show anything may be held back for its own sake.
+fn may_wait(exchange: &Exchange, counters: &Counters, patience: Duration) -> bool {
+    let took = exchange.ended.millis.saturating_sub(exchange.started.millis);
+    u128::from(took) <= patience.as_millis() || counters.alive_at.load(SeqCst) >= exchange.started.millis
+}
+
+/// Returns whether the answer to a message may complete an iteration.
+fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles, counters: &Counters) -> bool {
     let Message::Request { method, params, .. } = message else { return false };
+    if counters.has_jobs.load(SeqCst) && matches!(method.as_str(), "tools/call" | "resources/read" | "tasks/result") {
+        return true;
+    }
     let Some(tool) = params.get("name").and_then(|name| name.as_str()).filter(|_| method == "tools/call") else {
         return false;
     };
@@ -177,6 +202,8 @@ fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles
 struct Sink {
     recorder: Recorder,
     fetcher: Option<Fetcher>,
+    /// Whether other runs left something that was not looked into yet.
+    has_orphans: bool,
 }
 
 impl Sink {
@@ -189,7 +216,18 @@ impl Sink {
                 finding.located(Located { images, ..Located::default() });
             }
         }
+        self.recorder.find_parent(&mut finding);
         self.recorder.record(connection, finding)
+    }
+
+    /// Takes over what dead runs left, once it is known which server this is.
+    fn adopt(&mut self, assembler: &mut Assembler, connection: &Connection, now: Moment) {
+        if std::mem::take(&mut self.has_orphans) {
+            let oldest = now.wall.millis().saturating_sub(i64::try_from(JOB_TIMEOUT.as_millis()).unwrap_or(i64::MAX));
+            let expired = Timestamp::from_millis(oldest).unwrap_or(now.wall);
+            let jobs = self.recorder.adopt(assembler.server_name(connection), expired);
+            assembler.adopt(jobs, now);
+        }
     }
 }
 
@@ -199,8 +237,15 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
         let idle = !assembler.has_jobs() && !sink.recorder.has_backlog();
         let next = if idle { work.recv().map_err(|_| RecvTimeoutError::Disconnected) } else { work.recv_timeout(TICK) };
         match next {
-            Ok(Work::Prepare) => sink.recorder.prepare(),
+            Ok(Work::Probe) => {
+                if sink.recorder.probe() {
+                    tap.counters().alive_at.store(tap.now().millis, SeqCst);
+                }
+                tap.counters().is_probed.store(false, SeqCst);
+            }
             Ok(Work::Exchange { connection, exchange, mut reply, permit }) => {
+                sink.adopt(&mut assembler, &connection, tap.now());
+                let had_jobs = assembler.has_jobs();
                 for step in assembler.exchange(&connection, &exchange, &stderr.text()) {
                     let Step::Record(finding) = step else { continue };
                     let reference = keep(&mut assembler, &mut sink, &connection, *finding);
@@ -211,15 +256,24 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
                 tap.counters().has_jobs.store(assembler.has_jobs(), SeqCst);
                 // Dropping the reply lets a response that is not marked pass.
                 drop((reply, permit));
+                if had_jobs || assembler.has_jobs() {
+                    sink.recorder.save_jobs(assembler.server_name(&connection), assembler.jobs());
+                }
                 last = connection;
             }
-            Ok(Work::GiveUp) => abandon(&mut assembler, &mut sink, &last, None),
+            Ok(Work::GiveUp) => {
+                abandon(&mut assembler, &mut sink, &last, None);
+                sink.recorder.save_jobs(assembler.server_name(&last), assembler.jobs());
+            }
             Err(RecvTimeoutError::Timeout) => {
-                abandon(&mut assembler, &mut sink, &last, Some(tap.now()));
+                if abandon(&mut assembler, &mut sink, &last, Some(tap.now())) {
+                    sink.recorder.save_jobs(assembler.server_name(&last), assembler.jobs());
+                }
                 sink.recorder.retry();
             }
             Ok(Work::End) | Err(RecvTimeoutError::Disconnected) => {
                 abandon(&mut assembler, &mut sink, &last, None);
+                sink.recorder.save_jobs(assembler.server_name(&last), assembler.jobs());
                 return sink.recorder.finish();
             }
         }
@@ -227,10 +281,14 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
     }
 }
 
-fn abandon(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, now: Option<Moment>) {
-    for finding in assembler.give_up(now) {
+/// Records what is known of jobs that are given up, and returns whether there were any.
+fn abandon(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, now: Option<Moment>) -> bool {
+    let abandoned = assembler.give_up(now);
+    let any = !abandoned.is_empty();
+    for finding in abandoned {
         keep(assembler, sink, connection, finding);
     }
+    any
 }
 
 fn keep(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, finding: Finding) -> Option<String> {
@@ -259,5 +317,80 @@ impl StderrTail {
     fn text(&self) -> String {
         let tail: Vec<u8> = self.0.lock().iter().copied().collect();
         String::from_utf8_lossy(&tail).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::message::Direction;
+    use super::super::observe::Scope;
+    use super::super::record::SessionChoice;
+    use super::*;
+
+    /// A workspace that does not open before something is sent.
+    fn stalled(patience: Duration) -> (Pipeline, Sender<()>) {
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let destination = Destination {
+            open: Arc::new(move || {
+                let _ = gate.lock().recv();
+                Err(crate::wire::Error::new(crate::wire::ErrorKind::Busy, "stalled", "wait"))
+            }),
+            dir: std::env::temp_dir().join("retake-no-such-workspace"),
+            session: SessionChoice::New,
+            project: None,
+            user: String::new(),
+        };
+        let warn: Warn = Arc::new(|_| ());
+        let (profiles, fallback_name) = (Profiles::built_in(), "server".to_owned());
+        let setup = Setup { destination, profiles, fallback_name, patience, fetcher: None, warn };
+        (Pipeline::start(setup).unwrap(), release)
+    }
+
+    #[test]
+    fn a_recorder_that_is_stalled_since_the_request_is_not_waited_for() {
+        let patience = Duration::from_millis(100);
+        let (pipeline, release) = stalled(patience);
+        let tap = pipeline.tap().clone();
+        for id in 0..3 {
+            let call = json!({"id": id, "method": "tools/call", "params": {"name": "generate_image", "arguments": {"prompt": "a"}}});
+            tap.arm();
+            tap.offer(Scope::default(), Direction::ToServer, Arc::new(call.to_string().into_bytes()), true, None);
+            // A generation takes longer than the recorder is waited for.
+            let asked = tap.now().millis;
+            while tap.now().millis < asked + 150 {
+                thread::yield_now();
+            }
+            let answer = json!({"id": id, "result": {"content": [{"type": "text", "text": "Error: no"}]}});
+            assert_eq!(tap.ask(Scope::default(), &Arc::new(answer.to_string().into_bytes())), None);
+            // It would have been set by a wait that took too long.
+            assert!(!tap.counters().is_slow.load(SeqCst), "answer {id} was held back");
+        }
+        drop(release);
+        pipeline.finish();
+    }
+
+    #[test]
+    fn only_a_recorder_that_has_shown_that_it_can_write_is_waited_for() {
+        let wall = Timestamp::from_millis(1_765_000_000_000).unwrap();
+        let at = |millis| Moment { millis, wall };
+        let exchange = |took: u64| Exchange {
+            scope: Scope::default(),
+            ask: super::super::observe::Ask::Read(String::new()),
+            result: Ok(json!({})),
+            started: at(1000),
+            ended: at(1000 + took),
+            cancelled: false,
+        };
+        let counters = Counters::default();
+        let patience = Duration::from_millis(250);
+        assert!(!may_wait(&exchange(2000), &counters, patience), "it never wrote");
+        counters.alive_at.store(999, SeqCst);
+        assert!(!may_wait(&exchange(2000), &counters, patience), "it wrote before the request");
+        counters.alive_at.store(1010, SeqCst);
+        assert!(may_wait(&exchange(2000), &counters, patience));
+        assert!(may_wait(&exchange(200), &Counters::default(), patience), "there was no time to show it");
     }
 }

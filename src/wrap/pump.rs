@@ -188,7 +188,7 @@ impl Lines {
 
     fn add(&mut self, bytes: &[u8]) {
         if self.is_too_long {
-            // Whoever held the line back has taken it by now.
+            // A line that was held back has been written out by now.
             self.pending.clear();
         } else {
             self.pending.extend_from_slice(bytes);

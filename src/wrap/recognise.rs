@@ -6,6 +6,7 @@
 use super::arguments::Asked;
 use super::keys::{is_input_key, is_model_key, is_prompt_key};
 use super::observe::Tool;
+use super::redact::normalized;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,53 @@ const IMAGE_WORDS: &[&str] = &[
     "painting",
     "banner",
     "headshot",
+    "texture",
+    "selfie",
+    "graphic",
+    "graphics",
+    "visual",
+    "visuals",
+    "infographic",
+    "mockup",
+    "emoji",
+    "meme",
+    "comic",
+    "cartoon",
+    "collage",
+    "imagery",
+    "png",
+    "jpeg",
+    "jpg",
+    "webp",
+];
+/// Families of models that make images, by which many tools are called: `flux_schnell`, `dall-e-3`. Compared without the
+/// number of the version.
+const IMAGE_MODELS: &[&str] = &[
+    "flux",
+    "sdxl",
+    "sd",
+    "dalle",
+    "dall",
+    "imagen",
+    "midjourney",
+    "ideogram",
+    "recraft",
+    "seedream",
+    "hidream",
+    "kolors",
+    "banana",
+    "nanobanana",
+    "diffusion",
+    "photon",
+    "firefly",
+    "kandinsky",
+    "pixart",
+    "wanx",
+    "cogview",
+    "comfyui",
+    "automatic",
+    "fooocus",
+    "invokeai",
 ];
 const OTHER_MEDIA: &[&str] = &[
     "video",
@@ -74,7 +122,6 @@ const OTHER_MEDIA: &[&str] = &[
     "song",
     "lip",
     "lipsync",
-    "avatar",
     "3d",
     "chat",
     "sound",
@@ -146,6 +193,49 @@ const DENY: &[&str] = &[
     "unload",
     "stop",
     "cleanup",
+    "track",
+    "monitor",
+    "await",
+    "export",
+    "tag",
+    "rename",
+    "favorite",
+    "setup",
+    "authenticate",
+    "logout",
+    "refresh",
+    "ask",
+];
+/// What a name speaks of at its end if it only gives information, unless it has a verb that makes something.
+const INFORMATION: &[&str] = &[
+    "models",
+    "styles",
+    "presets",
+    "credits",
+    "usage",
+    "quota",
+    "account",
+    "settings",
+    "options",
+    "formats",
+    "cost",
+    "costs",
+    "stats",
+    "statistics",
+    "queue",
+    "logs",
+    "help",
+    "docs",
+    "prompts",
+    "tags",
+    "templates",
+    "loras",
+    "samplers",
+    "schedulers",
+    "checkpoints",
+    "progress",
+    "result",
+    "results",
 ];
 const POLL: &[&str] = &[
     "get", "check", "query", "fetch", "show", "result", "status", "poll", "wait", "retrieve", "download", "read",
@@ -238,6 +328,7 @@ const GENERATE: &[&str] = &[
     "build",
     "diffuse",
     "dream",
+    "gen",
 ];
 /// Verbs that speak of an image by themselves.
 const PLAIN: &[&str] = &[
@@ -258,8 +349,9 @@ const PLAIN: &[&str] = &[
 
 /// Decides what a call is for, from everything but its result.
 pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recognised {
-    let words = words(name);
+    let words = unglued(words(name));
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let does = |list: &[&str]| words.iter().any(|word| is_form(word, list));
     let decided = |kind, strong, why| Recognised { kind, strong, why };
 
     if let Some(other) =
@@ -286,36 +378,44 @@ pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recog
     {
         return decided(Kind::Poll, false, "the name asks for something that exists");
     }
+    let makes = does(GENERATE) || does(EDIT);
+    if !makes && words.last().is_some_and(|last| INFORMATION.contains(&last.as_str())) {
+        return decided(Kind::Poll, false, "the name asks for something that exists");
+    }
 
     let argument = |test: fn(&str) -> bool| tool.is_some_and(|tool| tool.properties.keys().any(|key| test(key)));
     let has_prompt = !asked.prompts.is_empty() || argument(is_prompt_key);
     let has_input = !asked.inputs.is_empty() || argument(is_input_key);
-    let image_name = has(IMAGE_WORDS) || has(PLAIN);
-    let described =
-        tool.is_some_and(|tool| self::words(&tool.description).iter().any(|word| IMAGE_WORDS.contains(&word.as_str())));
+    let image_name = has(IMAGE_WORDS) || does(PLAIN) || words.iter().any(|word| is_image_model(word));
+    let description = tool.map(|tool| self::words(&tool.description)).unwrap_or_default();
+    let described = description.iter().any(|word| IMAGE_WORDS.contains(&word.as_str()) || is_image_model(word));
+    if !image_name && asks_for_other_medium(asked) {
+        return decided(Kind::Ignore, false, "the arguments ask for another medium");
+    }
+    let other_described = !described && description.iter().any(|word| OTHER_MEDIA.contains(&word.as_str()));
     if asked.has_graph {
         return decided(Kind::Generate, true, "an argument is a ComfyUI graph");
     }
-    if has(EDIT) && (has_input || has_prompt) {
+    if does(EDIT) && (has_input || has_prompt) {
         return decided(Kind::Edit, image_name || described, "the name says that an image is changed");
     }
     if has_prompt && image_name && !asked.inputs.is_empty() {
         return decided(Kind::Edit, true, "the name speaks of images, and one is given");
     }
-    if has(GENERATE) && has_prompt && image_name {
+    if does(GENERATE) && has_prompt && image_name {
         return decided(Kind::Generate, true, "the name says that an image is made");
     }
     let has_model = asked.model.is_some() || argument(is_model_key);
-    if has(GENERATE) && has_prompt && (described || has_model) {
+    if does(GENERATE) && has_prompt && (described || has_model) && !other_described {
         return decided(Kind::Generate, false, "it makes something from a prompt, and speaks of images or models");
     }
     if has_prompt && image_name {
         return decided(Kind::Generate, true, "the name speaks of images, and it takes a prompt");
     }
-    if has(GENERATE) && image_name {
+    if does(GENERATE) && image_name {
         return decided(Kind::Generate, false, "the name says that an image is made, and the result must show it");
     }
-    if has_prompt || has_input || has(GENERATE) || words.iter().any(|word| word == "save") {
+    if has_prompt || has_input || does(GENERATE) || words.iter().any(|word| word == "save") {
         return decided(Kind::Unsure, false, "it may make an image: the result decides");
     }
     decided(Kind::Ignore, false, "neither its name nor its arguments speak of making an image")
@@ -345,13 +445,62 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 fn is_verb(word: &str) -> bool {
-    [DENY, EDIT, GENERATE].iter().any(|list| list.contains(&word))
+    DENY.contains(&word) || is_form(word, EDIT) || is_form(word, GENERATE)
+}
+
+/// Returns whether a word is one of these verbs, or a form of one: `editing`, `generated`, `generation`, `upscaler`.
+fn is_form(word: &str, verbs: &[&str]) -> bool {
+    verbs.iter().any(|verb| {
+        let Some(ending) = word.strip_prefix(verb.strip_suffix('e').unwrap_or(verb)) else { return false };
+        match verb.ends_with('e') {
+            true => matches!(ending, "e" | "es" | "ed" | "er" | "or" | "ing" | "ion" | "ions"),
+            false => matches!(ending, "" | "s" | "ed" | "er" | "or" | "ing" | "ion" | "ions"),
+        }
+    })
+}
+
+fn is_image_model(word: &str) -> bool {
+    IMAGE_MODELS.contains(&word.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// Takes apart words that were written as one: `generateimage`, `imagegen`, `texttoimage`.
+fn unglued(words: Vec<String>) -> Vec<String> {
+    let parts = |word: &String| {
+        let known = |part: &str| IMAGE_WORDS.contains(&part) || is_verb(part) || OTHER_MEDIA.contains(&part);
+        if known(word) {
+            return None;
+        }
+        let word = word.replace("textto", "text").replace("imageto", "image");
+        let cuts = word.char_indices().map(|(at, _)| at).filter(|at| *at >= 3);
+        let mut pairs = cuts.filter_map(|at| word.split_at_checked(at));
+        let (left, right) = pairs.find(|(left, right)| {
+            let is_medium = |part: &str| IMAGE_WORDS.contains(&part) || OTHER_MEDIA.contains(&part);
+            (is_verb(left) || *left == "text" || is_medium(left)) && is_medium(right)
+                || is_medium(left) && is_verb(right)
+        })?;
+        Some(vec![left.to_owned(), right.to_owned()])
+    };
+    words.into_iter().flat_map(|word| parts(&word).unwrap_or_else(|| vec![word])).collect()
+}
+
+/// Returns whether the model, or an argument that chooses what to make, names another medium: `task: "text-to-video"`.
+fn asks_for_other_medium(asked: &Asked) -> bool {
+    const CHOICES: &[&str] =
+        &["type", "task", "tasktype", "mediatype", "mode", "modality", "outputtype", "kind", "media"];
+    let chosen = asked.rest.iter().filter(|(name, _)| CHOICES.contains(&normalized(name).as_str()));
+    let texts = chosen.filter_map(|(_, value)| value.as_str()).chain(asked.model.as_deref());
+    texts.into_iter().any(|text| {
+        let media = words(text);
+        let mut media = media.iter().rev().map(String::as_str);
+        let last = media.find(|word| IMAGE_WORDS.contains(word) || OTHER_MEDIA.contains(word));
+        last.is_some_and(|word| OTHER_MEDIA.contains(&word))
+    })
 }
 
 /// Returns whether a name goes on after "and" with a verb that makes something: `search-and-replace`.
 fn does_more(words: &[String]) -> bool {
     let after = words.iter().skip_while(|word| *word != "and").skip(1);
-    after.into_iter().any(|word| EDIT.contains(&word.as_str()) || GENERATE.contains(&word.as_str()))
+    after.into_iter().any(|word| is_form(word, EDIT) || is_form(word, GENERATE))
 }
 
 #[cfg(test)]
@@ -383,6 +532,11 @@ mod tests {
             "midjourney_imagine",
             "nano_banana_image",
             "openai_generate_image",
+            "image_generation",
+            "generateimage",
+            "imagegen",
+            "flux_schnell",
+            "dall-e-3",
         ] {
             assert_eq!(kind(name, "", prompt()), Kind::Generate, "{name}");
         }
@@ -403,6 +557,7 @@ mod tests {
             "upload_image",
             "set_model",
             "describe_image",
+            "generatevideo",
         ] {
             assert_eq!(kind(name, "", prompt()), Kind::Ignore, "{name}");
         }
@@ -414,5 +569,9 @@ mod tests {
         assert_eq!(kind("run", "", json!({"workflow": {"3": {"class_type": "KSampler"}}})), Kind::Generate);
         assert_eq!(kind("browser_take_screenshot", "", json!({})), Kind::Ignore);
         assert_eq!(kind("dynamic_space", "", prompt()), Kind::Unsure);
+        assert_eq!(kind("image_styles", "", json!({})), Kind::Poll);
+        assert_eq!(kind("image_editing", "", json!({"prompt": "a", "image": "x.png"})), Kind::Edit);
+        assert_eq!(kind("run", "", json!({"prompt": "a", "model": "kling-video/v2"})), Kind::Ignore);
+        assert_eq!(kind("create", "Makes a song", json!({"prompt": "a", "model": "m"})), Kind::Unsure);
     }
 }

@@ -4,20 +4,24 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::images::{Header, UNKNOWN_TYPE};
 use crate::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES, MAX_SIDE};
-use crate::model::{Actor, Timestamp};
+use crate::model::{Actor, Hash, IterationId, Query, Status, Timestamp};
 use crate::wire::{Api, Error, ErrorKind, ImageData, ImageInput, RecordRequest};
-use crate::workspace::{Lifetime, Options, Workspace};
+use crate::workspace::{self, Search, SimilarTo, Workspace};
 
+use super::assemble::StoredJob;
 use super::finding::Finding;
 use super::locate::FoundImage;
 use super::observe::Connection;
 use super::outcome::clip;
+use super::spool::{Adopted, Spool, Waiting};
 
 /// Which session iterations go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,11 +37,16 @@ pub enum SessionChoice {
     Named(String),
 }
 
+/// Opens the workspace.
+pub type OpenWorkspace = Arc<dyn Fn() -> Result<Workspace, Error> + Send + Sync>;
+
 /// Where iterations go, and on whose behalf.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Destination {
-    /// The directory of the workspace.
-    pub workspace: PathBuf,
+    /// Opens the workspace, when there is something to record and again after it failed.
+    pub open: OpenWorkspace,
+    /// The directory of the workspace on this machine, which need not be there yet.
+    pub dir: PathBuf,
     /// The session.
     pub session: SessionChoice,
     /// The project of new sessions.
@@ -60,6 +69,11 @@ pub(crate) struct Recorder {
     count: u64,
     backlog: VecDeque<Waiting>,
     backlog_bytes: usize,
+    spool: Spool,
+    /// How many of the backlog are also in the spool.
+    spooled: usize,
+    /// When an attempt last failed after a long wait.
+    failed_slowly: Option<Instant>,
     has_warned: bool,
     lost: u64,
 }
@@ -70,15 +84,14 @@ struct Current {
     last: Timestamp,
 }
 
-/// Something that could not be recorded yet.
-struct Waiting {
-    finding: Finding,
-    actor: Actor,
-    key: String,
-}
-
 /// How long a conversation may rest before its next iteration starts another session, in milliseconds.
 const SESSION_BREAK_MILLIS: i64 = 60 * 60 * 1000;
+/// A failed attempt that took this long is one that waited for something; the next waits for its turn.
+const SLOW_FAILURE: Duration = Duration::from_secs(1);
+/// How long nothing is attempted after a slow failure.
+const SLOW_FAILURE_PAUSE: Duration = Duration::from_secs(5);
+/// How many iterations that look the same are compared to find the one with the same bytes.
+const MAX_TWINS: usize = 32;
 /// The most iterations, and bytes of images, that wait to be recorded while the workspace cannot take them.
 const MAX_BACKLOG: usize = 256;
 const MAX_BACKLOG_BYTES: usize = 256 * 1024 * 1024;
@@ -86,9 +99,12 @@ const MAX_BACKLOG_BYTES: usize = 256 * 1024 * 1024;
 impl Recorder {
     /// Creates a recorder. Nothing is opened or created before the first iteration.
     pub(crate) fn new(destination: Destination, warn: Warn) -> Recorder {
-        let seed = format!("{:?} {}", chrono::Utc::now(), std::process::id());
-        let run = blake3::hash(seed.as_bytes()).to_hex().chars().take(24).collect();
+        let seed = format!("{} {}", Timestamp::now(), std::process::id());
+        let run: String = blake3::hash(seed.as_bytes()).to_hex().chars().take(24).collect();
         Recorder {
+            spool: Spool::new(&destination.dir, &run),
+            spooled: 0,
+            failed_slowly: None,
             destination,
             warn,
             workspace: None,
@@ -102,10 +118,61 @@ impl Recorder {
         }
     }
 
-    /// Opens the workspace, so that the first recording does not have to.
-    pub(crate) fn prepare(&mut self) {
-        if let Err(error) = self.workspace() {
-            self.failed(&error);
+    /// Returns the name of this run, with which its keys begin.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// Opens the workspace, so that the first recording does not have to, and returns whether the log answers and the disk
+    /// takes what is written.
+    pub(crate) fn probe(&mut self) -> bool {
+        let answers = match self.workspace() {
+            Ok(workspace) => workspace.count_sessions(Status::Active).map(drop).map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &answers {
+            self.failed(error);
+        }
+        answers.is_ok() && self.backlog.is_empty() && self.spool.probe().is_ok()
+    }
+
+    /// Returns whether other runs left something behind.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.spool.has_others()
+    }
+
+    /// Takes over what dead runs left: returns jobs of this server, and records what waits.
+    pub(crate) fn adopt(&mut self, server: &str, expired: Timestamp) -> Vec<StoredJob> {
+        let Adopted { jobs, waiting } = self.spool.adopt(server, expired);
+        for waiting in waiting {
+            self.spooled += 1;
+            self.count += 1;
+            self.backlog_bytes += image_bytes(&waiting.finding);
+            self.backlog.push_back(waiting);
+        }
+        self.retry();
+        jobs
+    }
+
+    /// Stores the jobs, so that they outlive this process.
+    pub(crate) fn save_jobs(&mut self, server: &str, jobs: Vec<StoredJob>) {
+        if let Err(error) = self.spool.save_jobs(server, jobs) {
+            // They are still followed; only a kill would lose them.
+            tracing::debug!(%error, "cannot spool the jobs");
+        }
+    }
+
+    /// Finds the iteration of any session that made an input image, if the connection did not make it.
+    pub(crate) fn find_parent(&mut self, finding: &mut Finding) {
+        if finding.parent.is_some() || finding.inputs.is_empty() || self.pauses() {
+            return;
+        }
+        let inputs = finding.inputs.clone();
+        let Ok(workspace) = self.workspace() else { return };
+        match inputs.iter().find_map(|input| made(workspace, *input).transpose()) {
+            Some(Ok(parent)) => finding.parent = Some(parent.to_string()),
+            Some(Err(error)) => tracing::debug!(%error, "cannot look for the parent"),
+            None => (),
         }
     }
 
@@ -113,9 +180,13 @@ impl Recorder {
     pub(crate) fn record(&mut self, connection: &Connection, finding: Finding) -> Option<(Finding, String)> {
         self.retry();
         self.count += 1;
-        let key = format!("wrap-{}-{}", self.run, self.count);
+        let key = finding.key.clone().unwrap_or_else(|| format!("wrap-{}-{}", self.run, self.count));
         let actor = self.actor(connection, &finding.provider);
-        match self.attempt(&actor, &finding, &key) {
+        if self.pauses() {
+            self.keep(Waiting { finding, actor, key });
+            return None;
+        }
+        match self.timed_attempt(&actor, &finding, &key) {
             Ok(reference) => Some((finding, reference)),
             Err(error) => {
                 self.failed(&error);
@@ -131,14 +202,37 @@ impl Recorder {
 
     /// Tries again what could not be recorded, in order, up to the first that fails again.
     pub(crate) fn retry(&mut self) {
-        while let Some(waiting) = self.backlog.pop_front() {
-            if let Err(error) = self.attempt(&waiting.actor, &waiting.finding, &waiting.key) {
+        while !self.pauses()
+            && let Some(waiting) = self.backlog.pop_front()
+        {
+            if let Err(error) = self.timed_attempt(&waiting.actor, &waiting.finding, &waiting.key) {
                 tracing::debug!(%error, "still cannot record");
-                self.backlog.push_front(waiting);
-                return;
+                if error.kind == ErrorKind::Invalid {
+                    // It will not become valid, and must not keep the others waiting.
+                    self.lost += 1;
+                } else {
+                    self.backlog.push_front(waiting);
+                    return;
+                }
+            } else {
+                self.backlog_bytes = self.backlog_bytes.saturating_sub(image_bytes(&waiting.finding));
             }
-            self.backlog_bytes = self.backlog_bytes.saturating_sub(image_bytes(&waiting.finding));
+            self.spool.remove_waiting(&waiting.key);
+            self.spooled = self.spooled.saturating_sub(1);
         }
+    }
+
+    /// Attempts to record, and takes note if that fails only after a wait: what waits for a server that does not answer
+    /// would keep all that follows from being spooled.
+    fn timed_attempt(&mut self, actor: &Actor, finding: &Finding, key: &str) -> Result<String, Error> {
+        let begun = Instant::now();
+        let result = self.attempt(actor, finding, key);
+        self.failed_slowly = (result.is_err() && begun.elapsed() >= SLOW_FAILURE).then(Instant::now);
+        result
+    }
+
+    fn pauses(&self) -> bool {
+        self.failed_slowly.is_some_and(|at| at.elapsed() < SLOW_FAILURE_PAUSE)
     }
 
     /// Returns whether something waits to be recorded.
@@ -148,11 +242,19 @@ impl Recorder {
 
     /// Ends: tries once more, closes the workspace, and reports what could not be recorded.
     pub(crate) fn finish(mut self) {
+        self.failed_slowly = None;
         self.retry();
-        let lost = self.lost + self.backlog.len() as u64;
+        let spooled = self.spooled.min(self.backlog.len());
+        let lost = self.lost + self.backlog.len().saturating_sub(spooled) as u64;
         if lost > 0 {
             (self.warn)(&format!("{lost} of {} generations could not be recorded", self.count));
         }
+        if spooled > 0 {
+            (self.warn)(&format!(
+                "{spooled} generations wait on this machine and are recorded by the next `retake wrap`"
+            ));
+        }
+        self.spool.end();
         if let Some(workspace) = self.workspace.take()
             && let Err(error) = workspace.close()
         {
@@ -162,8 +264,7 @@ impl Recorder {
 
     fn workspace(&mut self) -> Result<&Workspace, Error> {
         if self.workspace.is_none() {
-            let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
-            self.workspace = Some(Workspace::open_with(&self.destination.workspace, options)?);
+            self.workspace = Some((self.destination.open)()?);
         }
         self.workspace.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "the workspace is not open", "try again"))
     }
@@ -201,7 +302,7 @@ impl Recorder {
         let recorded = result?;
         let reference = recorded.reference.to_string();
         let id = recorded.reference.session.to_string();
-        let last = finding.created_at.unwrap_or_else(|| Timestamp::from(chrono::Utc::now()));
+        let last = finding.created_at.unwrap_or_else(Timestamp::now);
         self.sessions.insert(finding.scope.group, Current { id, last });
         Ok(reference)
     }
@@ -242,6 +343,11 @@ impl Recorder {
             self.lost += 1;
             return;
         }
+        match self.spool.save_waiting(&waiting) {
+            Ok(()) => self.spooled += 1,
+            // It is still tried again while this process runs.
+            Err(error) => tracing::debug!(%error, "cannot spool a generation"),
+        }
         self.backlog_bytes += bytes;
         self.backlog.push_back(waiting);
     }
@@ -254,6 +360,23 @@ impl Recorder {
             (self.warn)(&format!("cannot record: {error}{cause}; the traffic is not affected"));
         }
     }
+}
+
+/// Returns the iteration that made the image with this hash, the latest if there are several.
+fn made(workspace: &Workspace, hash: Hash) -> Result<Option<IterationId>, workspace::Error> {
+    // Most inputs were never recorded, and the store knows that without a search.
+    if !workspace.images.contains(hash) {
+        return Ok(None);
+    }
+    let mut search = Search::from(Query::everything());
+    search.similar_to = Some(SimilarTo::Image(hash));
+    for hit in workspace.find(search).take(MAX_TWINS) {
+        let hit = hit?;
+        if hit.iteration.images.iter().any(|image| image.hash == hash) {
+            return Ok(Some(hit.id()));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the request for a finding. Every value is made to keep the limits of a recipe: a server may send anything.
@@ -282,10 +405,15 @@ fn request(finding: &Finding, key: &str) -> RecordRequest {
         generation_time_ms: Some(finding.duration_ms),
         cost: finding.cost.clone(),
         created_at: finding.created_at.map(|at| at.to_string()),
-        images: finding.images.iter().map(image).collect(),
+        images: finding.images.iter().filter(|found| is_image(&found.bytes)).map(image).collect(),
         idempotency_key: Some(key.to_owned()),
         ..RecordRequest::default()
     }
+}
+
+/// Returns whether these bytes can be recorded: a server may call anything an image, and the rest is worth recording.
+fn is_image(bytes: &[u8]) -> bool {
+    Header::of(bytes.get(..64).unwrap_or(bytes)).mime_type != UNKNOWN_TYPE
 }
 
 /// Names the file if it is still the one that was looked at, so that its name is kept, and sends the bytes otherwise.

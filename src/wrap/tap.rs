@@ -1,8 +1,9 @@
 //! The tap: takes copies of what passes to the observer, without ever making the traffic wait for it.
 //!
 //! The queue is bounded by bytes. What does not fit is dropped and counted, since a client that waits is worse than an
-//! iteration that is missing. Only a response that may be marked is waited for, and only for a moment; if that moment was
-//! not enough, nothing is waited for again until the recorder has caught up.
+//! iteration that is missing. Only a response that may be marked is waited for, only for a moment, and only if the recorder
+//! has shown since its request that it can write; if that moment was not enough, nothing is waited for again until the
+//! recorder has caught up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -18,6 +19,9 @@ use super::observe::{Moment, Scope};
 pub(crate) const MAX_OBSERVED_BYTES: usize = 64 * 1024 * 1024;
 /// The most bytes that wait to be looked into.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
+
+/// What the clock of a tap begins at: jobs that another process started lie before it.
+const EPOCH_MILLIS: u64 = 1 << 40;
 
 /// A message that passed.
 pub(crate) struct Passed {
@@ -66,6 +70,10 @@ pub(crate) struct Counters {
     pub(crate) is_slow: AtomicBool,
     /// Whether jobs wait for their image.
     pub(crate) has_jobs: AtomicBool,
+    /// Whether the recorder has been asked to show that it can write, and has not answered.
+    pub(crate) is_probed: AtomicBool,
+    /// When the recorder last showed that it can write; zero if never.
+    pub(crate) alive_at: AtomicU64,
 }
 
 /// The pumps' end.
@@ -92,8 +100,14 @@ impl Tap {
 
     /// Returns the time now.
     pub(crate) fn now(&self) -> Moment {
-        let millis = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Moment { millis, wall: Timestamp::from(chrono::Utc::now()) }
+        let elapsed = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let millis = EPOCH_MILLIS.saturating_add(elapsed);
+        Moment { millis, wall: Timestamp::now() }
+    }
+
+    /// Returns how long a response may be waited for.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Announces a tool call that is about to be forwarded, so that its answer is not missed.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// How long anything may take before a test is taken to hang.
-pub(crate) const HANG: Duration = Duration::from_secs(120);
+pub(crate) const HANG: Duration = Duration::from_secs(300);
 
 /// A directory with a place for a workspace, and one for what servers write.
 pub(crate) struct Desk {
@@ -79,7 +79,7 @@ impl Desk {
 
     /// `retake wrap` around a command.
     pub(crate) fn wrap(&self, flags: &[&str], command: &[OsString]) -> Client {
-        let mut wrap = self.retake(&["wrap", "--announce-timeout", "60000"]);
+        let mut wrap = self.retake(&["wrap", "--announce-timeout", "600000"]);
         wrap.args(flags).arg("--").args(command);
         Client::start(wrap)
     }

@@ -131,6 +131,10 @@ fn call(params: &Value, dir: &Path, count: u64, jobs: &mut Vec<(String, String)>
         "list_things" => return text("one, two".to_owned()),
         "check_job" => {
             let job = params["arguments"]["job_id"].as_str().unwrap_or_default();
+            // A job of an earlier run of the server is done by now.
+            if job.starts_with("job-") && jobs.iter().all(|(id, _)| id != job) {
+                jobs.push((job.to_owned(), "done".to_owned()));
+            }
             let Some((_, state)) = jobs.iter_mut().find(|(id, _)| id == job) else { return text("unknown".to_owned()) };
             if state == "running" {
                 "done".clone_into(state);

@@ -21,6 +21,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_client_that_leaves_in_a_call", a_client_that_leaves_in_a_call),
     ("an_answer_after_a_cancel", an_answer_after_a_cancel),
     ("an_archived_session", an_archived_session),
+    ("a_job_outlives_the_process", a_job_outlives_the_process),
+    ("an_owner_that_is_stopped", an_owner_that_is_stopped),
+    ("what_waits_outlives_the_process", what_waits_outlives_the_process),
 ];
 #[cfg(not(unix))]
 pub(crate) const TESTS: &[Test] = &[];
@@ -62,7 +65,7 @@ fn limited(desk: &Desk, blocks: u32) -> Client {
     desk.settle(&mut shell);
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
     shell.args(["-c", &script]).arg(env!("CARGO_BIN_EXE_retake")).arg("--workspace").arg(desk.workspace());
-    shell.args(["wrap", "--announce-timeout", "60000", "--"]).args(fake(&["images", desk.out().to_str().unwrap()]));
+    shell.args(["wrap", "--announce-timeout", "600000", "--"]).args(fake(&["images", desk.out().to_str().unwrap()]));
     Client::start(shell)
 }
 
@@ -138,6 +141,76 @@ fn damage(dir: &Path) {
             std::fs::write(&path, bytes).unwrap();
         }
     }
+}
+
+fn a_job_outlives_the_process() {
+    let desk = Desk::new();
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    client.call("generate_image", json!({"prompt": "job one"}));
+    let spool = desk.workspace().join("cache/wrap");
+    let is_spooled = || {
+        let names = std::fs::read_dir(&spool).into_iter().flatten().flatten();
+        names.filter_map(|it| it.file_name().into_string().ok()).any(|name| name.ends_with(".jobs"))
+    };
+    eventually("the job is spooled", is_spooled);
+    signal("KILL", client.process.id());
+    client.wait();
+    assert_eq!(desk.json(&["list"])["totalSessions"], 0);
+
+    // Another server's wrapper leaves it alone; the next one of the same server completes it.
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    let answer = client.call("check_job", json!({"job_id": "job-1-abcdef"}));
+    assert!(mark(&answer).is_some(), "{answer}");
+    client.finish();
+    let recorded = desk.recorded();
+    assert_eq!(recorded.len(), 1);
+    assert_eq!(recorded[0]["recipe"]["prompt"], "job one");
+    assert_eq!(recorded[0]["outcome"]["status"], "succeeded");
+    assert_eq!(recorded[0]["recipe"]["parameters"]["mcp"]["job"], "job-1-abcdef");
+    assert!(!spool.exists(), "nothing is left in the spool");
+}
+
+fn an_owner_that_is_stopped() {
+    let desk = Desk::new();
+    let mut owner = desk.retake(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    eventually("the owner is there", || {
+        desk.workspace().join("retake.toml").exists() && desk.json(&["doctor"])["owner"]["pid"] == owner.id()
+    });
+    signal("STOP", owner.id());
+    let mut wrap = desk.retake(&["wrap", "--announce-timeout", "200", "--"]);
+    wrap.args(fake(&["images", desk.out().to_str().unwrap()]));
+    let mut client = Client::start(wrap);
+    client.initialize();
+    let answers = generate(&mut client, &["late one", "late two"]);
+    assert!(answers.iter().all(|answer| mark(answer).is_none()), "{answers:?}");
+    signal("CONT", owner.id());
+    client.finish();
+    assert_eq!(prompts(&desk), ["late one", "late two"]);
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
+}
+
+/// What the workspace did not take is in the spool, and the next run records it once.
+fn what_waits_outlives_the_process() {
+    let desk = Desk::new();
+    // A workspace of a newer format: it can be written, and is not opened.
+    std::fs::create_dir_all(desk.workspace()).unwrap();
+    let settings = desk.workspace().join("retake.toml");
+    std::fs::write(&settings, "format = 999\nid = \"x\"\n").unwrap();
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    generate(&mut client, &["one", "two"]);
+    let stderr = client.finish();
+    assert!(stderr.contains("2 generations wait on this machine"), "{stderr}");
+    std::fs::remove_file(&settings).unwrap();
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    generate(&mut client, &["three"]);
+    client.finish();
+    assert_eq!(prompts(&desk), ["one", "two", "three"]);
+    assert!(!desk.workspace().join("cache/wrap").exists(), "nothing is left in the spool");
 }
 
 fn a_server_that_is_killed() {

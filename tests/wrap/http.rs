@@ -34,7 +34,7 @@ pub(crate) struct Proxy {
 impl Proxy {
     pub(crate) fn start(desk: &Desk, url: &str, flags: &[&str]) -> Proxy {
         let mut command =
-            desk.retake(&["wrap", "--json", "--url", url, "--addr", "127.0.0.1:0", "--announce-timeout", "60000"]);
+            desk.retake(&["wrap", "--json", "--url", url, "--addr", "127.0.0.1:0", "--announce-timeout", "600000"]);
         let mut process = command.args(flags).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -19,7 +19,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("sessions_are_chosen", sessions_are_chosen),
     ("the_reference_is_announced_as_text", the_reference_is_announced_as_text),
     ("the_server_and_the_tool_can_be_found", the_server_and_the_tool_can_be_found),
-    ("explaining_says_where_everything_came_from", explaining_says_where_everything_came_from),
+    ("an_image_of_an_earlier_session_is_the_parent", an_image_of_an_earlier_session_is_the_parent),
+    ("explain_names_the_source_of_every_field", explain_names_the_source_of_every_field),
 ];
 
 fn every_field_of_a_file() {
@@ -230,16 +231,46 @@ fn the_server_and_the_tool_can_be_found() {
     let reference = mark(&client.call("generate_image", json!({"prompt": "a fox"}))).unwrap();
     client.finish();
     desk.json(&["record", "something else", "--provider", "other"]);
-    for query in ["provider:fake-images", "tool:generate_image"] {
+    for query in ["provider:fake-images", "tool:generate_image", "server:fake-images tool:generate_image"] {
         let found = desk.json(&["search", query]);
         assert_eq!(found["totalMatches"], 1, "{query}: {found}");
         assert_eq!(found["iterations"][0]["reference"], json!(reference));
     }
     let audit = desk.json(&["audit", reference.split('#').next().unwrap()]);
-    assert!(audit.to_string().contains("fake-images/generate_image"), "{audit}");
+    let summary = audit["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find_map(|event| event["summary"].as_str().filter(|summary| summary.starts_with("a fox")));
+    assert_eq!(summary, Some("a fox; made with fake-images/generate_image"), "{audit}");
+    let shown = desk.retake(&["show", &reference]).output().unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("fake-images/generate_image"), "{shown}");
 }
 
-fn explaining_says_where_everything_came_from() {
+fn an_image_of_an_earlier_session_is_the_parent() {
+    let desk = Desk::new();
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    let references: Vec<String> = ["file one", "file two"]
+        .iter()
+        .map(|prompt| mark(&client.call("generate_image", json!({"prompt": prompt}))).unwrap())
+        .collect();
+    client.finish();
+    // Another name and another connection: only the bytes are the same.
+    let copy = desk.root.path().join("copy.png");
+    std::fs::copy(desk.out().join("out 1.png"), &copy).unwrap();
+    let mut client = desk.wrap_images(&[]);
+    client.initialize();
+    let edited = mark(&client.call("edit_image", json!({"prompt": "at night", "image": copy}))).unwrap();
+    std::fs::write(&copy, png(123_456)).unwrap();
+    let other = mark(&client.call("edit_image", json!({"prompt": "of another", "image": copy}))).unwrap();
+    client.finish();
+    assert_eq!(desk.json(&["show", &edited])["parent"], json!(references[0]));
+    assert_eq!(desk.json(&["show", &other])["parent"], json!(edited), "the previous one of its session");
+}
+
+fn explain_names_the_source_of_every_field() {
     let desk = Desk::new();
     let transcript = format!("{}/data/wrap/transcripts/comfy-mcp-server.json", env!("CARGO_MANIFEST_DIR"));
     let explained = desk.json(&["wrap", "--explain", &transcript]);

@@ -91,7 +91,7 @@ fn base() -> String {
 
 /// A server behind `wrap`, with this environment.
 fn wrapped(desk: &Desk, environment: &[(&str, String)], command: &[OsString]) -> Client {
-    let mut wrap = desk.retake(&["wrap", "--announce-timeout", "60000", "--"]);
+    let mut wrap = desk.retake(&["wrap", "--announce-timeout", "600000", "--"]);
     wrap.args(command).env("NO_PROXY", "*").env("TMPDIR", desk.out());
     wrap.envs(environment.iter().map(|(name, value)| (name, value.as_str())));
     Client::start(wrap)

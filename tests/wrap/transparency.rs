@@ -63,7 +63,7 @@ fn both(entries: &[Entry], flags: &[&str]) -> (Desk, Seen, Seen) {
     desk.settle(&mut direct);
     let direct = play(entries, direct, &received);
     let (command, received) = server("wrapped");
-    let mut wrapped = desk.retake(&["wrap", "--announce-timeout", "60000"]);
+    let mut wrapped = desk.retake(&["wrap", "--announce-timeout", "600000"]);
     wrapped.args(flags).arg("--").args(&command);
     let wrapped = play(entries, wrapped, &received);
     (desk, direct, wrapped)
