@@ -87,8 +87,8 @@ pub use images::{Comparison as ImageComparison, Panel, Render, Rendering, ThumbS
 pub use import::{FileProblem, FilesReport, FilesRequest, ImportReport, PlannedIteration, Sighting, WatchedIteration};
 pub use model::diff::{self, RecipeDiff, StepLabel};
 pub use model::{
-    Actor, Annotation, Cost, FIELDS, Field, Hash, ImageRef, IterationId, IterationState, Lora, Order, Outcome,
-    OutcomeStatus, PerceptualHash, Query, Recipe, Reference, Seed, SessionId, Status, Summary, Timestamp,
+    Actor, Annotation, Cost, ExactReference, FIELDS, Field, Hash, ImageRef, IterationId, IterationState, Lora, Order,
+    Outcome, OutcomeStatus, PerceptualHash, Query, Recipe, Reference, Seed, SessionId, Status, Summary, Timestamp,
 };
 pub use retake_recipe::metadata;
 pub use search::Sort;

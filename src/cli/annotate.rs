@@ -2,26 +2,33 @@
 
 use clap::Args;
 
+use crate::model::AnnotationChange;
 use crate::wire::{AnnotateRequest, AnnotationsView};
 
 use super::args::Json;
-use super::context::Context;
+use super::context::{Context, resolve};
 use super::ending::{Exit, Failure};
 use super::output::{HEADING, NAME, Output, WARNING, paint};
 use super::words;
 
-/// Rate, tag or note an iteration; what you leave out stays as it is
+/// Rate, tag or note iterations; what you leave out stays as it is
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake annotate latest --rating 4 --note 'the light is right'\n  \
     retake annotate session-2025-12-11-001#3 --tag hero --tag print\n  \
-    retake annotate latest --clear-tags --note ''")]
+    retake annotate latest --clear-rating --clear-tags --note ''\n  \
+    retake annotate latest '#2' '#4' --rating 3 --add-tag client\n\n\
+    An archived session can be annotated too; its trail shows when that was done.")]
 pub(super) struct AnnotateArgs {
-    /// The iteration, such as session-2025-12-11-001#3 or latest
-    reference: String,
-    /// From 1 (worst) to 5 (best)
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u8).range(1..=5))]
+    /// The iterations, such as session-2025-12-11-001#3 or latest
+    #[arg(value_name = "REFERENCE", required = true)]
+    references: Vec<String>,
+    /// From 1 (worst) to 5 (best); 0 removes the rating
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u8).range(0..=5))]
     rating: Option<u8>,
+    /// Remove the rating
+    #[arg(long, conflicts_with = "rating")]
+    clear_rating: bool,
     /// A tag, replacing all present ones; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
@@ -47,17 +54,28 @@ pub(super) struct AnnotateArgs {
 impl AnnotateArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = AnnotateRequest {
-            reference: self.reference,
-            rating: self.rating,
+            reference: String::new(),
+            rating: if self.clear_rating { Some(AnnotationChange::NO_RATING) } else { self.rating },
             tags: (self.clear_tags || !self.tags.is_empty()).then_some(self.tags),
             add_tags: self.add_tags,
             remove_tags: self.remove_tags,
             note: self.note,
             idempotency_key: self.key,
         };
-        context.write(|api, output| {
-            let view = api.annotate(&request)?;
-            output.answer(&view, |output, view| layout(view, output));
+        context.change(|api, output| {
+            // All are resolved before the first is written: a typo in the last changes nothing.
+            let resolved = self.references.iter().map(|reference| resolve(api, reference));
+            let mut references = Vec::new();
+            for reference in resolved.collect::<Result<Vec<_>, _>>()? {
+                if !references.contains(&reference) {
+                    references.push(reference);
+                }
+            }
+            for reference in references {
+                let request = AnnotateRequest { reference: reference.to_string(), ..request.clone() };
+                let view = api.annotate(&request)?;
+                output.answer(&view, |output, view| layout(view, output));
+            }
             Ok(Exit::Done)
         })
     }

@@ -2,20 +2,21 @@
 
 use clap::Args;
 
+use crate::model::{SessionId, Status};
 use crate::wire::{Api, ArchiveRequest, Error, SessionRow};
 
 use super::args::Json;
 use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
-use super::output::{NAME, paint};
+use super::output::{NAME, Output, paint};
 use super::words;
 
 /// What `archive` and `restore` take.
 #[derive(Debug, Args)]
 pub(super) struct ArchiveArgs {
-    /// The session's id, or latest
-    #[arg(value_name = "SESSION")]
-    session: String,
+    /// The sessions' ids, or latest
+    #[arg(value_name = "SESSION", required = true)]
+    sessions: Vec<String>,
     /// The reason, for the audit trail
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -28,28 +29,63 @@ pub(super) struct ArchiveArgs {
 
 impl ArchiveArgs {
     pub(super) fn archive(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, "archived", |api, request| api.archive(request))
+        self.run(context, true)
     }
 
     pub(super) fn restore(self, context: &mut Context) -> Result<Exit, Failure> {
-        self.run(context, "restored", |api, request| api.restore(request))
+        self.run(context, false)
     }
 
-    fn run(
-        self,
-        context: &mut Context,
-        done: &str,
-        verb: impl FnOnce(&Api<'_>, &ArchiveRequest) -> Result<SessionRow, Error>,
-    ) -> Result<Exit, Failure> {
-        context.write(|api, output| {
-            let session_id = session_named(api, self.session)?;
-            let request = ArchiveRequest { session_id, reason: self.reason, idempotency_key: self.key };
-            let row = verb(api, &request)?;
-            output.answer(&row, |output, row| {
-                let iterations = words::count(row.iteration_count().into(), "iteration");
-                output.line(format_args!("{done} {} ({iterations})", paint(NAME, row.id())));
-            });
+    fn run(self, context: &mut Context, archive: bool) -> Result<Exit, Failure> {
+        context.change(|api, output| {
+            // All are looked up before the first is changed: a typo in the last changes nothing.
+            let mut ids: Vec<SessionId> = Vec::new();
+            for name in &self.sessions {
+                let id = if archive { named(api, name)? } else { named_archived(api, name)? };
+                if !ids.contains(&id) {
+                    ids.push(id);
+                }
+            }
+            let before = ids.iter().map(|id| api.session(&id.to_string()));
+            for before in before.collect::<Result<Vec<SessionRow>, Error>>()? {
+                let request = ArchiveRequest {
+                    session_id: before.id().to_string(),
+                    reason: self.reason.clone(),
+                    idempotency_key: self.key.clone(),
+                };
+                let row = if archive { api.archive(&request)? } else { api.restore(&request)? };
+                let had_reason = self.reason.is_some();
+                output.answer(&row, |output, row| layout(&before, row, archive, had_reason, output));
+            }
             Ok(Exit::Done)
         })
     }
+}
+
+fn layout(before: &SessionRow, row: &SessionRow, archive: bool, had_reason: bool, output: &mut Output) {
+    let id = paint(NAME, row.id());
+    if before.archived() == row.archived() {
+        let state = if archive { "archived already" } else { "active already" };
+        output.line(format_args!("{id} is {state}; nothing was written"));
+        if had_reason {
+            output.hint(format_args!("`retake audit {}` shows the reason that was given then", row.id()));
+        }
+        return;
+    }
+    let done = if archive { "archived" } else { "restored" };
+    output.line(format_args!("{done} {id} ({})", words::count(row.iteration_count().into(), "iteration")));
+}
+
+fn named(api: &Api<'_>, name: &str) -> Result<SessionId, Error> {
+    api.session_id(&session_named(api, name.to_owned())?)
+}
+
+/// Returns the session to restore: `latest` is the archived one that was modified last.
+fn named_archived(api: &Api<'_>, name: &str) -> Result<SessionId, Error> {
+    if name == "latest"
+        && let Some(latest) = api.workspace().most_recent(Status::Archived)?
+    {
+        return Ok(latest.id);
+    }
+    named(api, name)
 }

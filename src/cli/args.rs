@@ -9,19 +9,22 @@ use super::annotate::AnnotateArgs;
 use super::archive::ArchiveArgs;
 use super::audit::AuditArgs;
 use super::compare::CompareArgs;
-use super::completions::CompletionsArgs;
+use super::completions::{CompleteReferencesArgs, CompletionsArgs};
 use super::demo::DemoArgs;
 use super::export::ExportArgs;
 use super::import::ImportArgs;
 use super::list::ListArgs;
+use super::man::ManArgs;
 use super::mcp::{McpArgs, McpVerb};
 use super::record::RecordArgs;
+use super::rename::RenameArgs;
 use super::resume::ResumeArgs;
 use super::search::SearchArgs;
 use super::serve::ServeArgs;
 use super::show::ShowArgs;
 use super::team::TeamArgs;
 use super::verify::{RepairArgs, VerifyArgs};
+use super::version;
 use super::watch::WatchArgs;
 use super::wrap::WrapArgs;
 
@@ -30,7 +33,7 @@ use super::wrap::WrapArgs;
 /// Retake keeps every iteration (prompt, recipe, images, cost, lineage) in append-only sessions, so that you or an agent can
 /// resume a workflow days later and show how each image was made.
 #[derive(Debug, Parser)]
-#[command(name = "retake", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "retake", version, long_version = version::LONG.as_str(), max_term_width = 100, after_help = AFTER_HELP)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -44,8 +47,9 @@ const AFTER_HELP: &str = "\
 References:
   session-2025-12-11-001#3   iteration 3 of that session; iterations count from 0
   session-2025-12-11-001     the session, or its last iteration where one iteration is meant
-  latest                     the last iteration of the most recently modified session
+  latest                     the last iteration of the session modified last, archived ones aside
   '#first', '#3', '#latest'  an iteration of that session; in quotes, since # begins a comment
+  001#3, 12-11-001#3         session 001 of today, or any session whose id alone ends so
 
 Exit status:
   0  done
@@ -68,6 +72,7 @@ pub(super) enum Verb {
     Compare(CompareArgs),
     Search(SearchArgs),
     Annotate(AnnotateArgs),
+    Rename(RenameArgs),
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
     Archive(ArchiveArgs),
@@ -88,6 +93,10 @@ pub(super) enum Verb {
     Demo(DemoArgs),
     Team(TeamArgs),
     Completions(CompletionsArgs),
+    #[command(hide = true)]
+    CompleteReferences(CompleteReferencesArgs),
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 impl Verb {
@@ -100,6 +109,7 @@ impl Verb {
             | Verb::Compare(CompareArgs { json, .. })
             | Verb::Search(SearchArgs { json, .. })
             | Verb::Annotate(AnnotateArgs { json, .. })
+            | Verb::Rename(RenameArgs { json, .. })
             | Verb::Archive(ArchiveArgs { json, .. })
             | Verb::Restore(ArchiveArgs { json, .. })
             | Verb::Audit(AuditArgs { json, .. })
@@ -110,12 +120,14 @@ impl Verb {
             | Verb::Serve(ServeArgs { json, .. })
             | Verb::Demo(DemoArgs { json, .. })
             | Verb::Completions(CompletionsArgs { json, .. })
+            | Verb::Man(ManArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(RepairArgs { json, .. })
             | Verb::Doctor(json) => json.json,
+            Verb::CompleteReferences(_) => false,
             Verb::Team(team) => team.wants_json(),
             Verb::Record(record) => record.json.is_some(),
-            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(|McpVerb::Install(install)| install.json.json),
+            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(McpVerb::wants_json),
         }
     }
 }
@@ -139,12 +151,24 @@ pub(super) struct Global {
     /// data directory.
     #[arg(long, global = true, value_name = "DIR|URL")]
     pub(super) workspace: Option<PathBuf>,
+    /// Read and show times in UTC instead of local time
+    // Read before anything is parsed, since values of flags may be times.
+    #[arg(long = "utc", global = true)]
+    _utc: bool,
     /// When to use colours (auto: on a terminal, unless NO_COLOR is set)
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
     pub(super) color: Color,
     /// Log to stderr; repeat for more detail (or set RETAKE_LOG)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
+}
+
+/// Parses the number of rows on a page.
+pub(super) fn limit(text: &str) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|rows| (1..=1000).contains(rows))
+        .ok_or_else(|| "expected a number from 1 to 1000".to_owned())
 }
 
 /// When to use colours. Without words of their own, the values take one line in every help.

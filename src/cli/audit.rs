@@ -1,81 +1,157 @@
-//! `retake audit`: the trail of a session, and whether it checks out.
+//! `retake audit`: the trail of a session or of many, and whether it checks out.
 
 use clap::Args;
 
-use crate::wire::{AuditEvent, AuditRequest, AuditView, ImageFault, ImagesCheck};
+use crate::model::Status;
+use crate::wire::{
+    AuditEvent, AuditReport, AuditReportRequest, AuditRequest, AuditView, ChainView, ImageFault, ImagesCheck,
+};
 
 use super::args::Json;
+use super::choice::choice;
 use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
+use super::times::{self, Period};
 use super::words;
 
-/// Show everything that happened to a session, and whether it verifies
+/// Show everything that happened to a session or to many, and whether it verifies
 ///
 /// Prints every event with time, actor and reason, whether the hash chain holds in both copies, and whether the images are
-/// there, unchanged. Exits with status 3 if something is wrong.
+/// there, unchanged. Exits with status 3 if something is wrong. The actor is what the client stated: the name of the user
+/// it ran as, and its own name.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  retake audit session-2025-12-11-001")]
+#[command(after_help = "Examples:\n  \
+    retake audit session-2025-12-11-001\n  \
+    retake audit --status archived --project cards\n  \
+    retake audit --actor ada --since last-week")]
 pub(super) struct AuditArgs {
-    /// The session's id, or latest
-    #[arg(value_name = "SESSION")]
-    session: String,
-    /// Maximum number of events (1–1000) [default: 200]
-    #[arg(long, value_name = "N")]
+    /// The session's id, or latest [default: all sessions]
+    #[arg(value_name = "SESSION", conflicts_with_all = ["status", "project", "since", "until", "actor"])]
+    session: Option<String>,
+    /// Of many sessions: which ones [default: all]
+    #[arg(long, value_parser = choice::<Status>())]
+    status: Option<Status>,
+    /// Of many sessions: those whose project contains this text, in any case
+    #[arg(long)]
+    project: Option<String>,
+    /// Of many sessions: only what happened since, such as 2026-03 or 7d
+    #[arg(long, value_name = "TIME", value_parser = times::period)]
+    since: Option<Period>,
+    /// Of many sessions: only what happened until the end of that time
+    #[arg(long, value_name = "TIME", value_parser = times::period)]
+    until: Option<Period>,
+    /// Of many sessions: only what this user or client did
+    #[arg(long, value_name = "NAME")]
+    actor: Option<String>,
+    /// Of one session: maximum number of events (1–1000) [default: 200]
+    #[arg(long, value_name = "N", requires = "session", value_parser = super::args::limit)]
     limit: Option<u32>,
-    /// Continue after a previous page
-    #[arg(long)]
+    /// Of one session: continue after a previous page
+    #[arg(long, requires = "session")]
     cursor: Option<String>,
-    /// Print all pages (not with --json, where each page is a reply)
-    #[arg(long)]
+    /// Of one session: print all pages (not with --json, where each page is a reply)
+    #[arg(long, requires = "session")]
     all: bool,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
 impl AuditArgs {
-    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+    pub(super) fn run(mut self, context: &mut Context) -> Result<Exit, Failure> {
         if self.all && context.output.is_json() {
             return Err(Failure::flags(
                 "--all does not go with --json",
                 "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
+        match self.session.take() {
+            Some(session) => self.one(session, context),
+            None => self.many(context),
+        }
+    }
+
+    fn one(self, session: String, context: &mut Context) -> Result<Exit, Failure> {
+        let is_team = context.workspace()?.team.is_some();
         context.read(|api, output| {
-            let session_id = session_named(api, self.session)?;
+            let session_id = session_named(api, session)?;
             let mut request = AuditRequest { session_id, limit: self.limit, cursor: self.cursor };
             let mut view = api.audit(&request)?;
-            let whole = holds(&view);
+            let whole = view.chain.holds && view.images.as_ref().is_none_or(is_whole);
             output.answer(&view, |output, view| {
-                output.line(format_args!(
-                    "{}  {}",
-                    paint(NAME, view.session_id),
-                    words::count(view.total_events, "event")
-                ));
+                let mut head = vec![words::count(view.total_events, "event")];
+                head.extend(words::costs(&view.cost));
+                output.line(format_args!("{}  {}", paint(NAME, view.session_id), head.join(" · ")));
                 output.gap();
-                trail(view, output);
+                trail(&view.events, output);
             });
             let images = view.images.take();
             while self.all && !output.is_gone() && view.next_cursor.is_some() {
                 request.cursor = view.next_cursor;
                 view = api.audit(&request)?;
-                trail(&view, output);
+                trail(&view.events, output);
             }
             if !output.is_json() {
-                findings(&view, images.as_ref(), output);
+                findings(&view, images.as_ref(), is_team, output);
             }
             Ok(if whole { Exit::Done } else { Exit::Damaged })
         })
     }
+
+    fn many(self, context: &mut Context) -> Result<Exit, Failure> {
+        let request = AuditReportRequest {
+            status: self.status,
+            project: self.project,
+            since: self.since.map(|at| at.first().to_string()),
+            until: self.until.map(|at| at.last().to_string()),
+            actor: self.actor,
+        };
+        let is_team = context.workspace()?.team.is_some();
+        context.read(|api, output| {
+            let report = api.audit_report(&request)?;
+            output.answer(&report, |output, report| layout(report, is_team, output));
+            Ok(if report.holds { Exit::Done } else { Exit::Damaged })
+        })
+    }
 }
 
-fn holds(view: &AuditView) -> bool {
-    let images = view.images.as_ref().is_none_or(|images| images.missing.is_empty() && images.damaged.is_empty());
-    view.chain.holds && images
+fn layout(report: &AuditReport, is_team: bool, output: &mut Output) {
+    for audited in &report.sessions {
+        let row = &audited.session;
+        let mut head = paint(NAME, row.id());
+        if let Some(title) = row.title() {
+            head += &format!("  {}", paint(HEADING, words::one_line(title)));
+        }
+        let mut about = vec![words::count(audited.events.len() as u64, "event")];
+        about.extend(row.archived().then(|| "archived".to_owned()));
+        about.extend(row.project().map(|project| format!("project {}", words::one_line(project))));
+        about.extend(words::costs(row.cost()));
+        output.line(format_args!("{head}  {}", paint(FAINT, about.join(" · "))));
+        trail(&audited.events, output);
+        if !audited.holds() {
+            chain_findings(&audited.chain, is_team, output);
+            image_findings(&audited.images, output);
+        }
+        output.gap();
+    }
+    let mut total = vec![words::count(report.total_sessions, "session"), words::count(report.total_events, "event")];
+    total.extend(words::costs(&report.cost));
+    output.line(paint(FAINT, total.join(" · ")));
+    if report.total_sessions == 0 {
+        output.line("No session matches.");
+    } else if report.holds {
+        output.line(paint(GOOD, "everything checks out: every chain holds, and every image is there, unchanged"));
+    } else {
+        output.line(paint(BAD, "something is wrong with the sessions named above"));
+    }
 }
 
-fn trail(view: &AuditView, output: &mut Output) {
-    for AuditEvent { seq, kind, at, actor, reason, index, summary, .. } in &view.events {
+fn is_whole(images: &ImagesCheck) -> bool {
+    images.missing.is_empty() && images.damaged.is_empty()
+}
+
+fn trail(events: &[AuditEvent], output: &mut Output) {
+    for AuditEvent { seq, kind, at, actor, role, reason, index, summary, made_at, model, .. } in events {
         let place = paint(NAME, format_args!("{seq:>3}"));
         let index = index.map(|index| format!(" #{index}")).unwrap_or_default();
         let what = paint(HEADING, format_args!("{kind}{index}"));
@@ -83,36 +159,48 @@ fn trail(view: &AuditView, output: &mut Output) {
             "" => format!("by {}", actor.client),
             user => format!("by {user} with {}", actor.client),
         };
+        let who = role.as_ref().map_or_else(|| who.clone(), |role| format!("{who} as {role}"));
         output.line(format_args!("{place}  {}  {what}  {}", words::time(*at), paint(FAINT, words::one_line(&who))));
         let reason = reason.as_ref().map(|reason| format!("; reason: {reason}")).unwrap_or_default();
         output.line(format_args!("     {}", output.fit(&words::one_line(&format!("{summary}{reason}")), 5)));
+        let mut made: Vec<String> = made_at.map(|made| format!("made {}", words::time(made))).into_iter().collect();
+        made.extend(model.as_deref().map(|model| format!("with {}", words::one_line(model))));
+        if !made.is_empty() {
+            output.line(format_args!("     {}", paint(FAINT, output.fit(&made.join(" "), 5))));
+        }
     }
 }
 
-fn findings(view: &AuditView, images: Option<&ImagesCheck>, output: &mut Output) {
+fn findings(view: &AuditView, images: Option<&ImagesCheck>, is_team: bool, output: &mut Output) {
     output.gap();
     if let Some(cursor) = &view.next_cursor {
         output.line(paint(FAINT, format_args!("more events: --cursor {cursor}; or all of them: --all")));
         output.gap();
     }
-    if view.chain.holds {
-        let words = "chain holds: every event is there, unchanged, in both copies, and names the one before it";
-        output.line(paint(GOOD, words));
-    } else {
-        output.line(paint(BAD, "chain is broken:"));
-        for fault in &view.chain.faults {
-            output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
-        }
-        more(view.chain.faults_omitted, output);
-    }
+    chain_findings(&view.chain, is_team, output);
     if let Some(images) = images {
         image_findings(images, output);
     }
 }
 
+fn chain_findings(chain: &ChainView, is_team: bool, output: &mut Output) {
+    if chain.holds {
+        // PostgreSQL keeps one copy, and its standbys and backups the others.
+        let copies = if is_team { "" } else { ", in both copies" };
+        let words = format!("chain holds: every event is there, unchanged{copies}, and names the one before it");
+        output.line(paint(GOOD, words));
+        return;
+    }
+    output.line(paint(BAD, "chain is broken:"));
+    for fault in &chain.faults {
+        output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
+    }
+    more(chain.faults_omitted, output);
+}
+
 fn image_findings(images: &ImagesCheck, output: &mut Output) {
     let checked = words::count(images.checked, "image");
-    if images.missing.is_empty() && images.damaged.is_empty() {
+    if is_whole(images) {
         let words = match images.checked {
             0 => "no images to check".to_owned(),
             _ => format!("images are whole: {checked} read and compared with the hash"),

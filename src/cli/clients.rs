@@ -1,8 +1,8 @@
 //! The MCP clients that `retake mcp install` knows: where each keeps its configuration, and how an entry is put into it
 //! without losing anything else.
 //!
-//! Nothing is guessed: a file that is not understood to the last byte (comments in JSON, a list where an object belongs)
-//! is left as it is, and the reason given.
+//! Nothing is guessed: a file that cannot be parsed completely (a list where an object belongs, for example) is left as it
+//! is, and the reason reported.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,8 @@ use clap::ValueEnum;
 use directories::BaseDirs;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use super::jsonc;
 
 /// A program that uses MCP servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,7 +24,7 @@ pub(super) enum Client {
     Codex,
 }
 
-/// Every client there is.
+/// All known clients.
 pub(super) const CLIENTS: [Client; 5] =
     [Client::ClaudeDesktop, Client::ClaudeCode, Client::Cursor, Client::VsCode, Client::Codex];
 
@@ -38,7 +40,7 @@ pub(super) struct Entry {
 }
 
 impl Client {
-    /// What people call it.
+    /// Returns its display name.
     pub(super) fn title(self) -> &'static str {
         match self {
             Client::ClaudeDesktop => "Claude Desktop",
@@ -49,7 +51,7 @@ impl Client {
         }
     }
 
-    /// Its configuration for all of the user's work. None when the user has no home.
+    /// Returns its configuration file for the user; `None` if the user has no home directory.
     pub(super) fn user_file(self) -> Option<PathBuf> {
         let dirs = BaseDirs::new()?;
         let named = |variable: &str| std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -64,7 +66,7 @@ impl Client {
         })
     }
 
-    /// Its configuration for work in one directory, below that directory. None when it has no such thing.
+    /// Returns its configuration file for one directory, relative to it; `None` if it has no such file.
     pub(super) fn project_file(self) -> Option<PathBuf> {
         match self {
             Client::ClaudeDesktop => None,
@@ -75,7 +77,7 @@ impl Client {
         }
     }
 
-    /// The configuration with the entry and nothing else.
+    /// Returns the configuration with only the entry.
     pub(super) fn alone(self, entry: &Entry) -> String {
         self.merged("", entry).unwrap_or_default()
     }
@@ -105,13 +107,30 @@ impl Client {
     /// Returns the configuration with the command of an entry replaced, and all else as it is.
     pub(super) fn replaced(self, text: &str, entry: &Entry) -> Result<String, String> {
         match self {
-            // Without the `type` that a new entry gets, so that taking it back leaves nothing behind.
+            // Without the `type` of a new entry, so that undoing it leaves nothing over.
             Client::VsCode => json(text, "servers", false, entry),
             _ => self.merged(text, entry),
         }
     }
 
-    /// The configuration in `text` with the entry in it. What else an entry of that name says (`env`, say) stays.
+    /// Returns the configuration without the entry of that name; `None` if it has none.
+    pub(super) fn removed(self, text: &str, name: &str) -> Result<Option<String>, String> {
+        let key = match self {
+            Client::Codex => {
+                let mut document: DocumentMut = text.parse().map_err(|error| format!("it is not TOML: {error}"))?;
+                let servers = document.get_mut("mcp_servers").and_then(Item::as_table_like_mut);
+                let removed = servers.and_then(|servers| servers.remove(name));
+                return Ok(removed.map(|_| document.to_string()));
+            }
+            Client::VsCode => "servers",
+            Client::ClaudeDesktop | Client::ClaudeCode | Client::Cursor => "mcpServers",
+        };
+        let (mark, bare) = text.strip_prefix('\u{feff}').map_or(("", text), |bare| ("\u{feff}", bare));
+        json_servers(bare, key)?;
+        Ok(jsonc::remove(bare, key, name).map(|edited| format!("{mark}{edited}")))
+    }
+
+    /// Returns the configuration in `text` with the entry added. Other keys of an entry of that name, such as `env`, stay.
     pub(super) fn merged(self, text: &str, entry: &Entry) -> Result<String, String> {
         match self {
             Client::Codex => toml(text, entry),
@@ -123,7 +142,8 @@ impl Client {
 
 fn json_servers(text: &str, key: &str) -> Result<Value, String> {
     let bare = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut root: Value = serde_json::from_str(bare).map_err(|error| format!("it is not JSON: {error}"))?;
+    let mut root: Value =
+        serde_json::from_str(&jsonc::blanked(bare)).map_err(|error| format!("it is not JSON: {error}"))?;
     Ok(root.get_mut(key).map(Value::take).unwrap_or_default())
 }
 
@@ -132,12 +152,10 @@ fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, Str
     let mut root: Map<String, Value> = if bare.trim().is_empty() {
         Map::new()
     } else {
-        serde_json::from_str(bare).map_err(|error| {
-            let comments = ["//", "/*"].iter().any(|comment| bare.contains(comment));
-            let why = if comments { " (comments in it are not understood)" } else { "" };
-            format!("it is not a JSON object{why}: {error}")
-        })?
+        serde_json::from_str(&jsonc::blanked(bare)).map_err(|error| format!("it is not a JSON object: {error}"))?
     };
+    // Comments and trailing commas are only kept where the text is edited in place.
+    let has_comments = !bare.trim().is_empty() && serde_json::from_str::<Value>(bare).is_err();
     let servers = root.entry(key).or_insert_with(|| json!({}));
     let servers = servers.as_object_mut().ok_or_else(|| format!("its `{key}` is not an object"))?;
     let ours = servers.entry(&entry.name).or_insert_with(|| json!({}));
@@ -151,6 +169,11 @@ fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, Str
     if *ours == before {
         return Ok(text.to_owned());
     }
+    if has_comments {
+        let ours = Value::Object(ours.clone());
+        let edited = jsonc::set(bare, key, &entry.name, &ours, &indentation(bare));
+        return edited.map(|edited| format!("{mark}{edited}")).ok_or_else(|| "its shape is unusual".to_owned());
+    }
     let mut written = Vec::new();
     let indent = indentation(bare);
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
@@ -161,7 +184,7 @@ fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, Str
     Ok(format!("{mark}{}{end}", written.replace('\n', end)))
 }
 
-/// What the file's first indented line begins with; two spaces where there is none.
+/// Returns the indentation of the file's first indented line; two spaces by default.
 fn indentation(text: &str) -> String {
     let indented = text.lines().find(|line| line.starts_with([' ', '\t']) && !line.trim().is_empty());
     let indent = indented.map(|line| line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect());
@@ -214,6 +237,27 @@ mod tests {
     }
 
     #[test]
+    fn json_keeps_its_comments() {
+        let before =
+            "{\n  // mine\n  \"servers\": {\n    \"other\": { \"command\": \"x\" }, // the good one\n  },\n}\n";
+        let after = Client::VsCode.merged(before, &entry()).unwrap();
+        for kept in ["// mine", "// the good one", "\"other\": { \"command\": \"x\" },"] {
+            assert!(after.contains(kept), "{kept} in {after}");
+        }
+        let names = |text: &str| {
+            let entries = Client::VsCode.entries(text).unwrap();
+            entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&after), ["other", "retake"]);
+        assert_eq!(Client::VsCode.merged(&after, &entry()).unwrap(), after);
+        let removed = Client::VsCode.removed(&after, "retake").unwrap().unwrap();
+        assert!(removed.contains("// mine") && !removed.contains("/bin/retake"), "{removed}");
+        assert_eq!(Client::VsCode.removed(&removed, "retake"), Ok(None));
+        let toml = Client::Codex.merged("# mine\n", &entry()).unwrap();
+        assert_eq!(Client::Codex.removed(&toml, "retake").unwrap().unwrap().trim(), "# mine");
+    }
+
+    #[test]
     fn toml_keeps_its_comments() {
         let before =
             "# mine\nmodel = \"o5\" # the good one\n\n[mcp_servers.other]\ncommand = \"x\"\n\n[profiles.a]\nb = 1\n";
@@ -237,8 +281,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_refused() {
         for (client, text, why) in [
-            (Client::Cursor, "{ // mine\n}", "comments"),
-            (Client::VsCode, "{\"servers\": {},}", "not a JSON object"),
+            (Client::VsCode, "{\"servers\": {},", "not a JSON object"),
             (Client::ClaudeCode, "[]", "not a JSON object"),
             (Client::ClaudeCode, "{\"mcpServers\": []}", "`mcpServers` is not an object"),
             (Client::ClaudeDesktop, "{\"mcpServers\": {\"retake\": \"x\"}}", "`mcpServers.retake` is not an object"),

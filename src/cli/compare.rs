@@ -17,13 +17,14 @@ use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::table::Table;
-use super::{inline, session, words};
+use super::{inline, references, session, words};
 
 /// Compare 2 to 12 iterations: prompts, parameters, LoRAs, workflows, images
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake compare '#1' '#3'                                      two of the most recent session\n  \
     retake compare session-2025-12-11-001#3 session-2025-12-12-002\n  \
+    retake compare '#3/0' '#3/1'                                  two images of a batch\n  \
     retake compare '#1' '#3' --output pair.png --render heatmap   draw where they differ")]
 pub(super) struct CompareArgs {
     /// The iterations; the others are compared with the first
@@ -45,15 +46,20 @@ impl CompareArgs {
         if let Some(path) = &self.output {
             check_output(path, render)?;
         }
-        let request = CompareRequest { references: self.references, render };
         context.read(|api, output| {
+            let references = self.references.iter().map(|reference| references::expand(api, reference));
+            let request = CompareRequest { references: references.collect::<Result<_, _>>()?, render };
             let view = api.compare(&request)?;
             let wanted = self.output.is_some() || inline::is_shown(output);
-            let drawn = if wanted { api.render(&view, render) } else { None };
+            let drawn = if wanted { api.render(&view, render)? } else { None };
             if let Some(path) = &self.output {
                 write(path, drawn.as_ref())?;
             }
             output.answer(&view, |output, view| layout(view, output));
+            if let Some(path) = self.output.as_ref().filter(|_| !output.is_json()) {
+                output.gap();
+                output.line(format_args!("wrote {}", words::one_line(&path.display().to_string())));
+            }
             if let Some(drawn) = drawn.as_ref().filter(|_| inline::is_shown(output)) {
                 output.gap();
                 inline::draw(output, drawn.pixels(), PICTURE_SHARE);
@@ -188,21 +194,12 @@ fn changes(difference: &Difference, output: &mut Output) {
 
 /// How far two pictures are apart, in one line.
 fn seen(visual: &VisualView) -> String {
-    let mut parts = Vec::new();
-    parts.push(match visual.changed_box {
-        None => "nothing changed noticeably".to_owned(),
-        Some(part) => format!(
-            "{:.1} % changed, within {}x{} at {},{}",
-            visual.changed_area * 100.0,
-            part.width,
-            part.height,
-            part.x,
-            part.y
-        ),
-    });
+    let mut parts = vec![visual.verdict.clone()];
+    let whole = u64::from(visual.width) * u64::from(visual.height) * 9;
+    let part = visual.changed_box.filter(|part| u64::from(part.width) * u64::from(part.height) * 10 < whole);
+    parts.extend(part.map(|part| format!("within {}x{} at {},{}", part.width, part.height, part.x, part.y)));
     parts.push(format!("SSIM {:.2}", visual.ssim));
-    let near = if visual.nearly_same { ", nearly the same" } else { "" };
-    parts.push(format!("distance {} of 128{near}", visual.perceptual_distance));
+    parts.push(format!("distance {} of 128", visual.perceptual_distance));
     if visual.different_shapes {
         parts.push("different shapes".to_owned());
     } else if visual.scaled {
@@ -238,7 +235,11 @@ fn lineage(view: &CompareView) -> String {
         return paint(FAINT, "they have no common ancestor");
     };
     let letter_of = |id: IterationId| {
-        LETTERS.iter().zip(&view.iterations).find(|(_, iteration)| iteration.reference == id).map(|(letter, _)| *letter)
+        LETTERS
+            .iter()
+            .zip(&view.iterations)
+            .find(|(_, iteration)| iteration.reference.iteration == id)
+            .map(|(letter, _)| *letter)
     };
     let led_to: Vec<String> = LETTERS
         .iter()

@@ -6,9 +6,12 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 use serde::Serialize;
 
+use crate::wire::ListRequest;
+
 use super::args::{Cli, Json};
 use super::context::Context;
-use super::ending::Exit;
+use super::ending::{Exit, Failure};
+use super::words;
 
 /// Print a script that completes `retake` commands in your shell
 #[derive(Debug, Args)]
@@ -27,14 +30,100 @@ impl CompletionsArgs {
         // Into memory first: the generator panics when it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "retake", &mut script);
+        script.extend_from_slice(references(self.shell).as_bytes());
         let view = Script { shell: self.shell.to_string(), script: String::from_utf8_lossy(&script).into_owned() };
         context.output.answer(&view, |output, view| {
-            // A failure is remembered by the output, and told at the end.
+            // The output remembers a failure and reports it at the end.
             let _ = output.raw().write_all(view.script.as_bytes());
         });
         Exit::Done
     }
 }
+
+/// Returns what completes session ids, which only the workspace knows: the script asks `retake complete-references`.
+fn references(shell: Shell) -> &'static str {
+    match shell {
+        Shell::Bash => BASH,
+        Shell::Zsh => ZSH,
+        Shell::Fish => FISH,
+        _ => "",
+    }
+}
+
+const BASH: &str = r#"
+# Session ids and references, where one is expected.
+_retake_references() {
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" verb="${COMP_WORDS[1]}"
+    case "$prev" in
+        --session|--parent|--like|--similar-to) ;;
+        -*) _retake "$@"; return ;;
+        *) case "$verb" in
+               show|resume|compare|annotate|rename|archive|restore|audit|export) ;;
+               *) _retake "$@"; return ;;
+           esac
+           [[ "$cur" == -* ]] && { _retake "$@"; return; } ;;
+    esac
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete-references 2>/dev/null)" -- "$cur"))
+}
+complete -F _retake_references -o nosort -o bashdefault -o default retake 2>/dev/null ||
+    complete -F _retake_references -o bashdefault -o default retake
+"#;
+
+const ZSH: &str = r#"
+# Session ids and references, where one is expected.
+_retake_references() {
+    local prev="${words[CURRENT-1]}"
+    case "$prev" in
+        --session|--parent|--like|--similar-to) ;;
+        -*) _retake "$@"; return ;;
+        *) case "${words[2]}" in
+               show|resume|compare|annotate|rename|archive|restore|audit|export) ;;
+               *) _retake "$@"; return ;;
+           esac
+           [[ "${words[CURRENT]}" == -* ]] && { _retake "$@"; return; } ;;
+    esac
+    local -a found=(${(f)"$(${words[1]} complete-references 2>/dev/null)"})
+    compadd -a found
+}
+compdef _retake_references retake
+"#;
+
+const FISH: &str = r#"
+# Session ids and references, where one is expected.
+complete -c retake -n "__fish_seen_subcommand_from show resume compare annotate rename archive restore audit export" -f -a "(retake complete-references --titles 2>/dev/null)"
+complete -c retake -n "__fish_seen_subcommand_from record" -l session -x -a "(retake complete-references --titles 2>/dev/null)"
+complete -c retake -n "__fish_seen_subcommand_from record" -l parent -x -a "(retake complete-references --titles 2>/dev/null)"
+complete -c retake -n "__fish_seen_subcommand_from record" -l like -x -a "(retake complete-references --titles 2>/dev/null)"
+"#;
+
+/// Print the references that a shell offers, newest first
+#[derive(Debug, Args)]
+pub(super) struct CompleteReferencesArgs {
+    /// With a title after each, separated by a tab
+    #[arg(long)]
+    titles: bool,
+}
+
+impl CompleteReferencesArgs {
+    pub(super) fn run(&self, context: &mut Context) -> Result<Exit, Failure> {
+        // A key press must not create a workspace.
+        if !context.workspace()?.dir.exists() {
+            return Ok(Exit::Done);
+        }
+        context.read(|api, output| {
+            let list = api.list(&ListRequest { limit: Some(MAX_OFFERED), ..ListRequest::default() })?;
+            output.line("latest");
+            for row in &list.sessions {
+                let title = row.title().filter(|_| self.titles).map(|title| format!("\t{}", words::one_line(title)));
+                output.line(format_args!("{}{}", row.id(), title.unwrap_or_default()));
+            }
+            Ok(Exit::Done)
+        })
+    }
+}
+
+/// The number of sessions that a shell offers.
+const MAX_OFFERED: u32 = 100;
 
 #[derive(Serialize)]
 struct Script {

@@ -1,15 +1,19 @@
 //! What a verb works with: the workspace that is meant, who is asking, and where the answer goes. Opens the workspace, and
-//! tells of damage that nobody has read about yet.
+//! reports damage that has not been acknowledged yet.
+//!
+//! Only verbs that record create a workspace. Those that read or change one fail if there is none, so that a mistyped or
+//! unmounted one is not taken for an empty one; listings of nothing are empty.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::model::Actor;
-use crate::wire::{Api, Error, MAX_REPLY_BYTES, RecoveryNotice};
-use crate::workspace::{Lifetime, Options, Workspace};
+use crate::model::{Actor, IterationId};
+use crate::wire::{Api, Error, ErrorKind, MAX_REPLY_BYTES, RecoveryNotice};
+use crate::workspace::{Lifetime, Options, Workspace, user};
 
 use super::ending::{Exit, Failure};
 use super::output::Output;
+use super::references;
 use super::words;
 use super::workspace::{self, Chosen};
 
@@ -58,18 +62,56 @@ impl Context {
         Ok(opened?)
     }
 
+    /// Fails unless there is a workspace.
+    pub(super) fn require_workspace(&self) -> Result<(), Error> {
+        let chosen = self.workspace()?;
+        if chosen.exists() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no workspace in {}", chosen.shown()),
+            "check --workspace, and that the disk is mounted; `retake record` and `retake import` create a workspace",
+        ))
+    }
+
+    /// Runs a job that reads, in an empty workspace that is gone afterwards if there is none.
+    pub(super) fn read_or_empty(
+        &mut self,
+        job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        if self.workspace()?.exists() {
+            return self.read(job);
+        }
+        let scratch = Scratch::create()?;
+        let chosen = self.flag.replace(scratch.0.clone());
+        let done = self.read(job);
+        self.flag = chosen;
+        done
+    }
+
+    /// Runs a job that changes what is there, and records nothing.
+    pub(super) fn change(
+        &mut self,
+        job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
+    ) -> Result<Exit, Failure> {
+        self.require_workspace()?;
+        self.write(job)
+    }
+
     /// Runs a job that reads. It ends as damaged if events were lost and the report has not been acknowledged, since the
     /// answer may lack something that its reader takes for never recorded.
     pub(super) fn read(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
+        self.require_workspace()?;
         let (done, notice) = self.with_api(job)?;
         let lossy = notice.is_some_and(|notice| notice.lost_events > 0);
         done.map(|exit| if lossy { exit.max(Exit::Damaged) } else { exit })
     }
 
-    /// Runs a job that writes. Earlier losses do not make what is written now less safe.
+    /// Runs a job that records, which creates the workspace if there is none. Earlier losses do not make what is written now less safe.
     pub(super) fn write(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
@@ -107,12 +149,32 @@ impl Context {
     }
 }
 
+/// A directory for an empty workspace, removed when this is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create() -> Result<Scratch, Error> {
+        let dir = env::temp_dir().join(format!("retake-empty-{}", std::process::id()));
+        let failed = |error: std::io::Error| {
+            let what = format!("cannot create a temporary directory: {}", dir.display());
+            Error::new(ErrorKind::Internal, what, "make room there, or set TMPDIR").caused_by(error)
+        };
+        std::fs::create_dir_all(dir.join("images")).map_err(failed)?;
+        Ok(Scratch(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, dir = %self.0.display(), "a temporary directory was not removed");
+        }
+    }
+}
+
 /// Who is asking.
 pub(super) fn user() -> String {
-    let named = ["USER", "USERNAME", "LOGNAME"]
-        .into_iter()
-        .find_map(|name| env::var(name).ok().filter(|user| !user.is_empty()));
-    named.unwrap_or_else(|| "unknown".to_owned())
+    Some(user::current()).filter(|user| !user.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Who is asking, and through what.
@@ -120,13 +182,22 @@ pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
 
-/// Returns the id of the named session: at a shell, `latest` is the one worked on last. Agents pass ids only, since by the
-/// time they call the latest session may be another.
+/// Returns the id of the named session, which may be abbreviated; see [`references`].
 pub(super) fn session_named(api: &Api<'_>, name: String) -> Result<String, Error> {
-    if name == "latest" { Ok(api.resolve(&name)?.session.to_string()) } else { Ok(name) }
+    Ok(api.session_id(&references::expand(api, &name)?)?.to_string())
+}
+
+/// Returns the iteration that a reference stands for, which may be abbreviated; see [`references`].
+pub(super) fn resolve(api: &Api<'_>, reference: &str) -> Result<IterationId, Error> {
+    api.resolve(&references::expand(api, reference)?)
 }
 
 fn tell(notice: &RecoveryNotice, output: &mut Output) {
+    if notice.log_is_gone {
+        output.warn(words::one_line(&notice.message));
+        output.hint("restore journal/ or db/ of this workspace from a backup, or import an export of it");
+        return;
+    }
     let lost = match notice.lost_events {
         0 => "nothing was lost".to_owned(),
         lost => format!("{} could not be saved", words::count(lost, "event")),

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use chrono::Utc;
 use clap::Args;
 
 use crate::model::Timestamp;
@@ -15,10 +16,11 @@ use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::serve::At;
+use super::signals;
 
 /// Show Retake with a week of sample work, in a workspace of its own that is gone afterwards
 ///
-/// The pictures are painted by Retake itself: nothing is downloaded, and your own work is not touched.
+/// The images are painted by Retake itself: nothing is downloaded, and your own work is not touched.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  retake demo --open\n  retake demo --keep sample")]
 pub(super) struct DemoArgs {
@@ -39,7 +41,10 @@ impl DemoArgs {
         let address = self.at.address(USUAL)?;
         let passing = std::env::temp_dir().join(format!("retake-demo-{}", std::process::id()));
         let dir = self.keep.clone().unwrap_or_else(|| passing.clone());
-        let served = self.show(&dir, address, context);
+        // Ctrl-C while the sample is made must not leave it behind.
+        let stop = Arc::new(AtomicBool::new(false));
+        signals::set_on(&stop);
+        let served = self.show(&dir, address, &stop, context);
         if self.keep.is_none()
             && let Err(error) = fs::remove_dir_all(&passing)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -49,8 +54,14 @@ impl DemoArgs {
         served
     }
 
-    fn show(&self, dir: &Path, address: std::net::SocketAddr, context: &mut Context) -> Result<Exit, Failure> {
-        let now = Timestamp::from(Utc::now());
+    fn show(
+        &self,
+        dir: &Path,
+        address: std::net::SocketAddr,
+        stop: &AtomicBool,
+        context: &mut Context,
+    ) -> Result<Exit, Failure> {
+        let now = Timestamp::now();
         let progress = context.output.bar().mover();
         let filled = fs::create_dir_all(dir)
             .map_err(|error| {
@@ -58,9 +69,12 @@ impl DemoArgs {
                 Error::new(ErrorKind::Internal, format!("cannot make the sample's directory: {}", dir.display()), hint)
                     .caused_by(error)
             })
-            .and_then(|()| Ok(web::fill(dir, now, Some(progress))?));
+            .and_then(|()| Ok(web::fill(dir, now, Some(progress), stop)?));
         context.output.bar().clear();
         filled?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Exit::Done);
+        }
         let workspace = Workspace::open_with(dir, Options { lifetime: Lifetime::LongRunning, ..Options::default() })?;
         match GalleryLock::take(dir)? {
             GalleryLock::Taken(served) => {

@@ -2,17 +2,18 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::wire::ErrorKind;
-use crate::workspace::{OwnerInfo, WorkspaceStatus, claimed_owner};
+use crate::workspace::{Error, OwnerInfo, SessionFilter, Workspace, WorkspaceStatus, claimed_owner};
 
 use super::clients::CLIENTS;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::install::wrapped_command;
-use super::output::{HEADING, Output, paint};
+use super::output::{GOOD, HEADING, Output, WARNING, paint};
 use super::words;
 use super::workspace::WorkspaceSource;
 
@@ -28,11 +29,30 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         line("workspace", chosen.shown(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
     }
+    if !chosen.exists() {
+        let absent = Absent {
+            version: VERSION,
+            chosen_by: chosen.by,
+            workspace: chosen.shown(),
+            exists: false,
+            wrapped: wrapped_servers(),
+        };
+        context.output.answer(&absent, |output, absent| {
+            line("status", "not created yet: `retake record` or `retake import` creates it", output);
+            wrapped_layout(&absent.wrapped, output);
+        });
+        return Ok(Exit::Done);
+    }
     let opened = context.read(|api, output| {
         let status = api.workspace().status()?;
         // While nobody else has it, it is this command that does, for as long as it runs.
         let owner = Some(api.workspace().owner()?).filter(|owner| owner.pid != std::process::id());
-        let health = Health { version: VERSION, chosen_by: chosen.by, owner, wrapped: wrapped_servers(), status };
+        let team = chosen.team.as_ref().map(|team| team.health().map(TeamHealth::from)).transpose();
+        let team = team.map_err(Error::from)?;
+        let images = look_at_images(api.workspace())?;
+        let advice = advice(&status, images);
+        let wrapped = wrapped_servers();
+        let health = Health { version: VERSION, chosen_by: chosen.by, owner, wrapped, team, status, images, advice };
         output.answer(&health, |output, health| layout(health, output));
         Ok(Exit::Done)
     });
@@ -57,8 +77,105 @@ struct Health {
     /// Servers that clients run through `retake wrap`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     wrapped: Vec<WrappedServer>,
+    /// The server of a team workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    team: Option<TeamHealth>,
     #[serde(flatten)]
     status: WorkspaceStatus,
+    /// The originals of the images.
+    images: Originals,
+    /// What to do, if anything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    advice: Vec<String>,
+}
+
+/// The originals of the images that were looked for.
+#[derive(Clone, Copy, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Originals {
+    /// How many were looked for.
+    looked_for: u64,
+    /// How many of them are links to files elsewhere.
+    linked: u64,
+    /// How many are not there.
+    missing: u64,
+    /// How many sessions were not looked at, since time was up.
+    #[serde(skip_serializing_if = "is_zero")]
+    sessions_left: u64,
+}
+
+/// How long doctor looks for images, so that it answers in any workspace.
+const LOOK_TIME: Duration = Duration::from_secs(2);
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Looks whether the originals are there, of the most recent sessions first.
+fn look_at_images(workspace: &Workspace) -> Result<Originals, Error> {
+    let started = Instant::now();
+    let mut found = Originals::default();
+    for summary in workspace.sessions(&SessionFilter::default()) {
+        let summary = summary?;
+        if started.elapsed() > LOOK_TIME {
+            found.sessions_left += 1;
+            continue;
+        }
+        for state in workspace.load_session(summary.id)?.iterations.values() {
+            for image in &state.iteration.images {
+                found.looked_for += 1;
+                found.linked += u64::from(image.linked.is_some());
+                found.missing += u64::from(!workspace.has_original(image));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns what to do about what was found.
+fn advice(status: &WorkspaceStatus, images: Originals) -> Vec<String> {
+    let mut advice = Vec::new();
+    if !status.unread_recoveries.is_empty() {
+        advice.push("read what was lost and saved with `retake repair`, which marks it as read".to_owned());
+    }
+    if images.missing > 0 {
+        let what = words::count(images.missing, "original");
+        advice.push(format!("{what} not found: name them with `retake verify`, then import or record the files again"));
+    }
+    if status.format_version.is_none() {
+        advice.push("restore retake.toml from a backup, or run `retake repair`".to_owned());
+    }
+    advice
+}
+
+/// The PostgreSQL server of a team workspace.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TeamHealth {
+    server_version: String,
+    role: String,
+    encrypted: bool,
+    warnings: Vec<String>,
+}
+
+impl From<retake_team::Health> for TeamHealth {
+    fn from(health: retake_team::Health) -> TeamHealth {
+        let retake_team::Health { version, role, encrypted, warnings } = health;
+        TeamHealth { server_version: version, role, encrypted, warnings }
+    }
+}
+
+/// A workspace that was chosen and is not there.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Absent {
+    version: &'static str,
+    chosen_by: WorkspaceSource,
+    workspace: String,
+    exists: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wrapped: Vec<WrappedServer>,
 }
 
 /// A server that a client runs through `retake wrap`.
@@ -90,33 +207,71 @@ fn layout(health: &Health, output: &mut Output) {
     let status = &health.status;
     let format =
         status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
-    line("format", format, output);
+    match &health.team {
+        Some(TeamHealth { server_version, role, encrypted, warnings }) => {
+            let how = if *encrypted { "encrypted" } else { "not encrypted" };
+            line("server", format_args!("PostgreSQL {server_version} as {role}, {how}"), output);
+            warnings.iter().for_each(|warning| line("warning", warning, output));
+        }
+        None => line("format", format, output),
+    }
     line("owner", owner(health.owner.as_ref()), output);
     let archived = if status.archived > 0 { format!(" ({} archived)", status.archived) } else { String::new() };
     line("sessions", format_args!("{}{archived}", status.sessions), output);
     line("events", status.events, output);
     let sizes = &status.sizes;
+    // The log and the originals of a team workspace are not on this machine.
+    let parts = if health.team.is_some() { 0 } else { 5 };
     for (part, bytes) in [
         ("journal", sizes.journal),
         ("database", sizes.database),
         ("texts", sizes.texts),
         ("images", sizes.images),
         ("quarantine", sizes.quarantine),
-    ] {
+    ]
+    .into_iter()
+    .take(parts)
+    {
         line(part, words::size(bytes), output);
     }
     let unread = status.unread_recoveries.len();
     let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
     line("recoveries", format_args!("{}{unread}", status.recoveries), output);
-    for WrappedServer { client, name, command, .. } in &health.wrapped {
+    line("originals", originals(health.images), output);
+    wrapped_layout(&health.wrapped, output);
+    if health.advice.is_empty() {
+        line("health", paint(GOOD, "nothing needs attention; `retake verify` reads and checks everything"), output);
+    }
+    for advice in &health.advice {
+        line("advice", paint(WARNING, words::one_line(advice)), output);
+    }
+}
+
+fn wrapped_layout(wrapped: &[WrappedServer], output: &mut Output) {
+    for WrappedServer { client, name, command, .. } in wrapped {
         let shown = words::one_line(&format!("{name} in {client}: {command}"));
         line("wrapped", shown, output);
     }
 }
 
+fn originals(images: Originals) -> String {
+    let mut text = format!("{} looked for", images.looked_for);
+    if images.linked > 0 {
+        text += &format!(", {} of them linked", images.linked);
+    }
+    text += &match images.missing {
+        0 => ", all there".to_owned(),
+        missing => format!(", {missing} missing"),
+    };
+    if images.sessions_left > 0 {
+        text += &format!("; {} not looked at", words::count(images.sessions_left, "older session"));
+    }
+    text
+}
+
 fn owner(owner: Option<&OwnerInfo>) -> String {
     let Some(OwnerInfo { pid, version, since, clients, .. }) = owner else {
-        return "nobody: no other process has it open".to_owned();
+        return "none: no other process has it open".to_owned();
     };
     // This command is one of its clients.
     let others = match clients.saturating_sub(1) {

@@ -1,4 +1,4 @@
-//! How a command ends: the exit codes, and what is said when it could not be carried out.
+//! How a command ends: exit codes, and the report of a failure.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,14 +11,14 @@ use crate::workspace;
 
 use super::output::Output;
 
-/// What the caller's shell gets to know.
+/// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Exit {
-    /// It was done.
+    /// Success.
     Done = 0,
     /// The request failed.
     Failed = 1,
-    /// The command was not understood.
+    /// The command line is invalid.
     Usage = 2,
     /// The workspace is damaged.
     Damaged = 3,
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not be carried out.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The request failed.
@@ -52,12 +52,12 @@ impl From<workspace::Error> for Failure {
 }
 
 impl Failure {
-    /// Flags that do not go together.
+    /// Creates a failure for flags that do not go together.
     pub(super) fn flags(message: impl Into<String>, hint: impl Into<String>) -> Failure {
         Failure::Flags(invalid(message, hint))
     }
 
-    /// Says why, and how to end.
+    /// Reports the failure, and returns the exit code.
     pub(super) fn tell(&self, output: &mut Output) -> Exit {
         match self {
             Failure::Request(error) => {
@@ -77,12 +77,12 @@ impl Failure {
     }
 }
 
-/// The request itself is wrong.
+/// Creates an error for an invalid request.
 pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Error {
     Error::new(ErrorKind::Invalid, message, hint)
 }
 
-/// Says what is wrong with the arguments, or shows the help or version they ask for.
+/// Reports invalid arguments, or prints the help or version they ask for.
 pub(super) fn usage(error: &clap::Error, args: &[OsString]) -> Exit {
     let asked_for = matches!(error.kind(), Usage::DisplayHelp | Usage::DisplayVersion);
     if !asked_for && args.iter().any(|arg| arg == "--json") {
@@ -90,23 +90,23 @@ pub(super) fn usage(error: &clap::Error, args: &[OsString]) -> Exit {
         let (message, hint) = message_and_hint(&text);
         let mut output = Output::new(true, anstream::ColorChoice::Never);
         output.error(&invalid(message, hint));
-        // Whoever called without a reader of the answer still gets the exit code.
+        // If the answer cannot be written, the exit code still says so.
         let _ = output.finish();
         return Exit::Usage;
     }
-    // A reader that went away does not need the help any more.
+    // A closed pipe is not an error for the help.
     let _ = error.print();
     if asked_for { Exit::Done } else { Exit::Usage }
 }
 
-/// Says that the answer could not be written, to a full disk for example.
+/// Reports that the answer could not be written, to a full disk for example.
 pub(super) fn unwritten(error: &io::Error, output: &mut Output) -> Exit {
     output.aside(format_args!("error: the answer could not be written to standard output\ncaused by: {error}"));
     output.hint("what was recorded is kept; look at where the output goes, then ask again");
     Exit::Failed
 }
 
-/// What clap says, without its layout: the first line, and the rest in one.
+/// Returns clap's message without its layout: the first line, and the rest in one.
 fn message_and_hint(text: &str) -> (String, String) {
     let mut parts = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let message = parts.next().unwrap_or_default();

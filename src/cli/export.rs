@@ -35,7 +35,7 @@ pub(super) struct ExportArgs {
     /// Write a folder: images with embedded recipes, session.md, contact sheets
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "bundle"])]
     folder: Option<PathBuf>,
-    /// Write a tar of all events and images that `retake verify` can check
+    /// Write a tar that `retake verify` can check; never overwrites a file
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     bundle: Option<PathBuf>,
     /// Leave out the images
@@ -60,6 +60,12 @@ impl ExportArgs {
                 Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
             });
         }
+        if let Some(path) = self.bundle.as_deref().filter(|path| path.is_file()) {
+            return Err(Failure::flags(
+                format!("--bundle {}: the file exists, and evidence is not overwritten", path.display()),
+                "name a file that does not exist yet",
+            ));
+        }
         let to_stdout_or = |path: Option<PathBuf>| path.filter(|path| path.as_os_str() != "-");
         let (form, file) = match self.bundle {
             Some(path) => (Form::Bundle, to_stdout_or(Some(path))),
@@ -69,21 +75,21 @@ impl ExportArgs {
             let request = request(api)?;
             let export = |out: &mut dyn Write| form.write(api.workspace(), &request, out);
             let report = match &file {
-                Some(path) => to_file(path, export)?,
+                Some(path) => to_file(path, form, export)?,
                 None => match to_stdout(output, export)? {
                     Some(report) => report,
                     None => return Ok(Exit::Done),
                 },
             };
             tell(&report, file.as_deref(), output);
-            // What was recorded and cannot be exported is gone from the disk.
+            // An image that was recorded and cannot be exported is missing from the disk.
             Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
         })
     }
 }
 
-/// What is written in one stream.
-#[derive(Clone, Copy)]
+/// The formats that are written as one stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Lines,
     Bundle,
@@ -98,7 +104,7 @@ impl Form {
     }
 }
 
-/// None when nobody wanted to read it all, or it could not be written, which is told at the end.
+/// Returns `None` if the output is a closed pipe or cannot be written, which is reported at the end.
 fn to_stdout(
     output: &mut Output,
     export: impl FnOnce(&mut dyn Write) -> Result<ExportReport, Error>,
@@ -110,9 +116,10 @@ fn to_stdout(
     if output.is_gone() { Ok(None) } else { exported.map(Some) }
 }
 
-/// A file that is there under its name is whole: it gets its name when everything is in it.
+/// A file that gets its name once it is complete.
 fn to_file(
     path: &Path,
+    form: Form,
     export: impl FnOnce(&mut dyn Write) -> Result<ExportReport, Error>,
 ) -> Result<ExportReport, Error> {
     let failed = |error: &io::Error| {
@@ -131,6 +138,14 @@ fn to_file(
         let _ = writer.get_ref().sync_all();
         Ok(report)
     };
+    let taken = || {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("--bundle {}: the file exists, and evidence is not overwritten", path.display()),
+            "name a file that does not exist yet",
+        )
+    };
+    let keeps = form == Form::Bundle;
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         // A pipe or a device keeps its name. A directory is refused by the system.
         let file = File::options().write(true).open(path).map_err(|error| failed(&error))?;
@@ -139,10 +154,16 @@ fn to_file(
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
-    let filled = File::create(&part)
-        .map_err(|error| failed(&error))
-        .and_then(fill)
-        .and_then(|report| fs::rename(&part, path).map(|()| report).map_err(|error| failed(&error)));
+    let filled = File::create(&part).map_err(|error| failed(&error)).and_then(fill).and_then(|report| {
+        // Another process may have written it meanwhile: a hard link, unlike a rename, does not replace it.
+        let linked = if keeps { fs::hard_link(&part, path) } else { Err(io::ErrorKind::Unsupported.into()) };
+        let named = match linked {
+            Ok(()) => fs::remove_file(&part),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(taken()),
+            Err(_) => fs::rename(&part, path),
+        };
+        named.map(|()| report).map_err(|error| failed(&error))
+    });
     if filled.is_err() {
         // It may never have been made.
         let _ = fs::remove_file(&part);

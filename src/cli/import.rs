@@ -8,8 +8,10 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 
-use crate::import::{BroughtSession, FilesReport, FilesRequest, ImportReport, PlannedIteration};
-use crate::wire::{Error, ErrorKind, ImportView};
+use crate::import::{
+    BroughtSession, FilesReport, FilesRequest, ImportOptions, ImportReport, PlannedIteration, Renumbered,
+};
+use crate::wire::{Api, Error, ErrorKind, ImportView};
 
 use super::args::Json;
 use super::context::{Context, actor};
@@ -21,28 +23,38 @@ use super::{signals, words};
 ///
 /// Images become iterations with the recipe in their metadata: one queued prompt is one iteration with all its images, and
 /// a long pause starts another session. Parents are inferred where there is evidence. Originals are only read. Importing
-/// twice changes nothing, and an interrupted import continues. What cannot be imported is reported and skipped; the exit
-/// status is then 1.
+/// twice changes nothing, and an interrupted import continues. It adds only to sessions that an import or watch of the same
+/// folder started. Originals that are missing or damaged in the workspace are restored from the files. What cannot be
+/// imported is reported and skipped; the exit status is then 1.
+///
+/// Everything that `retake export` writes comes back: JSON lines, bundles, and folders, with the same references.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake import ~/ComfyUI/output --dry-run\n  \
     retake import ~/ComfyUI/output --link --project fox\n  \
     retake import backup.jsonl\n  \
+    retake import from-laptop.jsonl --renumber\n  \
     zcat one.jsonl.gz | retake import -")]
 pub(super) struct ImportArgs {
-    /// Images, folders, or an export; - for an export on standard input
+    /// Images, folders, an export or a bundle; - for an export on standard input
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Show what would be imported, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Give sessions of an export new ids where theirs are taken
+    ///
+    /// Ids count from 001 each day on each machine. A session that gets a new id keeps its times, actors, annotations and
+    /// lineage, and its audit trail names its origin. Importing again adds only what is new.
+    #[arg(long)]
+    renumber: bool,
     #[command(flatten)]
     how: HowArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
-/// How pictures are brought in.
+/// How images are imported.
 #[derive(Clone, Debug, Args)]
 pub(super) struct HowArgs {
     /// The pause that starts another session: 90s, 45m, 2h, 1d [default: 45m]
@@ -59,7 +71,7 @@ pub(super) struct HowArgs {
 impl HowArgs {
     /// The request for these paths.
     pub(super) fn request(self, paths: Vec<PathBuf>, dry_run: bool) -> FilesRequest {
-        FilesRequest { paths, dry_run, gap_seconds: self.gap, link: self.link, project: self.project }
+        FilesRequest { paths, dry_run, gap_seconds: self.gap, link: self.link, project: self.project, renumber: false }
     }
 }
 
@@ -68,19 +80,21 @@ impl ImportArgs {
         match self.paths.as_slice() {
             [path] if is_export(path)? => {
                 let HowArgs { gap, link, project } = &self.how;
-                if self.dry_run || gap.is_some() || *link || project.is_some() {
+                if gap.is_some() || *link || project.is_some() {
                     return Err(Failure::flags(
-                        "--dry-run, --gap, --link and --project apply to images, and this is an export",
+                        "--gap, --link and --project apply to images, and this is an export",
                         "leave them out: an export comes in with its own sessions",
                     ));
                 }
-                lines(path, context)
+                let options = ImportOptions { renumber: self.renumber, dry_run: self.dry_run, folder: None };
+                export(path, &options, context)
             }
             _ => {
-                let request = self.how.request(self.paths, self.dry_run);
+                let mut request = self.how.request(self.paths, self.dry_run);
+                request.renumber = self.renumber;
                 let stop = Arc::new(AtomicBool::new(false));
                 signals::stop_on(&stop);
-                context.write(|api, output| {
+                let import = |api: &Api<'_>, output: &mut Output| {
                     let report = api.workspace().import_files(&actor(), &request, &stop)?;
                     output.bar().clear();
                     let stopped = report.stopped.as_ref().map(|error| Error::from(Arc::clone(error)));
@@ -88,26 +102,33 @@ impl ImportArgs {
                     output.answer(&view, |output, view| files_layout(view.report, stopped.as_ref(), output));
                     let good = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
                     Ok(if good { Exit::Done } else { Exit::Failed })
-                })
+                };
+                // A dry run must not create anything.
+                if request.dry_run { context.read_or_empty(import) } else { context.write(import) }
             }
         }
     }
 }
 
-/// Takes in an export.
-fn lines(path: &Path, context: &mut Context) -> Result<Exit, Failure> {
+/// Takes in an export: JSON lines or a bundle.
+fn export(path: &Path, options: &ImportOptions, context: &mut Context) -> Result<Exit, Failure> {
     let file = if path.as_os_str() == "-" { None } else { Some(open(path)?) };
-    context.write(|api, output| {
+    let import = |api: &Api<'_>, output: &mut Output| {
+        let workspace = api.workspace();
         let report = match file {
-            Some(file) => api.workspace().import(&mut BufReader::with_capacity(1 << 20, file)),
-            None => api.workspace().import(&mut io::stdin().lock()),
+            Some(file) => match workspace.import_bundle(path, options)? {
+                Some(report) => Ok(report),
+                None => workspace.import_lines(&mut BufReader::with_capacity(1 << 20, file), options),
+            },
+            None => workspace.import_lines(&mut io::stdin().lock(), options),
         }?;
         output.answer(&report, |output, report| layout(report, output));
         Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Failed })
-    })
+    };
+    if options.dry_run { context.read_or_empty(import) } else { context.write(import) }
 }
 
-/// Whether this is an export rather than pictures: no folder, and it begins like a text.
+/// Whether this is an export rather than images: not a folder, and it begins like a text or a bundle.
 fn is_export(path: &Path) -> Result<bool, Error> {
     if path.as_os_str() == "-" {
         return Ok(true);
@@ -115,9 +136,12 @@ fn is_export(path: &Path) -> Result<bool, Error> {
     if fs::metadata(path).is_ok_and(|found| found.is_dir()) {
         return Ok(false);
     }
-    let mut first = [0; 16];
+    let mut first = [0; 512];
     let read = open(path)?.read(&mut first).unwrap_or_default();
-    let first = first.get(..read).unwrap_or_default();
+    if first.get(257..262).filter(|_| read == first.len()) == Some(b"ustar") {
+        return Ok(true);
+    }
+    let first = first.get(..read.min(16)).unwrap_or_default();
     Ok(first.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !first.starts_with(b"RIFF"))
 }
 
@@ -150,31 +174,26 @@ fn seconds(text: &str) -> Result<u64, String> {
 }
 
 fn files_layout(report: &FilesReport, stopped: Option<&Error>, output: &mut Output) {
-    for (number, session) in (1..).zip(&report.sessions) {
-        session_layout(number, session, output);
+    for session in &report.sessions {
+        session_layout(session, output);
     }
     if !report.sessions.is_empty() {
         output.gap();
     }
+    if let Some(exported) = &report.exported {
+        exported_layout(exported, output);
+    }
     if report.files == 0 {
-        output.line("no images found");
+        if report.exported.is_none() {
+            output.line("no images found");
+        }
+    } else {
+        output.line(summary(report));
     }
-    let verb = if report.dry_run { "would import" } else { "imported" };
-    let mut line = format!(
-        "{verb} {} with {} into {}",
-        words::count(report.iterations, "iteration"),
-        words::count(report.images, "image"),
-        words::count(report.sessions.len() as u64, "session")
-    );
-    if report.skipped > 0 {
-        let were = if report.skipped == 1 { "was" } else { "were" };
-        line += &format!("; {} {were} here already", words::count(report.skipped, "image"));
-    }
-    output.line(line);
     for note in &report.notes {
         output.aside(format_args!("note: {}", words::one_line(note)));
     }
-    for problem in &report.problems {
+    for problem in report.warnings.iter().chain(&report.problems) {
         output.warn(format_args!("{}: {}", words::one_line(&problem.path), words::one_line(&problem.reason)));
     }
     if report.problems_omitted > 0 {
@@ -189,14 +208,45 @@ fn files_layout(report: &FilesReport, stopped: Option<&Error>, output: &mut Outp
     }
 }
 
-fn session_layout(number: u64, session: &BroughtSession, output: &mut Output) {
-    let BroughtSession { session_id, folder, begins, from, to, iterations, images, plan } = session;
-    let name = session_id.map_or_else(|| format!("new-{number}"), |id| id.to_string());
+/// Returns what an import came to, in one line.
+fn summary(report: &FilesReport) -> String {
+    let mut parts = Vec::new();
+    if report.iterations > 0 {
+        parts.push(format!(
+            "{} {} with {} into {}",
+            if report.dry_run { "would import" } else { "imported" },
+            words::count(report.iterations, "iteration"),
+            words::count(report.images, "image"),
+            words::count(report.sessions.len() as u64, "session")
+        ));
+    }
+    if report.restored > 0 {
+        let verb = if report.dry_run { "would restore" } else { "restored" };
+        parts.push(format!("{verb} {}", words::count(report.restored, "original")));
+    }
+    if parts.is_empty() {
+        let good = report.problems.is_empty() && report.stopped.is_none() && !report.interrupted;
+        parts.push(if good { "nothing new" } else { "nothing imported" }.to_owned());
+    }
+    if report.skipped > 0 {
+        let were = if report.skipped == 1 { "was" } else { "were" };
+        parts.push(format!("{} {were} already here", words::count(report.skipped, "image")));
+    }
+    parts.join("; ")
+}
+
+fn session_layout(session: &BroughtSession, output: &mut Output) {
+    let BroughtSession { session_id, new_number, title, folder, begins, from, to, iterations, images, plan } = session;
+    let new = || format!("new-{}", new_number.unwrap_or_default());
+    let name = session_id.map_or_else(new, |id| id.to_string());
     let counts = format!("{}, {}", words::count(*iterations, "iteration"), words::count(*images, "image"));
     let times = format!("{} – {}", words::minute(*from), words::minute(*to).get(11..).unwrap_or_default());
     output.line(format_args!("{}  {times}  {counts}", paint(NAME, name)));
     if plan.is_empty() {
         return;
+    }
+    if let Some(title) = title {
+        output.line(format_args!("  {}", output.fit(&words::one_line(title), 2)));
     }
     output.line(paint(FAINT, format_args!("  {}, {}", words::one_line(folder), words::one_line(begins))));
     for iteration in plan {
@@ -210,9 +260,12 @@ fn planned(iteration: &PlannedIteration, output: &mut Output) {
         0 | 1 => String::new(),
         count => format!(" ×{count}"),
     };
-    let prompt = words::prompt(&iteration.prompt);
-    let head = format!("  #{:<4}{} {label:<9}{several} ", iteration.index, words::minute(iteration.timestamp));
-    output.line(format_args!("{}{}", paint(HEADING, &head), output.fit(&prompt, head.chars().count())));
+    // Without a prompt, its file tells which it is; with one, the file comes first all the same, since people look for it.
+    let file = iteration.files.first().and_then(|file| Path::new(file).file_name());
+    let file = file.map(|file| words::one_line(&file.to_string_lossy())).unwrap_or_default();
+    let what = format!("{file}{several}  {}", words::prompt(&iteration.prompt));
+    let head = format!("  #{:<4}{} {label:<9} ", iteration.index, words::minute(iteration.timestamp));
+    output.line(format_args!("{}{}", paint(HEADING, &head), output.fit(&what, head.chars().count())));
     let from = |what: &str, place: &Option<String>, reason: &Option<String>| {
         let (place, reason) = (place.as_ref()?, reason.as_deref().unwrap_or_default());
         Some(format!("        {what} {}: {}", words::one_line(place), words::one_line(reason)))
@@ -225,30 +278,38 @@ fn planned(iteration: &PlannedIteration, output: &mut Output) {
 }
 
 fn layout(report: &ImportReport, output: &mut Output) {
-    let ImportReport { sessions, events, images, skipped, problems, problems_omitted } = report;
-    let mut line = format!(
-        "imported {} into {}, and {}",
-        words::count(*events, "event"),
-        words::count(*sessions, "session"),
-        words::count(*images, "image")
-    );
-    if *skipped > 0 {
-        line += &format!("; {} here already", were(*skipped));
-    }
-    output.line(line);
-    for problem in problems {
+    exported_layout(report, output);
+    for problem in &report.problems {
         output.warn(format_args!("line {}: {}", problem.line, words::one_line(&problem.reason)));
     }
-    if *problems_omitted > 0 {
-        output.warn(format_args!("and {problems_omitted} more"));
-    }
-    if !problems.is_empty() {
-        output.hint("what is named above was not taken in; the rest was, and importing a mended file again adds what is missing");
+    if report.problems_omitted > 0 {
+        output.warn(format_args!("and {} more", report.problems_omitted));
     }
 }
 
-fn were(events: u64) -> String {
-    format!("{} {}", words::count(events, "event"), if events == 1 { "was" } else { "were" })
+/// What came back from an export.
+fn exported_layout(report: &ImportReport, output: &mut Output) {
+    let ImportReport { dry_run, sessions, events, images, skipped, renumbered, .. } = report;
+    let mut parts = Vec::new();
+    if *events > 0 || *images > 0 {
+        parts.push(format!(
+            "{} {} into {}, and {}",
+            if *dry_run { "would import" } else { "imported" },
+            words::count(*events, "event"),
+            words::count(*sessions, "session"),
+            words::count(*images, "image")
+        ));
+    } else {
+        parts.push("nothing new".to_owned());
+    }
+    if *skipped > 0 {
+        let were = if *skipped == 1 { "was" } else { "were" };
+        parts.push(format!("{} {were} already here", words::count(*skipped, "event")));
+    }
+    output.line(parts.join("; "));
+    for Renumbered { from, to } in renumbered {
+        output.line(format_args!("{from} is {} here", paint(NAME, to)));
+    }
 }
 
 #[cfg(test)]

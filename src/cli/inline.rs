@@ -1,5 +1,5 @@
-//! Pictures in the terminal: in pixels where it can show them (kitty, iTerm2, sixels, and those that speak as they do), in
-//! coloured half-blocks where it cannot, and not at all where nobody would see them.
+//! Images in the terminal: in pixels if it can show them (kitty, iTerm2, sixels, and compatible ones), in coloured
+//! half-blocks if it cannot, and not at all if stdout is not a terminal.
 
 use std::env;
 
@@ -9,20 +9,20 @@ use terminal_size::terminal_size_of;
 use super::output::Output;
 use super::terminal::Listening;
 
-/// The most columns a picture takes: beyond that it is no easier to see, and half-blocks become a wall.
+/// The maximum number of columns of an image: wider ones are not easier to see.
 const MOST_COLUMNS: u32 = 100;
 
-/// Whether a picture would be seen: not in a file or a pipe, not as JSON, not without colour.
+/// Returns whether images are drawn: not in a file or a pipe, not as JSON, not without colour.
 pub(super) fn is_shown(output: &Output) -> bool {
     !output.is_json() && output.is_interactive() && output.is_coloured()
 }
 
-/// Draws a picture, at most so many shares of the terminal's height. A terminal that will not have it is no failure: the
-/// words are there.
+/// Draws an image in at most that share of the terminal's height. A terminal that does not accept it is not a failure:
+/// the text is there.
 pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     let Some(columns) = columns(output, picture, share) else { return };
     output.flush();
-    // Kept until it is drawn: who draws asks as well.
+    // Kept until the image is drawn, since the drawing crate queries the terminal too.
     let mut listening = None;
     let way = Way::of_this_terminal(&mut listening);
     let config = viuer::Config {
@@ -42,30 +42,30 @@ pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     }
 }
 
-/// How a terminal has its pictures.
+/// The protocol by which a terminal draws images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Kitty,
     Iterm,
-    /// With how many pixels wide a character is.
+    /// With the width of a character in pixels.
     Sixel {
         cell_width: u32,
     },
     HalfBlocks,
 }
 
-/// How wide the sixels for a character are made.
+/// The width of the sixels for a character.
 const SIXEL_CELL: u32 = 6;
-/// The most sixels that are drawn side by side.
+/// The maximum width of an image in sixels.
 const MOST_SIXELS: u32 = 1000;
 
 impl Way {
-    /// The best that this terminal has: told by its name where that says enough, asked otherwise.
+    /// Returns the best protocol of this terminal: by its name if that is enough, by a query otherwise.
     fn of_this_terminal(listening: &mut Option<Listening>) -> Way {
         let says = |name: &str, words: &[&str]| {
             env::var(name).is_ok_and(|value| words.iter().any(|word| value.to_lowercase().contains(word)))
         };
-        // What runs inside of another inherits its name, and lets through little of what it is sent.
+        // A multiplexer inherits the name of its terminal, but forwards few of its sequences.
         let nested = env::var_os("TMUX").is_some() || says("TERM", &["screen", "tmux"]);
         let may_know_kitty = !nested
             && (env::var_os("KITTY_WINDOW_ID").is_some()
@@ -85,7 +85,7 @@ impl Way {
         }
     }
 
-    /// The width to ask for, so that the picture takes that many columns.
+    /// Returns the width in pixels of an image that takes that many columns.
     fn width(self, columns: u32) -> u32 {
         match self {
             Way::Sixel { cell_width } => (columns * cell_width).min(MOST_SIXELS) / SIXEL_CELL,
@@ -94,7 +94,7 @@ impl Way {
     }
 }
 
-/// How many columns the picture takes; none when it is not to be drawn.
+/// Returns the number of columns of an image; `None` if it is not to be drawn.
 fn columns(output: &Output, picture: &RgbImage, share: f64) -> Option<u32> {
     if !is_shown(output) {
         return None;

@@ -1,4 +1,4 @@
-//! `retake mcp install`: telling an MCP client how to start us.
+//! `retake mcp install`: configures an MCP client to start Retake.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,8 @@ use super::words;
 ///
 /// --write merges it into the client's own file, leaves the rest alone and keeps a backup. A file that cannot be parsed is
 /// not changed. `--workspace` becomes part of the configuration; without it, the workspace is chosen in the directory in
-/// which the client starts Retake.
+/// which the client starts Retake. Agents can then record image files below your home directory and the system's temporary
+/// directory, with --project below the current directory, unless --root says otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake mcp install claude-desktop --write\n  \
@@ -36,6 +37,9 @@ pub(super) struct InstallArgs {
     /// Only for the current directory, if the client supports that
     #[arg(long)]
     project: bool,
+    /// Let agents record image files only below this directory; may be repeated
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["wrap", "unwrap"])]
+    root: Vec<PathBuf>,
     /// The name under which the client lists Retake
     #[arg(long, value_name = "NAME", default_value = "retake")]
     name: String,
@@ -67,6 +71,63 @@ struct Installed {
     configuration: String,
 }
 
+/// Remove Retake from the configuration of an MCP client
+///
+/// Leaves the rest of the file alone and keeps a backup. Nothing that was recorded is touched.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    retake mcp uninstall claude-desktop\n  \
+    retake mcp uninstall cursor --project")]
+pub(super) struct UninstallArgs {
+    /// The client
+    #[arg(value_name = "CLIENT", value_enum)]
+    client: Client,
+    /// Only for the current directory, if the client supports that
+    #[arg(long)]
+    project: bool,
+    /// The name under which the client lists Retake
+    #[arg(long, value_name = "NAME", default_value = "retake")]
+    name: String,
+    #[command(flatten)]
+    pub(super) json: Json,
+}
+
+impl UninstallArgs {
+    pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
+        let UninstallArgs { client, project, name, json } = self;
+        let install =
+            InstallArgs { client, write: true, project, root: Vec::new(), name, wrap: None, unwrap: None, json };
+        let mut done = Installed {
+            client: client.title().to_owned(),
+            file: install.file()?,
+            written: false,
+            changed: false,
+            backup: None,
+            configuration: String::new(),
+        };
+        let edit = |text: &str| match client.removed(text, &install.name) {
+            _ if text.trim().is_empty() => Ok(text.to_owned()),
+            removed => removed.map(|removed| removed.unwrap_or_else(|| text.to_owned())),
+        };
+        if done.file.exists() {
+            install.put(&edit, &mut done)?;
+        }
+        let file = words::one_line(&done.file.display().to_string());
+        context.output.answer(&done, |output, done| {
+            if !done.changed {
+                output.line(format_args!("{} does not start {:?}: {file}", done.client, install.name));
+                return;
+            }
+            output.line(format_args!("{} no longer starts {:?}: {file}", done.client, install.name));
+            if let Some(backup) = &done.backup {
+                output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+            }
+            output.hint(format_args!("start {} again, so that it reads it", done.client));
+        });
+        Ok(Exit::Done)
+    }
+}
+
 impl InstallArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         if self.name.is_empty() || !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
@@ -77,7 +138,7 @@ impl InstallArgs {
         {
             return self.rewrap(name, wrap, context);
         }
-        let entry = Entry { name: self.name.clone(), command: program()?, args: arguments(context)? };
+        let entry = Entry { name: self.name.clone(), command: program(self.project)?, args: self.arguments(context)? };
         let mut done = Installed {
             client: self.client.title().to_owned(),
             file: self.file()?,
@@ -106,6 +167,28 @@ impl InstallArgs {
             (true, false) => output.line(format_args!("{} starts Retake already: {file}", done.client)),
         });
         Ok(Exit::Done)
+    }
+
+    /// Returns the arguments that the client starts Retake with. They always name a root: an agent may be made to record a
+    /// file that its user would not give away.
+    fn arguments(&self, context: &Context) -> Result<Vec<String>, Error> {
+        let mut arguments = with_workspace(vec!["mcp".to_owned()], context)?;
+        let roots = match self.root.as_slice() {
+            [] if self.project => vec![PathBuf::from(".")],
+            [] => {
+                let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+                home.into_iter().chain([std::env::temp_dir()]).collect()
+            }
+            roots => roots.iter().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone())).collect(),
+        };
+        for root in roots {
+            let root = root.to_str().ok_or_else(|| {
+                let what = format!("the path of --root is not Unicode: {}", root.display());
+                Error::new(ErrorKind::Invalid, what, "configurations are text: choose another directory")
+            })?;
+            arguments.extend(["--root".to_owned(), root.to_owned()]);
+        }
+        Ok(arguments)
     }
 
     fn file(&self) -> Result<PathBuf, Failure> {
@@ -150,7 +233,7 @@ impl InstallArgs {
             let what = format!("{title} starts no server {name:?}: {shown}");
             return Err(Error::new(ErrorKind::NotFound, what, hint).into());
         };
-        let changed = if wrap { wrapped(entry, context)? } else { unwrapped(entry) };
+        let changed = if wrap { wrapped(entry, self.project, context)? } else { unwrapped(entry) };
         let mut done = Installed {
             client: title.to_owned(),
             file,
@@ -181,7 +264,7 @@ impl InstallArgs {
     }
 
     fn put(&self, edit: &dyn Fn(&str) -> Result<String, String>, done: &mut Installed) -> Result<(), Error> {
-        // Configuration is often a link into someone's collection of such files: the link stays.
+        // Configuration files are often symbolic links into a repository of them: the link stays.
         let file = done.file.canonicalize().unwrap_or_else(|_| done.file.clone());
         let left_alone = |why: &dyn std::fmt::Display| {
             let title = self.client.title();
@@ -218,8 +301,15 @@ impl InstallArgs {
     }
 }
 
-/// This program, so that the client finds it whatever its PATH is.
-fn program() -> Result<String, Error> {
+/// Returns how a client starts this program: as it is found in PATH, where an upgrade puts the next version, or else by its
+/// own path. A file that is shared with others names the command alone.
+fn program(project: bool) -> Result<String, Error> {
+    if project {
+        return Ok("retake".to_owned());
+    }
+    if let Some(found) = on_path() {
+        return Ok(found);
+    }
     let unknown = |cause: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Internal, "cannot tell where this program is", "call it by its full path")
             .caused_by(cause)
@@ -228,18 +318,25 @@ fn program() -> Result<String, Error> {
     program.to_str().map(str::to_owned).ok_or_else(|| unknown(&"its path is not Unicode"))
 }
 
-fn arguments(context: &Context) -> Result<Vec<String>, Error> {
-    with_workspace(vec!["mcp".to_owned()], context)
+/// Returns this program as it is found in PATH. A link is kept as it is: package managers replace what it points to.
+fn on_path() -> Option<String> {
+    let ours = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let name = if cfg!(windows) { "retake.exe" } else { "retake" };
+    let found = std::env::split_paths(&std::env::var_os("PATH")?)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|path| path.canonicalize().is_ok_and(|path| path == ours))?;
+    found.to_str().map(str::to_owned)
 }
 
 /// Returns an entry that starts its server through `retake wrap`.
-fn wrapped(entry: &Entry, context: &Context) -> Result<Entry, Error> {
+fn wrapped(entry: &Entry, project: bool, context: &Context) -> Result<Entry, Error> {
     let mut args = with_workspace(vec!["wrap".to_owned()], context)?;
     args.push("--".to_owned());
     let inner = unwrapped(entry);
     args.push(inner.command);
     args.extend(inner.args);
-    Ok(Entry { name: entry.name.clone(), command: program()?, args })
+    Ok(Entry { name: entry.name.clone(), command: program(project)?, args })
 }
 
 /// Returns an entry that starts its server directly.
@@ -269,7 +366,7 @@ fn with_workspace(mut arguments: Vec<String>, context: &Context) -> Result<Vec<S
     Ok(arguments)
 }
 
-/// Keeps the file as it is beside it, under a name that is not taken.
+/// Copies the file to a free name beside it.
 fn keep(file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut number = 1;
@@ -284,7 +381,7 @@ fn keep(file: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Writes a file under its name, whole or not at all, for whom the one before was readable: there may be secrets in it.
+/// Replaces a file atomically, with the permissions of the old one: there may be secrets in it.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = file.with_file_name(format!(".retake-install-{}", std::process::id()));
     let written = (|| {

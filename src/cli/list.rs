@@ -1,10 +1,11 @@
 //! `retake list`.
 
+use std::collections::HashMap;
+
 use clap::Args;
 
-use crate::model::{Order, Status};
-use crate::wire::{ListRequest, ProjectList, SessionList};
-use crate::workspace::Workspace;
+use crate::model::{Order, SessionId, Status};
+use crate::wire::{Api, ListRequest, ProjectList, SessionList, SessionRow};
 
 use super::args::Json;
 use super::choice::choice;
@@ -12,8 +13,9 @@ use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, Output, paint};
 use super::table::Table;
+use super::times::{self, Period};
 use super::words;
-use super::workspace::WorkspaceSource;
+use super::workspace::{Chosen, WorkspaceSource};
 
 /// List the sessions, most recently modified first
 #[derive(Debug, Args)]
@@ -32,16 +34,16 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "TEXT")]
     query: Option<String>,
     /// Only sessions last modified since, such as 2026-03, yesterday or 7d
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = times::period)]
+    since: Option<Period>,
     /// Only sessions last modified until the end of that time
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = times::period)]
+    until: Option<Period>,
     /// The order
     #[arg(long, value_parser = choice::<Order>(), default_value = "recent")]
     sort: Order,
     /// Maximum number of sessions (1–1000) [default: 200]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::args::limit)]
     limit: Option<u32>,
     /// Continue after a previous page; use the same filters
     #[arg(long)]
@@ -49,7 +51,7 @@ pub(super) struct ListArgs {
     /// Print all pages (not with --json, where each page is a reply)
     #[arg(long)]
     all: bool,
-    /// List the projects instead, with their numbers of sessions and iterations
+    /// List the projects instead, with their sessions, iterations and cost
     #[arg(long, conflicts_with_all = ["status", "project", "query", "since", "until", "sort", "limit", "cursor", "all"])]
     projects: bool,
     #[command(flatten)]
@@ -59,7 +61,7 @@ pub(super) struct ListArgs {
 impl ListArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         if self.projects {
-            return context.read(|api, output| {
+            return context.read_or_empty(|api, output| {
                 output.answer(&api.projects()?, |output, list| print_projects(list, output));
                 Ok(Exit::Done)
             });
@@ -70,24 +72,25 @@ impl ListArgs {
                 "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
-        let by = context.workspace()?.by;
+        let chosen = context.workspace()?;
         let all = self.all;
         let mut request = self.request();
-        context.read(|api, output| {
+        context.read_or_empty(|api, output| {
             let mut list = api.list(&request)?;
             let mut shown = list.sessions.len();
             let first = if all && list.next_cursor.is_some() { Page::First } else { Page::Alone };
-            output.answer(&list, |output, list| print(list, first, output));
+            output.answer(&list, |output, list| print(list, &names(api, list), first, output));
             while all && !output.is_gone() && list.next_cursor.is_some() {
                 request.cursor = list.next_cursor;
                 list = api.list(&request)?;
                 shown += list.sessions.len();
-                print(&list, Page::Later, output);
+                let names = names(api, &list);
+                print(&list, &names, Page::Later, output);
             }
             if !output.is_json() {
                 foot(&list, shown, &request, output);
-                if list.total_sessions == 0 && !picks(&request) {
-                    begin(api.workspace(), by, output);
+                if list.total_sessions == 0 && list.recovery.is_none() && !picks(&request) {
+                    begin(&chosen, output);
                 }
             }
             Ok(Exit::Done)
@@ -102,8 +105,8 @@ impl ListArgs {
             cursor: self.cursor,
             project: self.project,
             query: self.query,
-            since: self.since,
-            until: self.until,
+            since: self.since.map(|at| at.first().to_string()),
+            until: self.until.map(|at| at.last().to_string()),
         }
     }
 }
@@ -116,7 +119,22 @@ enum Page {
     Later,
 }
 
-fn print(list: &SessionList, page: Page, output: &mut Output) {
+/// What untitled sessions are called: by the start of their prompt, or else by the name of an image.
+fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
+    let untitled = list.sessions.iter().filter(|row| row.title().is_none()).map(SessionRow::id);
+    let named = untitled.filter_map(|id| {
+        // A listing without a name is better than none.
+        let cover = api.workspace().cover(id).ok().flatten()?;
+        let prompt = words::cut(&words::one_line(&cover.prompt), MAX_NAME_COLUMNS);
+        Some((id, if prompt.is_empty() { cover.file_name? } else { prompt }))
+    });
+    named.collect()
+}
+
+/// The maximum width of the prompt that stands for a title.
+const MAX_NAME_COLUMNS: usize = 60;
+
+fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, output: &mut Output) {
     if list.sessions.is_empty() {
         return;
     }
@@ -126,23 +144,30 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
         let minute = words::minute(at);
         if roomy { format!("{minute}, {}", words::ago(at, list.timestamp)) } else { minute }
     };
+    let heading = format!("LAST MODIFIED ({})", times::zone_name());
     let mut table = Table::new([
         ("SESSION", 22),
         ("ITERATIONS", 10),
-        ("LAST MODIFIED (UTC)", if roomy { "2025-12-11 14:45, 10 minutes ago".len() } else { 0 }),
+        (&heading, if roomy { "2025-12-11 14:45, 10 minutes ago".len() } else { 0 }),
         ("STATUS", 8),
+        ("COST", 0),
         ("PROJECT", 8),
         ("TITLE", 0),
     ]);
     for row in &list.sessions {
+        let name = names.get(&row.id()).map(String::as_str);
         table.row([
             row.id().to_string(),
             row.iteration_count().to_string(),
             modified(row.last_modified_at()),
             if row.archived() { "archived".to_owned() } else { String::new() },
+            words::sum(row.cost()),
             row.project().unwrap_or_default().to_owned(),
-            row.title().unwrap_or_default().to_owned(),
+            row.title().or(name).unwrap_or_default().to_owned(),
         ]);
+        if row.title().is_none() {
+            table.faint();
+        }
     }
     match page {
         Page::Alone => table.without_empty_columns().print(output),
@@ -154,17 +179,19 @@ fn print(list: &SessionList, page: Page, output: &mut Output) {
 fn print_projects(list: &ProjectList, output: &mut Output) {
     if list.total_projects == 0 {
         output.line("No session has a project.");
-        output.hint("set one when recording: retake record \"a cat\" --project cats");
+        output.hint("set one with `retake rename latest --project cats`, or when recording with --project");
         return;
     }
+    let heading = format!("LAST MODIFIED ({})", times::zone_name());
     let mut table =
-        Table::new([("PROJECT", 8), ("SESSIONS", 8), ("ARCHIVED", 8), ("ITERATIONS", 10), ("LAST MODIFIED (UTC)", 0)]);
+        Table::new([("PROJECT", 8), ("SESSIONS", 8), ("ARCHIVED", 8), ("ITERATIONS", 10), ("COST", 0), (&heading, 0)]);
     for row in &list.projects {
         table.row([
             row.project.clone(),
             row.sessions.to_string(),
             if row.archived > 0 { row.archived.to_string() } else { String::new() },
             row.iterations.to_string(),
+            words::sum(&row.cost),
             words::minute(row.last_modified_at),
         ]);
     }
@@ -198,12 +225,12 @@ fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Ou
 }
 
 /// What to do in a workspace that has nothing in it.
-fn begin(workspace: &Workspace, by: WorkspaceSource, output: &mut Output) {
-    output.line(format_args!("No sessions yet in {}", workspace.dir().display()));
+fn begin(chosen: &Chosen, output: &mut Output) {
+    output.line(format_args!("No sessions yet in {}", chosen.shown()));
     output.gap();
     output.line("Record the first iteration with:");
     output.line("  retake record \"a cat in the snow\" --model sdxl --seed 42 --image cat.png");
-    if by == WorkspaceSource::Default {
+    if chosen.by == WorkspaceSource::Default {
         output.gap();
         output.line("Or create a workspace in this directory:");
         output.line("  mkdir .retake");

@@ -10,7 +10,7 @@ use crate::workspace::Lifetime;
 
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
-use super::install::InstallArgs;
+use super::install::{InstallArgs, UninstallArgs};
 
 /// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
 ///
@@ -34,16 +34,29 @@ pub(super) struct McpArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum McpVerb {
     Install(InstallArgs),
+    Uninstall(UninstallArgs),
 }
 
 /// What lies between paths in a variable.
 const DELIMITER: char = if cfg!(windows) { ';' } else { ':' };
 
+impl McpVerb {
+    /// Returns whether its own `--json` was given.
+    pub(super) fn wants_json(&self) -> bool {
+        match self {
+            McpVerb::Install(install) => install.json.json,
+            McpVerb::Uninstall(uninstall) => uninstall.json.json,
+        }
+    }
+}
+
 impl McpArgs {
     /// Serves the workspace on stdin and stdout until the client goes away.
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        if let Some(McpVerb::Install(install)) = self.verb {
-            return install.run(context);
+        match self.verb {
+            Some(McpVerb::Install(install)) => return install.run(context),
+            Some(McpVerb::Uninstall(uninstall)) => return uninstall.run(context),
+            None => {}
         }
         let paths = Paths::below(&self.root)?;
         // Stderr goes to a client's log, where a bar is noise.

@@ -22,13 +22,17 @@ mod export;
 mod import;
 mod inline;
 mod install;
+mod jsonc;
 mod list;
+mod man;
 mod mcp;
 mod output;
 mod progress;
 mod raw;
 mod recipe;
 mod record;
+mod references;
+mod rename;
 mod requests;
 mod resume;
 mod search;
@@ -39,8 +43,10 @@ mod signals;
 mod table;
 mod team;
 mod terminal;
+mod times;
 mod tree;
 mod verify;
+mod version;
 mod vocabulary;
 mod watch;
 mod words;
@@ -58,10 +64,13 @@ use args::{Cli, Verb};
 use context::Context;
 use ending::{Exit, Failure};
 use output::Output;
+use times::Zone;
 
 /// Does what the arguments of this process ask for.
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = search::expand_negations(std::env::args_os().collect());
+    // Times among the flags are read in the same zone.
+    times::set_zone(if args.iter().any(|arg| arg == "--utc") { Zone::Utc } else { Zone::Local });
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return ending::usage(&error, &args).into(),
@@ -91,6 +100,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Compare(args) => args.run(context),
         Verb::Search(args) => args.run(context),
         Verb::Annotate(args) => args.run(context),
+        Verb::Rename(args) => args.run(context),
         Verb::Archive(args) => args.archive(context),
         Verb::Restore(args) => args.restore(context),
         Verb::Audit(args) => args.run(context),
@@ -105,7 +115,9 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::Serve(args) => args.run(context),
         Verb::Demo(args) => args.run(context),
         Verb::Team(args) => args.run(context),
+        Verb::CompleteReferences(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
+        Verb::Man(args) => args.run(context),
     }
 }
 

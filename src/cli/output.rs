@@ -1,7 +1,7 @@
 //! The one place that writes: answers to stdout, everything else to stderr.
 //!
-//! Layout code need not look at failures. The first one is remembered and what follows is dropped, so a reader that
-//! went away (`| head`) ends quietly, and a full disk behind `>` is told once, at the end.
+//! Layout code need not handle failures. The first one is remembered and later output is dropped, so a closed pipe
+//! (`| head`) ends the command quietly, and a full disk under `>` is reported once, at the end.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -21,25 +21,25 @@ use super::progress::Bar;
 use super::vocabulary::CommandLine;
 use super::words;
 
-/// What an id or a reference looks like.
+/// The style of an id or a reference.
 pub(super) const NAME: Style = AnsiColor::Cyan.on_default();
-/// What heads a table or a part.
+/// The style of headings.
 pub(super) const HEADING: Style = Style::new().bold();
-/// What can be passed over.
+/// The style of secondary text.
 pub(super) const FAINT: Style = Style::new().dimmed();
-/// What is well.
+/// The style of success.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// What is worth a look.
+/// The style of warnings.
 pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-/// What is wrong.
+/// The style of errors.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// What was taken out, in what changed.
+/// The style of what was removed, in a diff.
 pub(super) const TAKEN: Style = AnsiColor::Red.on_default();
-/// What is another now, in what changed.
+/// The style of what was changed, in a diff.
 pub(super) const TURNED: Style = AnsiColor::Yellow.on_default();
 
-/// Where answers and messages go.
+/// The output of a command: answers and messages.
 pub(super) struct Output {
     /// Not locked: the MCP server writes to stdout from threads of its own.
     stdout: BufWriter<Stdout>,
@@ -52,7 +52,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Answers as JSON or for people, in colour as asked for.
+    /// Creates an output for JSON or for people, in colour as requested.
     pub(super) fn new(json: bool, colour: ColorChoice) -> Output {
         let interactive = io::stdout().is_terminal();
         let coloured = |auto: ColorChoice| match colour {
@@ -65,14 +65,14 @@ impl Output {
             json,
             colour_out: coloured(AutoStream::choice(&io::stdout())),
             colour_err: coloured(AutoStream::choice(&io::stderr())),
-            // Nothing is cut when the output goes elsewhere: what greps it wants all of it.
+            // Nothing is truncated in a file or a pipe, which may be searched.
             width: interactive.then(|| terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0.into())),
             failed: None,
             bar: Arc::new(Bar::new(io::stderr().is_terminal())),
         }
     }
 
-    /// Whether answers are JSON.
+    /// Returns whether answers are JSON.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
@@ -82,37 +82,37 @@ impl Output {
         self.json = true;
     }
 
-    /// How wide a line may be; none when stdout is no terminal, and lines may have any width.
+    /// Returns the width of a line; `None` if stdout is not a terminal and lines may have any width.
     pub(super) fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// The text cut to what is left of a line of which `used` columns are taken.
+    /// Truncates a text to what is left of a line of which `used` columns are taken.
     pub(super) fn fit(&self, text: &str, used: usize) -> String {
         self.width.map_or_else(|| text.to_owned(), |width| words::cut(text, width.saturating_sub(used)))
     }
 
-    /// Whether a person sees this as it is written.
+    /// Returns whether stdout is a terminal.
     pub(super) fn is_interactive(&self) -> bool {
         io::stdout().is_terminal()
     }
 
-    /// Whether answers are in colour.
+    /// Returns whether answers are in colour.
     pub(super) fn is_coloured(&self) -> bool {
         self.colour_out
     }
 
-    /// The bar that shows how far long work has come.
+    /// Returns the progress bar.
     pub(super) fn bar(&self) -> &Arc<Bar> {
         &self.bar
     }
 
-    /// Whether nobody reads the answer any more.
+    /// Returns whether stdout is a closed pipe.
     pub(super) fn is_gone(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// An answer: as JSON in one line, or laid out for people.
+    /// Writes an answer: as JSON in one line, or laid out for people.
     pub(super) fn answer<T: Serialize>(&mut self, view: &T, layout: impl FnOnce(&mut Output, &T)) {
         if self.json {
             self.json_line(view);
@@ -121,7 +121,7 @@ impl Output {
         }
     }
 
-    /// One line of JSON, on its way before this returns.
+    /// Writes one line of JSON and flushes it.
     pub(super) fn json_line(&mut self, view: &impl Serialize) {
         self.bar.clear();
         let written = serde_json::to_writer(&mut self.stdout, view)
@@ -131,7 +131,7 @@ impl Output {
         self.note_failure(written);
     }
 
-    /// A line for people.
+    /// Writes a line for people.
     pub(super) fn line(&mut self, text: impl Display) {
         self.bar.clear();
         if self.failed.is_some() {
@@ -146,24 +146,24 @@ impl Output {
         self.note_failure(written);
     }
 
-    /// An empty line.
+    /// Writes an empty line.
     pub(super) fn gap(&mut self) {
         self.line("");
     }
 
-    /// Stdout for what is neither JSON of ours nor text of ours. Failures are remembered, and given to the writer too.
+    /// Returns stdout for raw bytes. Failures are remembered, and returned to the writer too.
     pub(super) fn raw(&mut self) -> Raw<'_> {
         Raw(self)
     }
 
-    /// A line beside the answer, on stderr.
+    /// Writes a line to stderr.
     pub(super) fn aside(&mut self, text: impl Display) {
         self.bar.clear();
-        // Who sees both sees them in the order in which they were said.
+        // So that both streams appear in order on a terminal.
         self.flush();
         let text = text.to_string();
         let mut stderr = io::stderr().lock();
-        // When stderr fails there is nobody left to tell.
+        // If stderr fails, there is no other place to report it.
         let _ = if self.colour_err { writeln!(stderr, "{text}") } else { writeln!(stderr, "{}", strip_str(&text)) };
     }
 
@@ -183,17 +183,17 @@ impl Output {
         })
     }
 
-    /// What someone should know, though the request was carried out.
+    /// Writes a warning: the request was carried out, with a caveat.
     pub(super) fn warn(&mut self, text: impl Display) {
         self.aside(format_args!("{} {text}", paint(WARNING, "warning:")));
     }
 
-    /// What to do next.
+    /// Writes a hint on what to do next.
     pub(super) fn hint(&mut self, text: impl Display) {
         self.aside(format_args!("{} {text}", paint(GOOD, "hint:")));
     }
 
-    /// Why a request failed: as JSON on stdout, where a script reads, or in words on stderr.
+    /// Reports why a request failed: as JSON on stdout for scripts, or in words on stderr.
     pub(super) fn error(&mut self, error: &Error) {
         if self.json {
             self.json_line(&error.view());
@@ -207,7 +207,7 @@ impl Output {
         self.hint(words::clean(&error.hint));
     }
 
-    /// Sends what was written on its way, so that [`is_gone`](Output::is_gone) knows.
+    /// Flushes stdout, so that [`is_gone`](Output::is_gone) is up to date.
     pub(super) fn flush(&mut self) {
         if self.failed.is_none() {
             let flushed = self.stdout.flush();
@@ -215,7 +215,7 @@ impl Output {
         }
     }
 
-    /// Writes out what is left. Gives what went wrong on the way, unless it was only that nobody wanted to read it all.
+    /// Flushes everything, and returns the first failure unless it was a closed pipe.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.bar.clear();
         self.flush();
@@ -258,7 +258,7 @@ impl Raw<'_> {
     }
 }
 
-/// The text in that style.
+/// Formats a text in that style.
 pub(super) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }

@@ -1,4 +1,4 @@
-//! How far long work has come: a bar on stderr that only shows when someone is there to see it and has begun to wait.
+//! The progress bar, shown on stderr if that is a terminal and the work takes a while.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::workspace::Progress;
 
-/// Work that is done before this shows no bar at all.
+/// The time after which the bar appears; shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The bar of this process.
@@ -24,24 +24,24 @@ struct State {
 }
 
 impl Bar {
-    /// A bar, which stays hidden unless it is `wanted`.
+    /// Creates a bar, which stays hidden unless it is `wanted`.
     pub(super) fn new(wanted: bool) -> Bar {
         Bar { state: Mutex::new(State { wanted, since: None, shown: None }) }
     }
 
-    /// What long work calls to move this bar.
+    /// Returns the callback that moves this bar.
     pub(super) fn mover(self: &Arc<Bar>) -> Progress {
         let bar = Arc::clone(self);
         Arc::new(move |what, done, total| bar.update(what, done, total))
     }
 
-    /// Hides it for good, where it would get between other output.
+    /// Hides it for good, if it would get between other output.
     pub(super) fn silence(&self) {
         self.clear();
         self.state().wanted = false;
     }
 
-    /// Takes it off the screen, until there is more work.
+    /// Removes it from the screen until there is more work.
     pub(super) fn clear(&self) {
         let mut state = self.state();
         state.since = None;
@@ -86,7 +86,7 @@ fn style(known: bool) -> ProgressStyle {
     style.progress_chars("=> ").with_key("rate", rate).with_key("left", left)
 }
 
-/// How much a second, once that can be told.
+/// Returns the rate, once it is known.
 fn rate(state: &ProgressState, out: &mut dyn Write) {
     // A bar cannot fail.
     let _ = match state.per_sec() {
@@ -96,7 +96,7 @@ fn rate(state: &ProgressState, out: &mut dyn Write) {
     };
 }
 
-/// How long it will take, once that can be told.
+/// Returns the remaining time, once it is known.
 fn left(state: &ProgressState, out: &mut dyn Write) {
     if state.per_sec() >= 0.05 {
         let _ = write!(out, "  {} left", HumanDuration(state.eta()));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_shown_a_bar_who_cannot_see_it() {
+    fn the_bar_needs_a_terminal() {
         let bar = Arc::new(Bar::new(false));
         bar.state().since = Instant::now().checked_sub(PATIENCE * 2);
         bar.mover()("checking", 1, 2);

@@ -1,4 +1,4 @@
-//! `retake show --raw`: what a picture's file says of how it was made, with the place of every value.
+//! `retake show --raw`: the generation metadata of an image file, with the place of every value.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{show, words};
 
-/// How much of a long text is shown unless all of it was asked for.
+/// The maximum length of a text, unless all of it is requested.
 const SHOWN_LINES: usize = 12;
 const SHOWN_CHARS: usize = 1200;
-/// The media type of what is no picture that is known.
+/// The media type of files that are not known images.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Shows a file, or the picture of an iteration where there is no such file.
+/// Shows a file, or the image of an iteration if the file does not exist.
 pub(super) fn run(context: &mut Context, file: &str, full: bool) -> Result<Exit, Failure> {
     let path = Path::new(file);
     let is_reference = !path.exists() && (file.starts_with("session-") || file.starts_with('#') || file == "latest");
@@ -72,7 +72,7 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
     }
 }
 
-/// A field, its value, and where it came from.
+/// Writes a field, its value, and where it came from.
 fn recipe_line(name: &str, value: &Value, view: &RawView, full: bool, output: &mut Output) {
     if name == "parameters" {
         for (key, value) in value.as_object().into_iter().flatten() {
@@ -101,7 +101,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// One line, not too long.
+/// Reduces a text to one short line.
 fn shortened(text: &str, full: bool) -> String {
     const SHOWN: usize = 300;
     let line = words::one_line(text);

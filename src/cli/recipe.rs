@@ -6,11 +6,13 @@ use clap::Args;
 use retake_recipe::for_each_recipe_field;
 use serde_json::{Map, Value};
 
-use crate::model::{Cost, Lora, OutcomeStatus, Recipe};
+use crate::model::amounts::ParseCostError;
+use crate::model::{Cost, Lora, OutcomeStatus, Recipe, Seed, Timestamp};
 use crate::wire::{Error, ImageInput, RecordRequest};
 
 use super::choice::choice;
 use super::ending::{Failure, invalid};
+use super::times;
 
 macro_rules! declare_args {
     ({} $($(#[$doc:meta])* $name:ident: $type:ty, $set:ty, $kind:ident $(($($bound:expr),*))?,
@@ -18,7 +20,7 @@ macro_rules! declare_args {
         /// An iteration in flags.
         #[derive(Clone, Debug, Default, PartialEq, Args)]
         pub(super) struct RecipeArgs {
-            /// The prompt exactly as typed
+            /// The prompt exactly as typed; without it, the recipe is read from the image
             #[arg(value_name = "PROMPT")]
             prompt: Option<String>,
             /// The prompt, as a flag
@@ -46,7 +48,7 @@ macro_rules! declare_args {
             $(
                 $(#[$doc])*
                 #[arg(long = $flag, $(visible_alias = $alias,)* value_name = $value, allow_negative_numbers = true,
-                    help_heading = "Recipe")]
+                    value_parser = <$type as FlagValue>::parse_flag, help_heading = "Recipe")]
                 $name: Option<$type>,
             )*
             /// The requested size, such as 1024x768
@@ -57,7 +59,7 @@ macro_rules! declare_args {
             #[arg(long = "lora", value_name = "NAME[:WEIGHT]", value_parser = lora, help_heading = "Recipe")]
             loras: Vec<Lora>,
             /// Any other parameter; VALUE is JSON, or else text
-            #[arg(long = "param", value_name = "KEY=VALUE", help_heading = "Recipe")]
+            #[arg(long = "param", value_name = "KEY=VALUE", value_parser = parameter, help_heading = "Recipe")]
             params: Vec<String>,
             /// All other parameters at once, as a JSON object
             #[arg(long, value_name = "JSON", help_heading = "Recipe")]
@@ -72,13 +74,13 @@ macro_rules! declare_args {
             /// The duration in milliseconds
             #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Outcome")]
             generation_time_ms: Option<u64>,
-            /// The cost, such as '0.04 USD'
-            #[arg(long, value_name = "AMOUNT CURRENCY", allow_negative_numbers = true, value_parser = cost,
+            /// The cost, such as 0.04 (US dollars), '0.04 EUR', €0,04 or '3 credits'
+            #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = cost,
                 help_heading = "Outcome")]
             cost: Option<Cost>,
-            /// When the image was made, such as 2025-12-11T14:45:22Z [default: now]
-            #[arg(long, value_name = "TIME", help_heading = "Outcome")]
-            created_at: Option<String>,
+            /// When the image was made, such as 2025-12-11, '2025-12-11 14:45' or 2025-12-11T14:45:22Z [default: now]
+            #[arg(long, value_name = "TIME", value_parser = times::parse, help_heading = "Outcome")]
+            created_at: Option<Timestamp>,
 
             /// Fail unless the session has this many iterations
             #[arg(long, value_name = "COUNT", allow_negative_numbers = true, help_heading = "Safety")]
@@ -117,11 +119,11 @@ impl RecipeArgs {
     pub(super) fn request(self) -> Result<RecordRequest, Failure> {
         let prompt = match self.prompt.as_ref().or(self.prompt_flag.as_ref()) {
             Some(prompt) => prompt.clone(),
-            None if self.like.is_some() => String::new(),
+            None if self.like.is_some() || !self.images.is_empty() => String::new(),
             None => {
                 return Err(Failure::flags(
                     "there is no prompt",
-                    "pass it in quotes: retake record \"a cat in the snow\"",
+                    "pass it in quotes: retake record \"a cat in the snow\"; or pass --image, from whose metadata it is read",
                 ));
             }
         };
@@ -140,7 +142,7 @@ impl RecipeArgs {
             message: self.message,
             generation_time_ms: self.generation_time_ms,
             cost: self.cost,
-            created_at: self.created_at,
+            created_at: self.created_at.map(|at| at.to_string()),
             images: self.images.iter().map(|path| image(path)).collect::<Result<_, _>>()?,
             title: self.title,
             project: self.project,
@@ -167,12 +169,41 @@ fn lora(text: &str) -> Result<Lora, String> {
 }
 
 fn cost(text: &str) -> Result<Cost, String> {
-    let parts = text.trim().split_once(char::is_whitespace);
-    parts
-        .and_then(|(amount, currency)| {
-            Some(Cost { amount: amount.parse().ok()?, currency: currency.trim().to_owned() })
-        })
-        .ok_or_else(|| "expected an amount and its currency, such as '0.04 USD'".to_owned())
+    text.parse().map_err(|error: ParseCostError| error.to_string())
+}
+
+/// A value of a recipe field at the command line. Its error says what was expected, not how Rust parses it.
+trait FlagValue: Sized {
+    fn parse_flag(text: &str) -> Result<Self, String>;
+}
+
+impl FlagValue for String {
+    fn parse_flag(text: &str) -> Result<String, String> {
+        Ok(text.to_owned())
+    }
+}
+
+impl FlagValue for Seed {
+    fn parse_flag(text: &str) -> Result<Seed, String> {
+        text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+    }
+}
+
+impl FlagValue for u32 {
+    fn parse_flag(text: &str) -> Result<u32, String> {
+        text.parse().map_err(|_| "expected a whole number".to_owned())
+    }
+}
+
+impl FlagValue for f64 {
+    fn parse_flag(text: &str) -> Result<f64, String> {
+        text.parse().map_err(|_| "expected a number such as 7.5".to_owned())
+    }
+}
+
+/// Checks that a parameter has a name and a value.
+fn parameter(text: &str) -> Result<String, String> {
+    if text.contains('=') { Ok(text.to_owned()) } else { Err("expected KEY=VALUE".to_owned()) }
 }
 
 fn parameters(all: Option<&str>, each: &[String]) -> Result<Map<String, Value>, Error> {
@@ -215,10 +246,9 @@ mod tests {
             assert!(size(text).unwrap_err().contains("1024x768"), "{text:?}");
         }
         assert_eq!((size("1024x768").unwrap(), size("8 × 9").unwrap()), ((1024, 768), (8, 9)));
-        for text in ["0.04", "USD", "USD 0.04", ""] {
-            assert!(cost(text).unwrap_err().contains("0.04 USD"), "{text:?}");
+        for text in ["USD", "", "cheap", "0.04 dollars"] {
+            assert!(cost(text).unwrap_err().contains("USD"), "{text:?}");
         }
-        assert_eq!(cost("3 Stability credits").unwrap().currency, "Stability credits");
         assert!(lora("detail:high").unwrap_err().contains("detail"));
         assert_eq!(lora("a:b:-0.5").unwrap(), Lora::new("a:b", -0.5));
         assert!((lora("plain").unwrap().weight - 1.0).abs() < f64::EPSILON);

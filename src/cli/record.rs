@@ -10,9 +10,11 @@ use crate::wire::{Api, Error, RecordRequest, Recorded};
 use super::context::{Context, session_named};
 use super::ending::{Exit, Failure, invalid};
 use super::import;
-use super::output::{NAME, Output, paint};
+use super::output::{FAINT, NAME, Output, paint};
 use super::recipe::RecipeArgs;
+use super::references;
 use super::requests::Requests;
+use super::words;
 
 /// Record an iteration, in a session or as the first of a new one
 ///
@@ -21,8 +23,8 @@ use super::requests::Requests;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake record \"a cat\" --model sdxl --seed 42 --cfg 7 --image cat.png\n  \
-    retake record \"a cat at night\" --session session-2025-12-11-001\n  \
-    retake record \"a cat at dawn\" --session latest\n  \
+    retake record --image out.png --session latest            the recipe is read from the image\n  \
+    retake record \"a cat at night\" --like latest --session latest   with the recipe of the last one\n  \
     retake record \"back to the first\" --session session-2025-12-11-001 --parent 'latest#0'\n  \
     retake record \"a dog\" --outcome refused --message \"no dogs\"\n  \
     retake record --json - < requests.jsonl")]
@@ -61,6 +63,9 @@ impl RecordArgs {
         let mut request = self.recipe.request()?;
         context.write(|api, output| {
             request.session_id = request.session_id.map(|session| session_named(api, session)).transpose()?;
+            for reference in [&mut request.parent, &mut request.like].into_iter().flatten() {
+                *reference = references::expand(api, reference)?;
+            }
             let recorded = record(api, request)?;
             output.answer(&recorded, layout);
             Ok(Exit::Done)
@@ -106,4 +111,11 @@ fn record(api: &Api<'_>, mut request: RecordRequest) -> Result<Recorded, Error> 
 fn layout(output: &mut Output, recorded: &Recorded) {
     let first = if recorded.reference.index == 0 { ", the first of a new session" } else { "" };
     output.line(format_args!("recorded {}{first}", paint(NAME, recorded.reference)));
+    if !recorded.read_from_image.is_empty() {
+        let fields = recorded.read_from_image.join(", ");
+        output.line(paint(FAINT, format_args!("read from the image: {fields}")));
+    }
+    for warning in &recorded.warnings {
+        output.warn(words::one_line(warning));
+    }
 }

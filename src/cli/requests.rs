@@ -1,6 +1,6 @@
-//! Requests to record as a stream of JSON objects, one a line or one after the other. Each comes out as soon as its last
-//! byte is there, so that it can be answered before the next one is written; a bad one is named with line and column, and
-//! reading goes on at the next line that begins with a brace.
+//! Requests to record as a stream of JSON objects, one per line or one after the other. Each is returned as soon as its last
+//! byte has arrived, so that it can be answered before the next one is written; an invalid one is reported with line and
+//! column, and reading continues at the next line that begins with a brace.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::str;
@@ -12,7 +12,7 @@ use crate::wire::{Error, ErrorKind, RecordRequest};
 
 use super::ending::invalid;
 
-/// The longest request: several large images as base64. What is longer is not worth the memory it takes to refuse it.
+/// The maximum size of a request: several large images as base64.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 
 /// The requests of a stream.
@@ -22,7 +22,7 @@ pub(super) struct Requests<R> {
 }
 
 impl<R: Read> Requests<R> {
-    /// The requests that can be read from there.
+    /// Creates an iterator over the requests of a stream.
     pub(super) fn new(source: R) -> Requests<R> {
         let source = BufReader::with_capacity(1 << 16, source);
         let place = Place { line: 1, column: 1 };
@@ -74,7 +74,7 @@ struct Place {
 }
 
 impl Place {
-    /// The place that lies there as seen from here.
+    /// Returns the absolute place of a place relative to this one.
     fn at(self, line: usize, column: usize) -> Place {
         match line {
             0 | 1 => Place { line: self.line, column: self.column + column.saturating_sub(1) },
@@ -89,19 +89,19 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The stream, read byte by byte, since a byte more may not come before the answer does.
+/// The stream, read byte by byte, since the next byte may only come after the answer.
 struct Source<R> {
     source: BufReader<R>,
-    /// What was read of the request at hand.
+    /// The bytes of the current request.
     taken: Vec<u8>,
-    /// Whether the last byte, a brace, was handed out and is to be read again.
+    /// Whether the last byte, a brace, is to be read again.
     brace_again: bool,
-    /// Where the next byte lies.
+    /// The place of the next byte.
     place: Place,
 }
 
 impl<R: Read> Source<R> {
-    /// The next byte, which stays where it is; none at the end.
+    /// Returns the next byte without consuming it; `None` at the end.
     fn peek(&mut self) -> io::Result<Option<u8>> {
         if self.brace_again {
             return Ok(Some(b'{'));
@@ -115,7 +115,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Goes past the byte that was peeked at.
+    /// Consumes the byte that was peeked at.
     fn pass(&mut self, byte: u8) {
         if !std::mem::take(&mut self.brace_again) {
             self.source.consume(1);
@@ -127,7 +127,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Goes to the first byte of the next request; none at the end.
+    /// Skips to the first byte of the next request; `None` at the end.
     fn skip_space(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.peek()? {
@@ -139,9 +139,9 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Goes to the next line that begins with a brace, or to the end.
+    /// Skips to the next line that begins with a brace, or to the end.
     fn skip_to_request(&mut self) -> io::Result<()> {
-        // The brace may already have been read, as what should not be there: the request before it lacks its own.
+        // The brace may already have been read as an unexpected byte of a request that lacks its own.
         if let [.., b'\n', b'{'] = *self.taken {
             self.brace_again = true;
             self.place.column = 1;
@@ -192,7 +192,7 @@ fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
 
 const SHAPE: &str = "give JSON objects such as {\"prompt\": \"a cat\", \"seed\": \"42\"}, one a line";
 
-/// What is no JSON.
+/// Returns the error for a request that is not JSON.
 fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
     if error.is_io() {
         return invalid(
@@ -210,7 +210,7 @@ fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
     })
 }
 
-/// What does not even begin like a request.
+/// Returns the error for bytes that do not begin a request.
 fn no_object(first: u8, start: Place) -> Error {
     let hint = match first {
         b'[' => "leave out the brackets around the objects, and the commas between them",
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_named_by_their_place() {
+    fn bytes_that_are_not_utf_8_are_named_by_their_place() {
         let input = b"{\"prompt\":\"a\xff\"}\n{\"prompt\":\n\"b\xe4 \"}\n{\"prompt\":\"c\"}";
         let at = |place: &str| format!("the input is not UTF-8, at {place}");
         assert_eq!(prompts(input), [at("line 1, column 13"), at("line 3, column 3"), "c".to_owned()]);
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_answer_can_be_given_before_the_next_byte_comes() {
-        /// Gives what it has, and then fails whoever asks for more.
+        /// A reader that fails after its last byte.
         struct Waiting<'a>(&'a [u8]);
         impl Read for Waiting<'_> {
             fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {

@@ -4,12 +4,13 @@ use clap::Args;
 
 use crate::model::Recipe;
 use crate::wire::{MAX_REPLY_BYTES, ResumeRequest, ResumeView};
+use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
-use super::{session, show, words};
+use super::{references, session, show, words};
 
 /// Show what you need to continue: recipe, history, ratings, open branches
 #[derive(Debug, Args)]
@@ -26,17 +27,21 @@ pub(super) struct ResumeArgs {
 
 impl ResumeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let request = ResumeRequest { reference: self.reference };
         context.read(|api, output| {
+            let reference = self.reference.as_deref().map(|reference| references::expand(api, reference));
+            let request = ResumeRequest { reference: reference.transpose()? };
             // A workflow of a megabyte is left out, as in `show` without --full.
             let view = api.clone().with_reply_bytes(MAX_REPLY_BYTES).resume(&request)?;
-            output.answer(&view, |output, view| layout(view, output));
+            output.answer(&view, |output, view| layout(view, api.workspace(), output));
             Ok(Exit::Done)
         })
     }
 }
 
-fn layout(view: &ResumeView, output: &mut Output) {
+/// The number of steps of the history that are listed; those before are counted.
+const MAX_STEPS: usize = 12;
+
+fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
     let within = view.reference.session;
     let mut head = paint(NAME, view.reference);
     if let Some(title) = view.session.title() {
@@ -51,6 +56,7 @@ fn layout(view: &ResumeView, output: &mut Output) {
     output.line(head);
     let mut about = vec![words::count(view.session.iteration_count().into(), "iteration")];
     about.extend(view.session.project().map(|project| format!("project {}", words::one_line(project))));
+    about.extend(words::costs(view.session.cost()));
     about.push(format!("made {}", words::time(view.timestamp)));
     output.line(paint(FAINT, about.join(" · ")));
 
@@ -63,7 +69,13 @@ fn layout(view: &ResumeView, output: &mut Output) {
             output.line(format_args!("    {}", output.fit(&words::one_line(prompt), 4)));
         }
     }
-    for step in &view.story {
+    let folded = view.story.len().saturating_sub(MAX_STEPS);
+    if let Some(first) = view.story.first().filter(|_| folded > 0) {
+        let steps = words::count(folded as u64, "step");
+        let all = format!("{steps} from {}; all: retake show {within}", show::shortened(first.reference, within));
+        output.line(format_args!("  {}", paint(FAINT, all)));
+    }
+    for step in view.story.iter().skip(folded) {
         let mut head = format!("  {}", session::step_head(step, within));
         if step.rerolls > 0 {
             let rerolls = words::count(step.rerolls.into(), "reroll");
@@ -119,15 +131,13 @@ fn layout(view: &ResumeView, output: &mut Output) {
 
     output.gap();
     let recipe = &view.recipe.recipe;
-    show::texts(recipe, output);
+    show::texts(recipe, false, output);
     let Recipe { prompt, prompt_sent, negative_prompt, .. } = recipe.clone();
     if *recipe != (Recipe { prompt, prompt_sent, negative_prompt, ..Recipe::default() }) {
         output.gap();
     }
-    show::recipe(&view.recipe, output);
-    for picture in &view.images {
-        show::line("image", Some(show::image(picture)), output);
-    }
+    show::recipe(&view.recipe, false, output);
+    show::images(&view.images, workspace, output);
     if !view.truncated.is_empty() {
         output.gap();
         let all = format!("retake show {} --full", view.reference);
@@ -137,5 +147,12 @@ fn layout(view: &ResumeView, output: &mut Output) {
     output.gap();
     output.line(paint(HEADING, "go on with"));
     let session = view.next.session_id.map(|id| format!(" --session {id}")).unwrap_or_default();
-    output.line(format_args!("  retake record PROMPT{session} --parent {}", view.next.parent));
+    // In quotes: some shells take # for the start of a pattern or a comment.
+    let from = format!("'{}'", view.next.parent);
+    let parent = match view.next.session_id {
+        Some(_) if view.next.parent.index + 1 == view.session.iteration_count() => String::new(),
+        _ => format!(" --parent {from}"),
+    };
+    output.line(format_args!("  retake record \"…\" --like {from}{session}{parent} --image FILE"));
+    output.line(paint(FAINT, "  the recipe is taken over; add flags for what you change"));
 }

@@ -14,7 +14,7 @@ use super::choice::choice;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, WARNING, paint};
-use super::words;
+use super::{references, times, words};
 
 /// Search iterations by words, recipe, rating, time or appearance
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub(super) struct SearchArgs {
     #[arg(long)]
     facets: bool,
     /// Maximum number of results (1–1000) [default: 50]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::args::limit)]
     limit: Option<u32>,
     /// Continue after a previous page; use the same query
     #[arg(long)]
@@ -44,16 +44,28 @@ pub(super) struct SearchArgs {
 
 const AFTER_HELP: &str = "\
 Queries:
-  glass bridge               both words, in a prompt, negative prompt, note or title
-  '\"glass bridge\"'           the words in this order
-  brid*                      words that begin so
+  glass bridge               both words, in a prompt, negative prompt, note,
+                             title or message; also inside words (1girl) and
+                             as plurals (bridges)
+  '\"glass bridge\"'           these whole words in this order
+  br*                        words that begin so
   bridge -fog                the one and not the other
   '(bridge OR river) snow'   a choice
-  model:sdxl lora:detail sampler:euler generator:comfy   a part of the name; in quotes all of it
-  tag:hero project:cats seed:42 size:1024x768 session:session-2025-12-11-001
-  rating:5 'rating:>=4' rating:none outcome:failed status:archived has:image
-  since:2026-03 before:2026-05-14 on:yesterday since:last-week since:7d
-  prompt:fog negative:fog note:fog title:fog   only there
+
+Facets:
+  model lora sampler scheduler provider   a part of the name; in quotes all of it
+  actor                      a part of the program or user that recorded it
+  tag project                the name in any case; her* begins so
+  seed size session          seed:42 size:1024x768 session:session-2025-12-11-001
+  steps cfg cost rating      steps:30 'cfg:>=7.5' 'cost:>0.01' steps:20..30
+                             rating:5 'rating:>=4' rating:none
+  outcome                    succeeded failed refused
+  status                     active archived all
+  has                        image note tag rating lora negative
+  since after before until on
+                             2026-03 2026-03-14 yesterday last-week 7d 36h
+  prompt negative note title message
+                             words only there
 
 Examples:
   retake search bridge model:sdxl 'rating:>=4' -fog before:2026-05
@@ -62,14 +74,26 @@ Examples:
 
 impl SearchArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
-        let request = self.request();
+        let mut request = self.request();
         let query = request.query.clone().unwrap_or_default();
-        context.read(|api, output| {
+        let now = Timestamp::now();
+        request.query = request.query.map(|query| times::localize_query(&query, now));
+        context.read_or_empty(|api, output| {
+            if let Some(like) = &mut request.similar_to {
+                *like = references::expand(api, like)?;
+            }
+            let api = if output.is_json() { api.clone() } else { api.clone().marking_prompts() };
             let view = match api.search(&request) {
                 Ok(view) => view,
                 Err(error) => {
+                    let failure = Failure::from(error);
+                    if output.is_json() {
+                        return Err(failure);
+                    }
+                    // The place of the mistake reads after what it is.
+                    let exit = failure.tell(output);
                     point(&query, output);
-                    return Err(error.into());
+                    return Ok(exit);
                 }
             };
             output.bar().clear();
@@ -162,7 +186,10 @@ fn row(found: &FoundIteration, output: &mut Output) {
     facts.extend(found.outcome.map(|outcome| format!("{outcome:?}").to_lowercase()));
     facts.extend(found.metadata.model.as_deref().map(words::one_line));
     facts.extend(found.metadata.seed.map(|Seed(seed)| format!("seed {seed}")));
-    facts.extend(found.distance.map(|distance| format!("distance {distance}")));
+    facts.extend(found.distance.map(|distance| match found.identical {
+        true => "identical".to_owned(),
+        false => format!("distance {distance}"),
+    }));
     facts.extend(found.tags.iter().map(|tag| format!("#{}", words::one_line(tag))));
     facts.extend(found.project.as_deref().map(words::one_line));
     if found.archived {
@@ -187,6 +214,7 @@ fn row(found: &FoundIteration, output: &mut Output) {
             ExcerptField::NegativePrompt => (paint(HEADING, "negative "), 9),
             ExcerptField::Note => (paint(HEADING, "note "), 5),
             ExcerptField::Title => (paint(HEADING, "title "), 6),
+            ExcerptField::Message => (paint(HEADING, "message "), 8),
         };
         output.line(format_args!("    {label}{}", marked(&excerpt.parts, width.saturating_sub(used))));
     }
@@ -234,8 +262,8 @@ fn foot(view: &SearchView, request: &SearchRequest, output: &mut Output) {
     let asked = request.query.is_some() || request.similar_to.is_some();
     if view.total_matches == 0 {
         output.line(if asked { "No iteration matches." } else { "No iterations yet." });
-        if request.query.as_deref().is_some_and(|query| query.contains(char::is_whitespace)) {
-            output.hint("every word must match: try fewer, or a beginning such as brid*");
+        if let Some(hint) = &view.hint {
+            output.hint(hint);
         }
         return;
     }
@@ -272,6 +300,16 @@ mod tests {
             ("retake list -fog", "retake list -fog"),
         ] {
             assert_eq!(spelt(line), expected);
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_facet() {
+        let (_, table) = AFTER_HELP.split_once("Facets:").unwrap();
+        let table = table.split("Examples:").next().unwrap();
+        let named: Vec<&str> = table.split(|c: char| !c.is_ascii_alphabetic()).collect();
+        for facet in crate::model::query::facet_names() {
+            assert!(named.contains(&facet), "{facet}");
         }
     }
 

@@ -22,7 +22,7 @@ use super::output::{NAME, Output, paint};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake serve --open\n  \
-    retake serve --addr 127.0.0.1:0\n  \
+    retake serve --port 7406\n  \
     retake serve --addr 0.0.0.0:7373 --token 'correct horse battery'")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
@@ -34,9 +34,12 @@ pub(super) struct ServeArgs {
 /// Where and for whom to serve.
 #[derive(Debug, Args)]
 pub(super) struct At {
-    /// The address to listen on; port 0 chooses a free one
+    /// The address to listen on, or a port of this machine; port 0 chooses a free one
     #[arg(long, value_name = "HOST:PORT")]
     addr: Option<String>,
+    /// The port to listen on, on 127.0.0.1
+    #[arg(long, value_name = "PORT", conflicts_with = "addr")]
+    port: Option<u16>,
     /// The token that clients need; required beyond this machine
     #[arg(long, value_name = "TOKEN", env = "RETAKE_TOKEN", hide_env_values = true)]
     token: Option<String>,
@@ -45,7 +48,7 @@ pub(super) struct At {
     open: bool,
 }
 
-/// Where the gallery is when nobody says.
+/// The default address of the gallery.
 const USUAL: &str = "127.0.0.1:7373";
 
 impl ServeArgs {
@@ -64,13 +67,17 @@ impl ServeArgs {
 }
 
 impl At {
-    /// The address, which must be this machine's alone unless there is a token.
+    /// Returns the address, which must be local unless there is a token.
     pub(super) fn address(&self, usual: &str) -> Result<SocketAddr, Failure> {
-        let asked = self.addr.as_deref().unwrap_or(usual);
+        let asked = match (&self.addr, self.port) {
+            (Some(addr), _) => with_host_and_port(addr, usual),
+            (None, Some(port)) => format!("127.0.0.1:{port}"),
+            (None, None) => usual.to_owned(),
+        };
         let found = asked.to_socket_addrs().ok().and_then(|mut found| found.next());
         let address = found.ok_or_else(|| {
-            let message = format!("--addr {asked:?} is no address");
-            Failure::flags(message, "write HOST:PORT, such as 127.0.0.1:7373")
+            let message = format!("--addr {:?} is not an address", self.addr.as_deref().unwrap_or(&asked));
+            Failure::flags(message, "write HOST:PORT, such as 127.0.0.1:7373, or only a port")
         })?;
         if let Some(token) = &self.token {
             check_token(token)?;
@@ -84,7 +91,7 @@ impl At {
         Ok(address)
     }
 
-    /// Serves until the process is told to end.
+    /// Serves until the process is asked to end.
     pub(super) fn serve(
         &self,
         workspace: Workspace,
@@ -106,19 +113,20 @@ impl At {
         Ok(Exit::Done)
     }
 
-    /// Shows where the gallery is that another process serves, which must be the one that was asked for.
+    /// Prints the URL of the gallery that another process serves, which must match the flags.
     pub(super) fn show_served(
         &self,
         served: &Served,
         address: SocketAddr,
         output: &mut Output,
     ) -> Result<Exit, Failure> {
-        served.check(self.addr.is_some().then_some(address), self.token.as_deref())?;
+        let chosen = self.addr.is_some() || self.port.is_some();
+        served.check(chosen.then_some(address), self.token.as_deref())?;
         self.show(&served.url, true, output);
         Ok(Exit::Done)
     }
 
-    /// Says where the gallery is, and opens it when that was asked for.
+    /// Prints the URL of the gallery, and opens it if requested.
     pub(super) fn show(&self, url: &str, already: bool, output: &mut Output) {
         let url = match &self.token {
             Some(token) => format!("{url}?token={}", web::encode(token)),
@@ -140,9 +148,21 @@ impl At {
     }
 }
 
-/// The fewest characters of a token.
+/// Completes an address of which only the port, or only the host, was written: `7406`, `:7406`, `localhost`.
+fn with_host_and_port(addr: &str, usual: &str) -> String {
+    let port = addr.strip_prefix(':').unwrap_or(addr);
+    if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return format!("127.0.0.1:{port}");
+    }
+    match addr.rsplit_once(':') {
+        None if !addr.is_empty() => format!("{addr}:{}", usual.rsplit(':').next().unwrap_or("7373")),
+        _ => addr.to_owned(),
+    }
+}
+
+/// The minimum number of characters of a token.
 const MIN_TOKEN_CHARS: usize = 16;
-/// The fewest different characters of a token.
+/// The minimum number of different characters of a token.
 const MIN_TOKEN_VARIETY: usize = 8;
 
 /// Checks that a token cannot be guessed.
@@ -159,7 +179,7 @@ fn check_token(token: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where a gallery is.
+/// The URL of a gallery.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Shown<'a> {

@@ -1,6 +1,5 @@
-//! How a session lies on the screen: as a story. A head, then the tree of its iterations, each with what changed from the
-//! one it came from, how it was rated, and what was said of it. Rerolls that nobody said anything of share a line: most of a
-//! long session is those.
+//! A session as a story: a head, then the tree of its iterations, each with what changed since its parent, its rating and
+//! its note. Rerolls without annotations share a line, since a long session consists mostly of those.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +8,7 @@ use crate::wire::{IterationList, IterationRow, SessionRow, StoryStep};
 
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, TAKEN, TURNED, WARNING, paint};
 use super::tree::{self, Placed};
-use super::{show, words};
+use super::{show, times, words};
 
 /// Lays out a session.
 pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep], output: &mut Output) {
@@ -23,6 +22,7 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     output.line(head);
     let mut about = vec![words::count(row.iteration_count().into(), "iteration")];
     about.extend(row.project().map(|project| format!("project {}", words::one_line(project))));
+    about.extend(words::costs(row.cost()));
     about.push(format!("begun {}", words::time(row.created_at())));
     about.push(format!("modified {}", words::time(row.last_modified_at())));
     output.line(paint(FAINT, about.join(" · ")));
@@ -48,7 +48,7 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     for (number, placed) in tree::place(&parents).iter().enumerate() {
         let is_root =
             parents.get(&placed.index).is_some_and(|parent| parent.is_none_or(|it| !parents.contains_key(&it)));
-        // What begins by itself stands apart.
+        // An iteration without a parent is set apart.
         if number > 0 && is_root {
             output.gap();
         }
@@ -74,12 +74,11 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     }
 }
 
-/// Rerolls that went well and of which nobody said anything, in runs: one after the other, or side by side and leading
-/// nowhere.
+/// Runs of successful rerolls without annotations: one after the other, or side by side without children.
 struct Rerolls {
-    /// All of a run, by its first.
+    /// The members of a run, by its first iteration.
     runs: BTreeMap<u32, Vec<u32>>,
-    /// The first of the run that an iteration belongs to.
+    /// The first iteration of the run that an iteration belongs to.
     first: HashMap<u32, u32>,
 }
 
@@ -89,7 +88,7 @@ impl Rerolls {
         for parent in parents.values().flatten() {
             *children.entry(*parent).or_default() += 1;
         }
-        // Where the session is now is never only one of several.
+        // The last iteration always has a line of its own.
         let last = parents.keys().next_back();
         let is_mere = |index: &u32| {
             let step = steps.get(index).filter(|_| Some(index) != last);
@@ -102,7 +101,7 @@ impl Rerolls {
             })
         };
         let mut rerolls = Rerolls { runs: BTreeMap::new(), first: HashMap::new() };
-        // The run of those that lead nowhere, by what they came from.
+        // The run of childless rerolls, by parent.
         let mut side_by_side: HashMap<u32, u32> = HashMap::new();
         for (index, parent) in parents.iter().filter(|(index, _)| is_mere(index)) {
             let only_child = parent.filter(|parent| children.get(parent) == Some(&1));
@@ -118,7 +117,7 @@ impl Rerolls {
         rerolls
     }
 
-    /// The tree with a run in the place of its first.
+    /// Returns the tree with each run in the place of its first iteration.
     fn folded(&self, parents: &BTreeMap<u32, Option<u32>>) -> BTreeMap<u32, Option<u32>> {
         let place = |index: u32| self.first.get(&index).copied().unwrap_or(index);
         let own = parents.iter().filter(|(index, _)| place(**index) == **index);
@@ -126,7 +125,7 @@ impl Rerolls {
     }
 }
 
-/// What several iterations are called.
+/// Returns the label of several iterations.
 fn several(indexes: &[u32]) -> String {
     match indexes {
         [first, .., last] if indexes.len() > 2 && (last - first) as usize == indexes.len() - 1 => {
@@ -136,26 +135,23 @@ fn several(indexes: &[u32]) -> String {
     }
 }
 
-/// Tells times, and the day only where it is another than before.
+/// Formats times, with the day only where it changes.
 struct Clock {
     day: String,
 }
 
 impl Clock {
     fn tell(&mut self, at: Timestamp) -> String {
-        let time = words::time(at);
-        match time.split_once(' ') {
-            Some((day, rest)) if day == self.day => rest.trim_end_matches(" UTC").to_owned(),
-            Some((day, _)) => {
-                day.clone_into(&mut self.day);
-                time
-            }
-            None => time,
+        let (day, time) = times::day_and_time(at);
+        if day == self.day {
+            return time;
         }
+        self.day = day;
+        words::time(at)
     }
 }
 
-/// A step's name and what there is to say of it at a glance: its kind, how it ended, its rating.
+/// Returns a step's name with its kind, outcome and rating.
 pub(super) fn step_head(step: &StoryStep, within: SessionId) -> String {
     let mut head = paint(NAME, show::shortened(step.reference, within));
     if let Some(label) = step.label {
@@ -172,7 +168,7 @@ pub(super) fn step_head(step: &StoryStep, within: SessionId) -> String {
     head
 }
 
-/// What changed, with what was added and what was removed in colour. The line is cut first, since colours have no width.
+/// Returns what changed, with additions and removals in colour. The line is truncated first, since colours have no width.
 pub(super) fn changes(line: &str) -> String {
     let part = |part: &str| match part.chars().next() {
         Some('+') => paint(GOOD, part),
@@ -180,18 +176,18 @@ pub(super) fn changes(line: &str) -> String {
         Some('~' | '↕') => paint(TURNED, part),
         _ => part.to_owned(),
     };
-    // Whoever shows the line shows the label too.
+    // The label is shown separately.
     line.strip_prefix("reroll  ").unwrap_or(line).split("  ").map(part).collect::<Vec<_>>().join("  ")
 }
 
-/// What somebody said of a step, in one line.
+/// Returns the annotation of a step in one line.
 pub(super) fn said(note: Option<&str>, tags: &[String]) -> Option<String> {
     let note = note.map(|note| format!("“{}”", words::one_line(note)));
     let tags = tags.iter().map(|tag| format!("[{}]", words::one_line(tag)));
     Some(note.into_iter().chain(tags).collect::<Vec<_>>().join(" ")).filter(|said| !said.is_empty())
 }
 
-/// What stands before the lines of a block below its head, after the tree.
+/// The indentation of the lines of a block below its head, after the tree.
 const INDENT: &str = "   ";
 
 fn block(

@@ -1,15 +1,25 @@
 //! `retake show`: one iteration, or a session as a story.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
 use clap::Args;
+use serde::Serialize;
 
 use crate::model::{IterationId, OutcomeStatus, Recipe, SessionId};
-use crate::wire::{GetRequest, ImageView, IterationView, IterationsRequest, MAX_REPLY_BYTES, RecipeView, StoryStep};
+use crate::wire::{
+    Error, ErrorKind, GetRequest, ImageRequest, ImageView, IterationView, IterationsRequest, MAX_REPLY_BYTES,
+    RecipeView, StoryStep,
+};
+
+use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
-use super::{inline, raw, session, words};
+use super::{inline, raw, references, session, words};
 
 /// Show an iteration with everything known about it, or a session as a story
 #[derive(Debug, Args)]
@@ -17,6 +27,8 @@ use super::{inline, raw, session, words};
     retake show latest                       the last iteration of the session modified last\n  \
     retake show session-2025-12-11-001       the session: what changed at each step, and its branches\n  \
     retake show session-2025-12-11-001#3     one iteration with its whole recipe\n  \
+    retake show session-2025-12-11-001#3/1   the same, drawing its second image\n  \
+    retake show latest --output best.png     write its original image to a file\n  \
     retake show --raw image.png              the generation metadata of any image file")]
 pub(super) struct ShowArgs {
     /// A session's id or a reference; with --raw also the path of an image
@@ -27,8 +39,14 @@ pub(super) struct ShowArgs {
     /// Show long texts and parameters in full
     #[arg(long)]
     full: bool,
+    /// Write the original image to this file, byte for byte
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["raw", "full", "limit", "cursor"])]
+    output: Option<PathBuf>,
+    /// With --output: replace the file if there is one
+    #[arg(long, requires = "output")]
+    force: bool,
     /// Of a session: maximum number of iterations (1–1000) [default: 200]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = super::args::limit)]
     limit: Option<u32>,
     /// Of a session: continue with older iterations
     #[arg(long)]
@@ -42,7 +60,20 @@ impl ShowArgs {
         if self.raw {
             return raw::run(context, &self.reference, self.full);
         }
-        let is_session = self.reference.parse::<SessionId>().is_ok();
+        if let Some(path) = &self.output {
+            return write_original(&self.reference, path, self.force, context);
+        }
+        if self.names_a_file() {
+            return Err(Failure::flags(
+                format!("{:?} is a file and not a reference", self.reference),
+                format!(
+                    "read its metadata with `retake show --raw {}`, or bring it in with `retake import`",
+                    self.reference
+                ),
+            ));
+        }
+        // Only an abbreviation needs the workspace to be told apart; `#` marks an iteration in any form.
+        let is_session = self.reference != "latest" && !self.reference.contains('#');
         if is_session && self.full {
             return Err(Failure::flags(
                 "--full is for an iteration",
@@ -57,7 +88,12 @@ impl ShowArgs {
         }
         context.read(|api, output| {
             if is_session {
-                let ShowArgs { reference: session_id, limit, cursor, .. } = self;
+                let ShowArgs { reference, limit, cursor, .. } = self;
+                let session_id = references::expand(api, &reference)?;
+                if session_id.parse::<SessionId>().is_err() {
+                    // Neither an id nor a reference: the error for a reference explains more.
+                    api.resolve(&session_id)?;
+                }
                 let row = api.session(&session_id)?;
                 let request = IterationsRequest { session_id, limit, cursor, include_images: false };
                 let list = api.iterations(&request)?;
@@ -70,9 +106,11 @@ impl ShowArgs {
                 // A workflow of a megabyte is shown only if it is asked for.
                 let api =
                     if self.full { api.clone().unbounded() } else { api.clone().with_reply_bytes(MAX_REPLY_BYTES) };
-                let view = api.get(&GetRequest { reference: self.reference, include_image: false })?;
-                output.answer(&view, |output, view| layout(view, output));
-                if let Some(image) = view.images.first()
+                let reference = references::expand(&api, &self.reference)?;
+                let named = api.resolve_exactly(&reference)?;
+                let view = api.get(&GetRequest { reference, ..GetRequest::default() })?;
+                output.answer(&view, |output, view| layout(view, api.workspace(), self.full, output));
+                if let Some(image) = view.images.get(usize::try_from(named.image_number()).unwrap_or(usize::MAX))
                     && inline::is_shown(output)
                     && let Ok(picture) = api.workspace().preview(image.hash)
                 {
@@ -85,10 +123,64 @@ impl ShowArgs {
     }
 }
 
+impl ShowArgs {
+    /// Returns whether what was meant is most likely an image file.
+    fn names_a_file(&self) -> bool {
+        let path = Path::new(&self.reference);
+        path.extension().is_some() && path.is_file() && !self.reference.starts_with("session-")
+    }
+}
+
+/// Writes the original of an iteration's image to a file.
+fn write_original(reference: &str, path: &Path, force: bool, context: &mut Context) -> Result<Exit, Failure> {
+    context.read(|api, output| {
+        let reference = references::expand(api, reference)?;
+        let found = api.image(&ImageRequest { reference, image: None })?;
+        let shown = words::one_line(&path.display().to_string());
+        let mut options = OpenOptions::new();
+        options.write(true);
+        if force {
+            options.create(true).truncate(true)
+        } else {
+            options.create_new(true)
+        };
+        options.open(path).and_then(|mut file| file.write_all(&found.data)).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::new(
+                ErrorKind::Conflict,
+                format!("there is already a file {shown}"),
+                "choose another name, or pass --force to replace it",
+            ),
+            _ => Error::new(
+                ErrorKind::Internal,
+                format!("cannot write the image: {shown}"),
+                "choose a file that can be written",
+            )
+            .caused_by(error),
+        })?;
+        let written = WrittenImage { reference: found.reference, file: path.to_owned(), bytes: found.image.bytes };
+        output.answer(&written, |output, written| {
+            output.line(format_args!(
+                "wrote {shown} ({}) from {}",
+                words::size(written.bytes),
+                paint(NAME, written.reference)
+            ));
+        });
+        Ok(Exit::Done)
+    })
+}
+
+/// An original that was written to a file.
+#[derive(Serialize)]
+struct WrittenImage {
+    reference: IterationId,
+    file: PathBuf,
+    bytes: u64,
+}
+
 /// How much of the terminal's height a picture takes: the recipe above it stays in sight.
 const PICTURE_SHARE: f64 = 0.5;
 
-fn layout(view: &IterationView, output: &mut Output) {
+fn layout(view: &IterationView, workspace: &Workspace, full: bool, output: &mut Output) {
     let mut head = paint(NAME, view.reference);
     head += &match view.outcome.status {
         OutcomeStatus::Succeeded => String::new(),
@@ -104,20 +196,18 @@ fn layout(view: &IterationView, output: &mut Output) {
     output.line(head);
 
     output.gap();
-    texts(&view.recipe.recipe, output);
+    texts(&view.recipe.recipe, full, output);
     text("message", view.outcome.message.as_deref(), output);
     text("note", view.annotations.note.as_deref(), output);
     output.gap();
 
-    recipe(&view.recipe, output);
+    recipe(&view.recipe, full, output);
     line("took", view.outcome.generation_time_ms.map(words::duration), output);
     line("cost", view.outcome.cost.as_ref().map(words::cost), output);
     line("tags", list(view.annotations.tags.iter().cloned()), output);
     line("from", view.parent.map(|parent| shortened(parent, view.session_id)), output);
     line("led to", list(view.children.iter().map(|child| shortened(*child, view.session_id))), output);
-    for picture in &view.images {
-        line("image", Some(image(picture)), output);
-    }
+    images(&view.images, workspace, output);
     line("title", view.session.title().map(str::to_owned), output);
     line("project", view.session.project().map(str::to_owned), output);
     line("made", Some(words::time(view.timestamp)), output);
@@ -130,19 +220,39 @@ fn layout(view: &IterationView, output: &mut Output) {
 }
 
 /// The prompts of a recipe.
-pub(super) fn texts(recipe: &Recipe, output: &mut Output) {
-    text("prompt", Some(&recipe.prompt), output);
-    text("prompt as sent", recipe.prompt_sent.as_deref(), output);
-    text("negative prompt", recipe.negative_prompt.as_deref(), output);
+pub(super) fn texts(recipe: &Recipe, full: bool, output: &mut Output) {
+    let prompts = [
+        ("prompt", Some(recipe.prompt.as_str())),
+        ("prompt as sent", recipe.prompt_sent.as_deref()),
+        ("negative prompt", recipe.negative_prompt.as_deref()),
+    ];
+    for (name, prompt) in prompts {
+        match prompt.map(|prompt| (prompt, prompt.char_indices().nth(MAX_PROMPT_CHARS))) {
+            Some((prompt, Some((end, _)))) if !full => {
+                text(name, prompt.get(..end), output);
+                let size = words::size(prompt.len() as u64);
+                output.line(paint(FAINT, format_args!("  … {size} in all; see --full")));
+            }
+            _ => text(name, prompt, output),
+        }
+    }
 }
 
 /// The rest of a recipe.
-pub(super) fn recipe(view: &RecipeView, output: &mut Output) {
+pub(super) fn recipe(view: &RecipeView, full: bool, output: &mut Output) {
     let recipe = &view.recipe;
     for (label, value) in recipe.facts() {
         line(&label.to_lowercase(), Some(value), output);
     }
     for (name, value) in &recipe.parameters {
+        let value = value.to_string();
+        let value = match value.char_indices().nth(MAX_PARAMETER_CHARS) {
+            Some((end, _)) if !full => {
+                let size = words::size(value.len() as u64);
+                format!("{}… {size} in all; see --full", value.get(..end).unwrap_or_default())
+            }
+            _ => value,
+        };
         line("parameter", Some(format!("{name} = {value}")), output);
     }
     let omitted = view.parameters_omitted_bytes.map(|bytes| format!("{} omitted; see --full", words::size(bytes)));
@@ -178,6 +288,19 @@ fn text(name: &str, text: Option<&str>, output: &mut Output) {
 fn list(items: impl Iterator<Item = String>) -> Option<String> {
     Some(items.collect::<Vec<_>>().join(", ")).filter(|items| !items.is_empty())
 }
+
+/// The images, each with the path of its original where it is on this machine.
+pub(super) fn images(images: &[ImageView], workspace: &Workspace, output: &mut Output) {
+    for picture in images {
+        line("image", Some(image(picture)), output);
+        line("original", workspace.local_original(picture.hash).map(|path| path.display().to_string()), output);
+    }
+}
+
+/// The number of characters of a prompt that are shown unless all of it was asked for.
+const MAX_PROMPT_CHARS: usize = 2000;
+/// The number of characters of a parameter that are shown unless all of it was asked for.
+const MAX_PARAMETER_CHARS: usize = 200;
 
 /// A picture in a line.
 pub(super) fn image(image: &ImageView) -> String {

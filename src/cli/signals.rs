@@ -1,13 +1,13 @@
-//! Ctrl-C in long work: the first one ends it between two pieces, so that there is a report of how far it came.
+//! Ctrl-C during long work: the first one ends it after the current item, with a report of what was done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// Sets `stop` on Ctrl-C and on a polite kill. A second one ends the process.
+/// Sets `stop` on Ctrl-C and SIGTERM. A second one ends the process.
 pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
-    // Without it Ctrl-C ends the process as ever, which costs nothing that was recorded.
+    // Without a handler Ctrl-C ends the process at once, which loses nothing that was recorded.
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
@@ -16,6 +16,17 @@ pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
             signal().await;
             std::process::exit(130);
         });
+    });
+}
+
+/// Sets `stop` on Ctrl-C and on a polite kill, whatever else listens for them.
+pub(super) fn set_on(stop: &Arc<AtomicBool>) {
+    let stop = Arc::clone(stop);
+    // Without it Ctrl-C ends the process as ever.
+    let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(signal());
+        stop.store(true, Ordering::Relaxed);
     });
 }
 

@@ -1,38 +1,44 @@
-//! Tables: one line a row, as wide as the terminal, the last columns cut first. Where the output is no terminal, nothing is cut.
+//! Tables: one line per row, as wide as the terminal, the last columns truncated first. In a file or a pipe nothing is
+//! truncated.
+
+use std::collections::BTreeSet;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::output::{HEADING, NAME, Output, paint};
+use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::words;
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: usize = 2;
 
-/// Rows under a heading. The first column holds what a row is called, the last ones what may be long.
+/// Rows under a heading. The first column names the row, the last ones may be long.
 pub(super) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
+    /// The rows whose last cell stands in for something that is missing.
+    faint: BTreeSet<usize>,
     headed: bool,
 }
 
 struct Column {
-    heading: &'static str,
+    heading: String,
     least: usize,
 }
 
 impl Table {
     /// An empty table: the headings, and how wide each column is at least, so that several pages line up.
-    pub(super) fn new<const N: usize>(columns: [(&'static str, usize); N]) -> Table {
+    pub(super) fn new<const N: usize>(columns: [(&str, usize); N]) -> Table {
         Table::of(columns.to_vec())
     }
 
     /// The same, for as many columns as there happen to be.
-    pub(super) fn of(columns: Vec<(&'static str, usize)>) -> Table {
-        let columns = columns.into_iter().map(|(heading, least)| Column { heading, least }).collect();
-        Table { columns, rows: Vec::new(), headed: true }
+    pub(super) fn of(columns: Vec<(&str, usize)>) -> Table {
+        let columns =
+            columns.into_iter().map(|(heading, least)| Column { heading: heading.to_owned(), least }).collect();
+        Table { columns, rows: Vec::new(), faint: BTreeSet::new(), headed: true }
     }
 
-    /// The same table without its headings, for pages after the first.
+    /// Removes the headings, for pages after the first.
     pub(super) fn headless(mut self) -> Table {
         self.headed = false;
         self
@@ -48,6 +54,11 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| words::one_line(cell)).collect());
     }
 
+    /// Marks the last cell of the last row as one that stands in for something that is missing.
+    pub(super) fn faint(&mut self) {
+        self.faint.extend(self.rows.len().checked_sub(1));
+    }
+
     /// Leaves out columns in which no row has anything.
     pub(super) fn without_empty_columns(mut self) -> Table {
         let is_used = |number: usize| self.rows.iter().any(|row| row.get(number).is_some_and(|cell| !cell.is_empty()));
@@ -57,13 +68,19 @@ impl Table {
         self
     }
 
-    /// Writes it.
+    /// Writes the table.
     pub(super) fn print(self, output: &mut Output) {
-        let lines = self.lines(output.width());
-        for (number, line) in lines.iter().enumerate() {
+        let lines = self.laid_out(output.width());
+        for (number, (line, last)) in lines.iter().enumerate() {
+            let row = number.checked_sub(usize::from(self.headed));
             if self.headed && number == 0 {
                 output.line(paint(HEADING, line));
             } else if let Some((first, rest)) = line.split_once("  ") {
+                let is_faint = row.is_some_and(|row| self.faint.contains(&row));
+                let rest = match rest.split_at_checked(last.saturating_sub(first.len() + GAP)) {
+                    Some((front, cell)) if is_faint => format!("{front}{}", paint(FAINT, cell)),
+                    _ => rest.to_owned(),
+                };
                 output.line(format_args!("{}  {rest}", paint(NAME, first)));
             } else {
                 output.line(paint(NAME, line));
@@ -71,14 +88,20 @@ impl Table {
         }
     }
 
+    #[cfg(test)]
     fn lines(&self, width: Option<usize>) -> Vec<String> {
-        let heading = self.columns.iter().map(|column| column.heading.to_owned()).collect();
+        self.laid_out(width).into_iter().map(|(line, _)| line).collect()
+    }
+
+    /// Returns the lines, each with the byte at which its last cell begins.
+    fn laid_out(&self, width: Option<usize>) -> Vec<(String, usize)> {
+        let heading = self.columns.iter().map(|column| column.heading.clone()).collect();
         let mut rows: Vec<Vec<String>> = std::iter::once(heading).chain(self.rows.iter().cloned()).collect();
         let last = self.columns.len().saturating_sub(1);
         let mut left = width.unwrap_or(usize::MAX);
         let mut widths = Vec::new();
         for (number, column) in self.columns.iter().enumerate() {
-            // The last two, of which both may be long, share what the others leave.
+            // The last two, which may both be long, share what the others leave.
             let most = if number + 1 == last { left.saturating_sub(GAP) / 2 } else { left };
             let mut widest = column.least;
             for cell in rows.iter_mut().filter_map(|row| row.get_mut(number)) {
@@ -89,12 +112,15 @@ impl Table {
             widths.push(widest + GAP);
         }
         let laid_out = rows.iter().skip(usize::from(!self.headed)).map(|row| {
-            let cells = row.iter().zip(&widths);
-            let line: String =
-                cells.map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.width()))).collect();
+            let (mut line, mut last) = (String::new(), 0);
+            for (cell, width) in row.iter().zip(&widths) {
+                last = line.len();
+                line += cell;
+                line += &" ".repeat(width - cell.width());
+            }
             let line = line.trim_end();
             // A terminal too narrow for all columns gets what fits of each line.
-            width.map_or_else(|| line.to_owned(), |width| words::cut(line, width))
+            (width.map_or_else(|| line.to_owned(), |width| words::cut(line, width)), last)
         });
         laid_out.collect()
     }
@@ -136,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_where_nobody_looks() {
+    fn nothing_is_truncated_in_a_pipe() {
         assert_eq!(
             table().lines(None),
             [

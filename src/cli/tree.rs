@@ -1,30 +1,29 @@
-//! Where iterations lie in a tree of what came from what: one column for each line that goes on, branches to the right,
-//! the line that leads to the last iteration down the left.
+//! The layout of the tree of iterations: one column for each open line, branches to the right, and the line that leads to
+//! the last iteration on the left.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// An iteration in its place.
+/// An iteration with its place in the tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     /// Its index.
     pub(super) index: u32,
-    /// What stands before its first line.
+    /// The prefix of its first line.
     pub(super) head: String,
-    /// What stands before the lines below that.
+    /// The prefix of the lines below that.
     pub(super) body: String,
 }
 
-/// Branches deeper than this are not moved further to the right.
+/// The depth beyond which branches are not indented further.
 const MOST_DEEP: usize = 16;
 
-/// Puts iterations into their places, from the top to the bottom. Each is given with the one it came from, when that is
-/// among them.
+/// Lays out iterations from top to bottom. Each is given with its parent, if that is among them.
 pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut roots = Vec::new();
     for (index, parent) in parents {
         match parent {
-            // What came from a later one can only be damage.
+            // A parent that comes later can only be due to damage.
             Some(parent) if parent < index && parents.contains_key(parent) => {
                 children.entry(*parent).or_default().push(*index);
             }
@@ -39,11 +38,11 @@ pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
     }
 
     let mut placed = Vec::new();
-    // What is still to be placed: the iteration, what stands left of its column, and whether it branches off there.
+    // To be placed: the iteration, the prefix left of its column, and whether it branches off there.
     let mut open: Vec<(u32, String, bool)> = roots.into_iter().rev().map(|root| (root, String::new(), false)).collect();
     while let Some((index, left, branches_off)) = open.pop() {
         let mut next = children.remove(&index).unwrap_or_default();
-        // The one that goes on in this column comes last.
+        // The child that continues in this column comes last.
         next.sort_by_key(|child| (last_line.contains(child), *child));
         let column = if branches_off { format!("{left}├─") } else { left.clone() };
         let inside = if branches_off { format!("{left}│ ") } else { left };

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::export::{BundleView, verify_bundle};
 use crate::wire::VerifyView;
-use crate::workspace::{CallContext, Lifetime, Recovery, RepairReport, Thumbnails};
+use crate::workspace::{CallContext, Lifetime, Recovery, RepairReport, Thumbnails, VerifyReport};
 
 use super::args::Json;
 use super::context::Context;
@@ -99,7 +99,9 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
 
 /// Rebuilds what is damaged, and shows the reports nobody has read yet.
 fn repair(context: &mut Context) -> Result<Exit, Failure> {
+    let is_team = context.workspace()?.team.is_some();
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
+    context.require_workspace()?;
     let workspace = context.open(Lifetime::OneShot)?;
     let output = &mut context.output;
     let repaired = workspace.repair();
@@ -109,8 +111,11 @@ fn repair(context: &mut Context) -> Result<Exit, Failure> {
     let answer = Repaired { repair, reports };
     output.answer(&answer, |output, answer| {
         if answer.reports.is_empty() {
-            let words =
-                if answer.repair.repaired { "repaired" } else { "nothing to repair: every event is in both copies" };
+            let words = match (answer.repair.repaired, is_team) {
+                (true, _) => "repaired",
+                (false, false) => "nothing to repair: every event is in both copies",
+                (false, true) => "nothing to repair here: what PostgreSQL lost comes back from its backup",
+            };
             output.line(paint(GOOD, words));
         }
         for (number, recovery) in answer.reports.iter().enumerate() {
@@ -177,15 +182,15 @@ fn bundle_findings(view: &BundleView, output: &mut Output) {
         words::count(*events, "event"),
         words::count(*images, "image")
     );
-    for problem in &view.problems {
+    for problem in view.problems.iter().chain(&view.losses) {
         output.line(words::one_line(problem));
     }
     if view.whole {
         output.line(format_args!("{} {checked}", paint(GOOD, "the bundle checks out:")));
     } else {
         output.gap();
-        let problems = words::count(view.problems.len() as u64, "problem");
-        output.line(format_args!("{} {checked} checked", paint(BAD, format_args!("{problems} found:"))));
+        let found = found(view.problems.len(), view.losses.len());
+        output.line(format_args!("{} {checked} checked", paint(BAD, format_args!("{found} found:"))));
     }
     if let Some(at) = view.created_at {
         output.line(format_args!("made {}", words::time(at)));
@@ -212,12 +217,38 @@ fn findings(view: &VerifyView, output: &mut Output) {
     }
     if view.whole {
         output.line(format_args!("{} {checked}", paint(GOOD, "everything verifies:")));
+        unreferenced(report, output);
         return;
     }
-    for problem in &report.problems {
+    for problem in report.problems.iter().chain(&report.losses) {
         output.line(words::one_line(problem));
     }
     output.gap();
-    let problems = words::count(report.problems.len() as u64, "problem");
-    output.line(format_args!("{} {checked} checked", paint(HEADING, format_args!("{problems} found:"))));
+    let found = found(report.problems.len(), report.losses.len());
+    output.line(format_args!("{} {checked} checked", paint(HEADING, format_args!("{found} found:"))));
+    unreferenced(report, output);
+}
+
+/// The maximum number of images without an event that are named in words.
+const MAX_UNREFERENCED_SHOWN: usize = 5;
+
+/// Names images that no event names.
+fn unreferenced(report: &VerifyReport, output: &mut Output) {
+    for path in report.unreferenced_images.iter().take(MAX_UNREFERENCED_SHOWN) {
+        output.aside(format_args!("note: no event names {}", words::one_line(path)));
+    }
+    let more = report.unreferenced_images.len().saturating_sub(MAX_UNREFERENCED_SHOWN);
+    if more > 0 {
+        output.aside(format_args!("note: and {more} more, which --json lists"));
+    }
+}
+
+/// Returns how much was found.
+fn found(problems: usize, losses: usize) -> String {
+    let lossy = if losses == 1 { "1 known loss".to_owned() } else { format!("{losses} known losses") };
+    match (problems, losses) {
+        (_, 0) => words::count(problems as u64, "problem"),
+        (0, _) => lossy,
+        _ => format!("{} and {lossy}", words::count(problems as u64, "problem")),
+    }
 }

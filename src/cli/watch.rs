@@ -57,7 +57,7 @@ impl WatchArgs {
 fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
     match sighting {
         Sighting::Ready(report) => {
-            // From here on it would flicker with every picture.
+            // From here on the bar would flicker with every image.
             output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
             output.aside(paint(FAINT, format_args!("watching {folders}; press Ctrl-C to stop")));

@@ -1,26 +1,14 @@
-//! How values read: times, sizes, counts, ratings, and texts that came from anywhere.
+//! Formats values: times, sizes, counts, ratings, and untrusted texts.
 
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub(super) use super::times::{minute, time};
 pub(super) use crate::model::amounts::{duration, size};
 use crate::model::{Cost, Timestamp};
 
-/// `2025-12-11 14:45:22 UTC`.
-pub(super) fn time(at: Timestamp) -> String {
-    let text = at.to_string();
-    let seconds = text.get(..19).unwrap_or(&text);
-    format!("{} UTC", seconds.replacen('T', " ", 1))
-}
-
-/// `2025-12-11 14:45`, where the heading says that it is UTC.
-pub(super) fn minute(at: Timestamp) -> String {
-    let text = at.to_string();
-    text.get(..16).unwrap_or(&text).replacen('T', " ", 1)
-}
-
-/// `3 hours ago`.
+/// Formats a time as `3 hours ago`.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
     const UNITS: [(u64, &str); 6] = [
         (365 * 24 * 60 * 60, "year"),
@@ -38,12 +26,12 @@ pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {span}") } else { format!("{span} ago") }
 }
 
-/// `1 session`, `2 sessions`.
+/// Formats a count as `1 session` or `2 sessions`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `3, 4, 7`; a long list ends with how many more there are.
+/// Formats a list as `3, 4, 7`; a long one ends with how many more there are.
 pub(super) fn numbers(numbers: &[u32]) -> String {
     const SHOWN: usize = 20;
     let text = numbers.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
@@ -53,44 +41,54 @@ pub(super) fn numbers(numbers: &[u32]) -> String {
     }
 }
 
-/// `★★★★☆`.
+/// Formats a rating as `★★★★☆`.
 pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
 }
 
-/// `0.04 USD`.
+/// `cost 0.12 USD + 3 credits`; `None` if nothing is known to have cost anything.
+pub(super) fn costs(costs: &[Cost]) -> Option<String> {
+    (!costs.is_empty()).then(|| format!("cost {}", sum(costs)))
+}
+
+/// `0.12 USD + 3 credits`.
+pub(super) fn sum(costs: &[Cost]) -> String {
+    costs.iter().map(cost).collect::<Vec<_>>().join(" + ")
+}
+
+/// Formats a cost as `0.04 USD`.
 pub(super) fn cost(cost: &Cost) -> String {
     format!("{} {}", cost.amount, one_line(&cost.currency))
 }
 
-/// The text without anything that would do something to a terminal: what was imported may hold any character.
+/// Removes control sequences from a text: imported texts may hold any character.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
     }
-    // A line break of another system is still one.
+    // Line breaks of other systems count too.
     let text = text.replace("\r\n", "\n");
     Cow::Owned(text.chars().map(|c| if harmless(c) { c } else { shown(c) }).collect())
 }
 
-/// The text on one line, cleaned, with single spaces.
+/// Reduces a text to one clean line with single spaces.
 pub(super) fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What changed, as the library says it in parts two spaces apart: each part on one line, cleaned.
+/// Cleans a summary of changes, whose parts are two spaces apart, part by part.
 pub(super) fn parts(line: &str) -> String {
     line.split("  ").map(one_line).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
 }
 
-/// A prompt on one line, and words for one that is not known.
+/// Reduces a prompt to one line, with a placeholder for an empty one.
 pub(super) fn prompt(text: &str) -> String {
     let line = one_line(text);
     if line.is_empty() { "(no prompt)".to_owned() } else { line }
 }
 
-/// The text cut to that many columns, with an ellipsis where it was cut.
+/// Truncates a text to that many columns, with an ellipsis.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -111,12 +109,12 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// Whether the character turns the direction of what follows, so that it reads as something else.
+/// Returns whether the character changes the direction of text, so that it reads as something else.
 fn turns(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A picture of a control character.
+/// Returns the visible symbol of a control character.
 fn shown(c: char) -> char {
     match u32::from(c) {
         code @ 0..0x20 => char::from_u32(0x2400 + code).unwrap_or('\u{fffd}'),
@@ -134,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_utc_whoever_looks() {
+    fn times_are_near_or_far() {
         let then = at("2025-12-11T14:45:22.456Z");
         assert_eq!(time(then), "2025-12-11 14:45:22 UTC");
         assert_eq!(minute(then), "2025-12-11 14:45");

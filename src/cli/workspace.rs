@@ -75,6 +75,13 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
 }
 
 impl Chosen {
+    /// Returns whether there is a workspace, or what is left of one. What cannot be looked at may be one, and opening it
+    /// says why; whether a team's server has one, only it can tell.
+    pub(super) fn exists(&self) -> bool {
+        const PARTS: [&str; 4] = ["retake.toml", "journal", "db", "images"];
+        self.team.is_some() || PARTS.iter().any(|part| self.dir.join(part).try_exists().unwrap_or(true))
+    }
+
     /// Returns where it is, without secrets.
     pub(super) fn shown(&self) -> String {
         self.team.as_ref().map_or_else(|| self.dir.display().to_string(), TeamWorkspace::url)

@@ -11,6 +11,7 @@ use directories::ProjectDirs;
 use serde_json::Value;
 
 use crate::wire::{Error, ErrorKind};
+use crate::workspace::{self, Lifetime, Workspace};
 use crate::wrap::{self, Announce, Destination, Explained, Options, SessionChoice};
 
 use super::args::Json;
@@ -96,14 +97,19 @@ impl WrapArgs {
             return Ok(Exit::Done);
         }
         let chosen = context.workspace()?;
-        if chosen.team.is_some() {
-            // Recording into this machine's cache directory would look like success and reach nobody.
-            let message = "--workspace: wrap records into a directory, not into a team workspace";
-            return Err(Failure::flags(message, "pass a directory, and copy its sessions with export and import"));
-        }
+        let dir = chosen.dir.clone();
+        let open = move || {
+            let options = workspace::Options { lifetime: Lifetime::LongRunning, ..workspace::Options::default() };
+            let opened = match &chosen.team {
+                Some(team) => Workspace::open_team(team, options),
+                None => Workspace::open_with(&chosen.dir, options),
+            };
+            opened.map_err(Error::from)
+        };
         let options = Options {
             destination: Destination {
-                workspace: chosen.dir,
+                open: Arc::new(open),
+                dir,
                 session: self.session()?,
                 project: self.project.clone(),
                 user: context::user(),

@@ -1,10 +1,13 @@
 //! A folder that a person can send: the pictures with their recipe in them, a page that tells the story, and contact sheets.
 //!
+//! `session.jsonl` holds the events, and how the files become the originals again: `import` restores the session from it
+//! exactly, under the same references.
+//!
 //! One session lies in the folder itself, several in a folder each. File names are numbers: nothing that somebody
 //! recorded becomes part of one. A folder that is there under its name is whole.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use crate::images::metadata;
@@ -13,13 +16,16 @@ use crate::model::{Event, EventBody, ImageRef, IterationId, IterationState, Reci
 use crate::store::Detail;
 use crate::workspace::{Error, Workspace};
 
+use super::lines::{self, FileLine};
 use super::story::{self, Page, Step};
-use super::{ExportReport, ExportRequest, ending};
+use super::{ExportReport, ExportRequest, ending, patch};
 
 /// How many pictures a contact sheet has.
 const ON_A_SHEET: usize = 12;
 /// The keyword of the reference in a picture that leaves.
 const REFERENCE_KEY: &str = "retake";
+/// The file that `import` restores a session from.
+pub(crate) const SESSION_LINES: &str = "session.jsonl";
 /// The keyword of A1111's text.
 const RECIPE_KEY: &str = "parameters";
 
@@ -83,16 +89,18 @@ impl Folder<'_> {
         self.report.events += events.len() as u64;
         let whole = self.recipes(&events)?;
         let Some(session) = Session::fold(events) else { return Ok(()) };
-        let mut steps = Vec::new();
+        let (mut steps, mut originals) = (Vec::new(), Vec::new());
         for (index, state) in &session.iterations {
             let recipe = whole.iter().find(|(there, _)| there == index).map(|(_, recipe)| recipe);
             let recipe = recipe.unwrap_or(&state.iteration.recipe);
-            let files = self.pictures(id.iteration(*index), state, recipe, dir)?;
+            let files = self.pictures(id.iteration(*index), state, recipe, dir, &mut originals)?;
             steps.push(Step { index: *index, state, files });
         }
         let sheets = if self.omit_images { Vec::new() } else { self.sheets(&session, dir)? };
         let page = story::page(&Page { head: &session.head, steps: &steps, sheets: &sheets });
         fs::write(dir.join("session.md"), page).map_err(Error::Export)?;
+        let mut lines = BufWriter::new(fs::File::create(dir.join(SESSION_LINES)).map_err(Error::Export)?);
+        self.report.problems.extend(lines::write_for_folder(self.workspace, id, &originals, &mut lines)?);
         self.report.sessions += 1;
         Ok(())
     }
@@ -122,6 +130,7 @@ impl Folder<'_> {
         state: &IterationState,
         recipe: &Recipe,
         dir: &Path,
+        originals: &mut Vec<FileLine>,
     ) -> Result<Vec<String>, Error> {
         let images = &state.iteration.images;
         let mut names = Vec::new();
@@ -130,8 +139,11 @@ impl Folder<'_> {
             let name = format!("{:03}{part}.{}", id.index, ending(&image.mime_type));
             match self.workspace.picture(image) {
                 Ok(bytes) => {
-                    fs::write(dir.join(&name), signed(&bytes, id, recipe)).map_err(Error::Export)?;
+                    let signed = signed(&bytes, id, recipe);
+                    fs::write(dir.join(&name), &signed).map_err(Error::Export)?;
                     self.report.images += 1;
+                    let pieces = patch::patch(&signed, &bytes);
+                    originals.push(FileLine { name: name.clone(), hash: image.hash, pieces });
                     names.push(name);
                 }
                 Err(error) => self.report.problems.push(format!("{id}: image {} is left out: {error}", image.hash)),
@@ -161,6 +173,7 @@ fn panel(session: &Session, index: u32, state: &IterationState) -> Panel {
     let prompt = || state.iteration.recipe.prompt.split_whitespace().collect::<Vec<_>>().join(" ");
     Panel {
         image: state.iteration.images.first().map(|image| image.hash),
+        absent: None,
         title: format!("#{index}{stars}"),
         lines: vec![what.unwrap_or_else(prompt)],
     }

@@ -13,6 +13,7 @@ use crate::model::{Actor, Event, EventBody, Hash, ImageRef, IterationId, Outcome
 use crate::store::Detail;
 use crate::workspace::{Error, Workspace};
 
+use super::patch::Piece;
 use super::{ExportReport, ExportRequest};
 
 impl Workspace {
@@ -31,6 +32,24 @@ impl Workspace {
         export.out.flush().map_err(Error::Export)?;
         Ok(export.report)
     }
+}
+
+/// Writes one session for an exported folder: its events, and how the files become the original images again.
+pub(super) fn write_for_folder(
+    workspace: &Workspace,
+    id: SessionId,
+    files: &[FileLine],
+    out: &mut dyn Write,
+) -> Result<Vec<String>, Error> {
+    let mut export =
+        Export { workspace, out, omit_images: true, written: HashSet::new(), report: ExportReport::default() };
+    export.line(&HeaderLine { version: VERSION, created_at: workspace.now(), program: PROGRAM })?;
+    for file in files {
+        export.line(file)?;
+    }
+    export.session(id)?;
+    export.out.flush().map_err(Error::Export)?;
+    Ok(export.report.problems)
 }
 
 /// The version of the lines. Raised when an older version of Retake could not read them any more.
@@ -52,6 +71,18 @@ struct HeaderLine {
 struct TextLine<'a> {
     hash: Hash,
     text: &'a str,
+}
+
+/// How a file beside the lines becomes an original image.
+#[derive(Serialize)]
+#[serde(tag = "type", rename = "file")]
+pub(super) struct FileLine {
+    /// The name of the file.
+    pub(super) name: String,
+    /// The hash of the original.
+    pub(super) hash: Hash,
+    /// What the original is made of.
+    pub(super) pieces: Vec<Piece>,
 }
 
 /// Everything that `import` needs is in `record`, the exact bytes on disk; the rest is for people and other programs.

@@ -1,10 +1,11 @@
 //! `export`: sessions for elsewhere. Three forms, one request: JSON lines that [`import`](Workspace::import) gives back
 //! exactly (`lines.rs`), a folder that a person can send (`folder.rs`, its page in `story.rs`), and an audit bundle that
-//! proves itself (`../bundle/`). What is missing is reported, and the rest written.
+//! proves itself (`bundle/`). `import` takes all three back. What is missing is reported, and the rest written.
 
 mod bundle;
 mod folder;
 mod lines;
+mod patch;
 mod story;
 
 use std::collections::BTreeSet;
@@ -20,7 +21,10 @@ use crate::workspace::{Error, Workspace};
 
 pub use bundle::{BundleView, verify_bundle};
 
+pub(crate) use bundle::{BundleFiles, Part};
+pub(crate) use folder::SESSION_LINES;
 pub(crate) use lines::{EventLine, PROGRAM, VERSION};
+pub(crate) use patch::{Piece, apply};
 
 /// What to export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

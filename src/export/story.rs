@@ -48,7 +48,7 @@ pub(super) fn page(page: &Page<'_>) -> String {
     for step in *steps {
         write_step(&mut out, head, &states, step);
     }
-    let _ = writeln!(out, "---\nMade with Retake. Every picture has its recipe and its reference inside.");
+    let _ = writeln!(out, "---\nMade with Retake. Every image has its recipe and its reference inside.");
     out
 }
 
@@ -114,7 +114,7 @@ fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationSt
     fact("size", recipe.width.zip(recipe.height).map(|(width, height)| format!("{width}x{height}")));
     fact("denoise", recipe.denoise.map(|denoise| denoise.to_string()));
     for lora in &recipe.loras {
-        fact("lora", Some(format!("{} {}", lora.name, lora.weight)));
+        fact("lora", Some(lora.to_string()));
     }
     fact("made with", recipe.provider.clone());
     fact("cost", outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)));

@@ -14,6 +14,7 @@ use super::originals::Originals;
 use super::phash;
 use super::pool::FILE_MEMORY;
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
+use super::whole::{Written, written};
 use crate::disk::{ContentDir, Disk, Stored};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 
@@ -140,6 +141,15 @@ impl Images {
         Ok(image)
     }
 
+    /// Returns the hashes of all files in the store, in no order; none if originals are kept elsewhere.
+    pub fn stored(&self) -> impl Iterator<Item = Hash> + use<> {
+        let root = Some(self.files.root().to_owned()).filter(|_| self.elsewhere.is_none());
+        let below = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+        let dirs = root.into_iter().flat_map(below).map(|dir| (dir.file_name(), dir.path()));
+        let files = dirs.flat_map(move |(first, dir)| below(dir).map(move |file| (first.clone(), file.file_name())));
+        files.filter_map(|(first, rest)| format!("{}{}", first.to_str()?, rest.to_str()?).parse().ok())
+    }
+
     /// Remembers the path of a linked image, so that it is found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
@@ -200,10 +210,44 @@ impl Images {
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
-    /// Opens the image of that hash. Only this program writes to the store's own files; a linked one can be anything.
+    /// Verifies an image as [`check`](Images::check) does, unless it is linked at `path`, where the caller has just read it.
+    /// Of images that are kept elsewhere, only their presence is checked.
+    pub fn check_unless_at(&self, hash: Hash, path: &Path) -> io::Result<()> {
+        if self.elsewhere.is_some() {
+            return if self.contains(hash) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
+        }
+        let is_here = self.linked.lock().get(&hash).is_some_and(|linked| is_same_path(linked, path));
+        if is_here && !self.files.path(hash.0).is_file() { Ok(()) } else { self.check(hash) }
+    }
+
+    /// Links the original of a recorded image anew, which is at `path` now: the store gets a symbolic link under its name.
+    /// Where there are none, and where other machines share the originals, it gets a copy. Returns whether the file is that
+    /// image.
+    pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, Error> {
+        if self.elsewhere.is_some() || !cfg!(unix) {
+            return Ok(self.put_file(path)?.hash == hash);
+        }
+        let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
+        let hashed = open_regular(&path).and_then(|file| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(file)?;
+            Ok(Hash(*hasher.finalize().as_bytes()))
+        });
+        if hashed.map_err(|error| reading(&path, error))? != hash {
+            return Ok(false);
+        }
+        let kept = self.files.path(hash.0);
+        link_at(&kept, &path).map_err(|error| self.keeping(error))?;
+        Ok(true)
+    }
+
+    /// Opens the image of that hash. A workspace may come from elsewhere, so that anything can have the file's name.
     fn open(&self, hash: Hash) -> io::Result<File> {
         let path = self.locate(hash)?;
-        if path == self.files.path(hash.0) { File::open(path) } else { open_regular(&path) }
+        match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => Err(io::Error::new(io::ErrorKind::InvalidData, "not a regular file")),
+            _ => open_regular(&path),
+        }
     }
 
     /// Returns the thumbnail of an image as a JPEG file, creating it if necessary.
@@ -229,6 +273,16 @@ impl Images {
     /// Returns whether both thumbnails exist, without reading them.
     pub fn has_thumbnails(&self, hash: Hash) -> bool {
         self.thumbs.contains(hash)
+    }
+
+    /// Decodes an open image file, and returns what its pixels say.
+    pub fn see_open(&self, mut file: &File) -> Result<Seen, ImageUnavailable> {
+        let _permit = FILE_MEMORY.acquire(decodable(file.metadata()?.len())?);
+        file.rewind()?;
+        let mut bytes = Vec::new();
+        file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
+        let picture = decode(&bytes)?;
+        Ok(see(&picture, &Reduced::of(&picture)))
     }
 
     /// Decodes any image file, in the store or not, and returns what its pixels say.
@@ -315,12 +369,35 @@ fn reading(path: &Path, source: io::Error) -> Error {
     Error { action: "read the image", path: path.to_owned(), source }
 }
 
+/// Returns what is wrong with an image file of a type that can be decoded; `None` if it is fine, too large to tell, or of
+/// another type.
+pub fn defect(path: &Path) -> Option<Defect> {
+    let _permit = FILE_MEMORY.acquire(readable_length(path).ok()?);
+    match decode(&read_whole(path).ok()?) {
+        Err(Undecodable::Broken(_)) if matches!(written(path), Ok(Written::Partly)) => Some(Defect::Truncated),
+        Err(Undecodable::Broken(reason)) => Some(Defect::Broken(reason)),
+        _ => None,
+    }
+}
+
+/// What is wrong with an image file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    /// It ends before its format does.
+    #[error("the file is truncated")]
+    Truncated,
+    /// It cannot be decoded.
+    #[error("the file cannot be decoded: {0}")]
+    Broken(String),
+}
+
 /// Returns the length of a file, if it is small enough to be decoded.
 fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
-    match fs::metadata(path)?.len() {
-        length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
-        length => Ok(length),
-    }
+    decodable(fs::metadata(path)?.len())
+}
+
+fn decodable(length: u64) -> Result<u64, ImageUnavailable> {
+    if length > MAX_DECODED_FILE_BYTES { Err(Undecodable::TooManyBytes(length).into()) } else { Ok(length) }
 }
 
 fn other_bytes() -> io::Error {
@@ -352,6 +429,27 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
     file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Puts a symbolic link to `path` in the place of whatever is at `kept`.
+#[cfg(unix)]
+fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
+    let dir = kept.parent().unwrap_or(kept);
+    fs::create_dir_all(dir)?;
+    let name = kept.file_name().unwrap_or_default().to_string_lossy();
+    let new = dir.join(format!(".{name}.{}.link", std::process::id()));
+    std::os::unix::fs::symlink(path, &new)?;
+    fs::rename(&new, kept).inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+#[cfg(not(unix))]
+fn link_at(_kept: &Path, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn is_same_path(one: &Path, other: &Path) -> bool {
+    let canonical = |path: &Path| path.canonicalize().ok();
+    canonical(one).is_some_and(|one| canonical(other) == Some(one))
 }
 
 /// Returns whether a linked original may be opened. One that is gone may: that it is missing there is what users must hear.
@@ -412,6 +510,34 @@ mod tests {
             assert!(images.link_file(Path::new(linked)).is_err(), "{linked}");
             assert!(images.put_file(Path::new(linked)).is_err(), "{linked}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_not_a_file_under_the_name_of_an_image_is_damage_and_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = Images::new(Disk::default(), dir.path());
+        let hash = images.put(b"picture").unwrap().hash;
+        let path = images.path(hash);
+        let make_fifo = |path: &Path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+        };
+        let make_device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+        for make in [&make_fifo as &dyn Fn(&Path), &make_device] {
+            fs::remove_file(&path).unwrap();
+            make(&path);
+            assert!(!images.contains(hash));
+            assert_eq!(images.get(hash).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!(images.check(hash).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert!(images.thumbnail(hash, ThumbSide::Small).is_err());
+            images.put(b"picture").unwrap();
+            assert_eq!(images.get(hash).unwrap(), b"picture");
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("nowhere"), &path).unwrap();
+        assert_eq!(images.get(hash).unwrap_err().kind(), io::ErrorKind::NotFound);
+        images.put(b"picture").unwrap();
+        assert_eq!(images.get(hash).unwrap(), b"picture");
     }
 
     #[test]

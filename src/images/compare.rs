@@ -69,6 +69,12 @@ const NOTICEABLE: u8 = 24;
 const COMPARED_SIDE: u32 = 2048;
 /// The longest side at which structure is compared.
 const STRUCTURE_SIDE: u32 = 512;
+/// The largest distance of perceptual hashes at which compositions are called similar, as a new seed often gives.
+const SIMILAR_COMPOSITION: u32 = 40;
+/// The largest difference of colours that is called the same: just noticeable.
+const SAME_COLOUR: f64 = 2.0;
+/// The largest difference of colours that is not called strong, as between two times of day.
+const STRONG_COLOUR: f64 = 15.0;
 /// The largest difference between two aspect ratios, in thousandths, that rounding explains.
 const SAME_SHAPE: u64 = 10;
 
@@ -80,6 +86,26 @@ impl Comparison {
     /// Returns whether both have the same composition, whatever their colours.
     pub fn has_same_composition(&self) -> bool {
         self.distance <= PerceptualHash::NEAR
+    }
+
+    /// Returns the judgement in one line: composition, colour, and how much of the area changed.
+    pub fn verdict(&self) -> String {
+        let composition = match self.distance {
+            0..=PerceptualHash::NEAR => "same",
+            _ if self.distance <= SIMILAR_COMPOSITION => "similar",
+            _ => "different",
+        };
+        let colour = match self.colour_difference {
+            apart if apart <= SAME_COLOUR => "same",
+            apart if apart <= Comparison::NEAR_COLOUR => "slightly changed",
+            apart if apart <= STRONG_COLOUR => "changed",
+            _ => "strongly changed",
+        };
+        let area = match self.bounds {
+            None => "nothing noticeable".to_owned(),
+            Some(_) => format!("{:.1} % of the area", self.changed * 100.0),
+        };
+        format!("Composition: {composition} · Colour: {colour} · {area}")
     }
 
     /// Returns whether both are nearly the same image: composition and colours agree.

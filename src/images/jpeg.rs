@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn as_good_as_another_encoder_and_no_larger() {
+    fn as_good_as_another_encoder_and_not_larger() {
         let image = scene(256, 256);
         let mut other = Vec::new();
         JpegEncoder::new_with_quality(&mut other, 80).encode_image(&image).unwrap();

@@ -107,7 +107,7 @@ mod tests {
         bytes.into_inner()
     }
 
-    /// A PNG file with a profile of that many zeros, which take a thousandth of it.
+    /// Returns a PNG file with a profile of that many zeros, which take a thousandth of it.
     fn png_with_profile(bytes: usize) -> Vec<u8> {
         let mut stream = ZlibEncoder::new(b"name\0\0".to_vec(), Compression::fast());
         stream.write_all(&vec![0; bytes]).unwrap();

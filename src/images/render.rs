@@ -3,13 +3,14 @@
 //!
 //! An image that cannot be shown gets an empty cell that says why; the others are drawn all the same.
 
+use std::convert::Infallible;
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::fast_blur;
 use image::{ImageFormat, Rgb, RgbImage};
 
-use super::blobs::Images;
+use super::blobs::{ImageUnavailable, Images};
 use super::compare::{AlignedPair, Area, Comparison, Incomparable};
 use super::decode::decode;
 use super::scale::{box_average, fill_within, fit_within, paste, resize, resize_rgb};
@@ -38,6 +39,8 @@ pub enum Render {
 pub struct Panel {
     /// The image, if there is one.
     pub image: Option<Hash>,
+    /// What to say in place of the image if there is none; by default that there is none.
+    pub absent: Option<String>,
     /// Its title, such as its reference.
     pub title: String,
     /// The lines below the title; those that begin with `+`, `-` or `~` have a colour of their own.
@@ -52,19 +55,50 @@ pub struct Rendering {
 impl Images {
     /// Draws 2 to 12 images; further ones are left out.
     pub fn render(&self, how: Render, panels: &[Panel]) -> Rendering {
+        match self.render_until(how, panels, |_, _| Ok::<(), Infallible>(())) {
+            Ok(rendering) => rendering,
+        }
+    }
+
+    /// Draws images as [`Images::render`] does, until `step` fails. It is called before each image, with the number of
+    /// those that are drawn and the number of all.
+    pub fn render_until<E>(
+        &self,
+        how: Render,
+        panels: &[Panel],
+        step: impl Fn(u64, u64) -> Result<(), E>,
+    ) -> Result<Rendering, E> {
         let panels = panels.get(..MAX_PANELS).unwrap_or(panels);
         let how = if panels.len() > MAX_IN_DETAIL { Render::Sheet } else { how };
         let (columns, side) = grid(how, panels.len());
         let within = (side, side * 3 / 2);
-        let cell = |panel: &Panel| self.cell(panel, within);
-        let drawn: Vec<Cell> = match (how, panels) {
-            (Render::Heatmap, [first, others @ ..]) => others
-                .iter()
-                .flat_map(|other| [cell(first), cell(other), self.heat_cell(first, other, within)])
-                .collect(),
-            _ => panels.iter().map(cell).collect(),
-        };
-        Rendering { pixels: arrange(drawn, columns, within) }
+        let mut drawn: Vec<Cell> = Vec::new();
+        match (how, panels) {
+            (Render::Heatmap, [first, others @ ..]) => {
+                let of = u64::try_from(others.len()).unwrap_or(u64::MAX);
+                for (done, other) in (0..).zip(others) {
+                    step(done, of)?;
+                    let heat = self.heat_cell(first, other, within);
+                    drawn.extend([self.cell(first, within), self.cell(other, within), heat]);
+                }
+            }
+            _ => {
+                let of = u64::try_from(panels.len()).unwrap_or(u64::MAX);
+                for (done, panel) in (0..).zip(panels) {
+                    step(done, of)?;
+                    drawn.push(self.cell(panel, within));
+                }
+            }
+        }
+        Ok(Rendering { pixels: arrange(drawn, columns, within) })
+    }
+
+    /// Returns an image as a JPEG file of at most `max_bytes`, reduced as little as that takes.
+    pub(crate) fn reduced(&self, hash: Hash, max_bytes: usize) -> Result<Vec<u8>, ImageUnavailable> {
+        let within = (REDUCED_SIDE, REDUCED_SIDE);
+        let pixels = self
+            .with_picture(hash, |image| resize(image.pixels(), fit_within((image.width(), image.height()), within)))?;
+        Ok(Rendering { pixels }.jpeg_within(max_bytes))
     }
 
     /// Draws where the second image differs from the first, without captions: as large as the larger of the two, with sides
@@ -78,7 +112,7 @@ impl Images {
     fn cell(&self, panel: &Panel, within: (u32, u32)) -> Cell {
         let image = match panel.image {
             Some(hash) => self.view(hash, within),
-            None => Err("no image".to_owned()),
+            None => Err(panel.absent.clone().unwrap_or_else(|| "no image".to_owned())),
         };
         let lines = panel.lines.iter().map(|line| (line.clone(), colour_of(line))).collect();
         Cell { image, title: panel.title.clone(), lines }
@@ -135,13 +169,24 @@ impl Rendering {
         if png.len() <= max_bytes {
             return (png, "image/png");
         }
+        (self.jpeg_within(max_bytes), "image/jpeg")
+    }
+
+    /// Returns the rendering with sides of at most this many pixels, as clients with small limits would reduce it anyway.
+    #[must_use]
+    pub fn fitting(self, side: u32) -> Rendering {
+        let size = fit_within(self.pixels.dimensions(), (side, side));
+        if size == self.pixels.dimensions() { self } else { Rendering { pixels: resize_rgb(&self.pixels, size) } }
+    }
+
+    fn jpeg_within(&self, max_bytes: usize) -> Vec<u8> {
         let mut smaller = self.pixels.clone();
         loop {
             for quality in [88, 75, 60] {
                 let mut file = Vec::new();
                 let written = JpegEncoder::new_with_quality(&mut file, quality).encode_image(&smaller);
                 if written.is_ok() && file.len() <= max_bytes || smaller.width() <= 64 {
-                    return (file, "image/jpeg");
+                    return file;
                 }
             }
             let size = (smaller.width() * 3 / 4, (smaller.height() * 3 / 4).max(1));
@@ -152,6 +197,8 @@ impl Rendering {
 
 /// The most images that are drawn in another layout than a sheet.
 const MAX_IN_DETAIL: usize = 4;
+/// The longest side of an image that is sent reduced: enough to go on from it.
+const REDUCED_SIDE: u32 = 2048;
 /// The most images in one rendering.
 const MAX_PANELS: usize = 12;
 /// The most lines of a caption.
@@ -299,10 +346,8 @@ fn draw_caption(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side:
 
 /// Summarises a comparison in a few short lines.
 fn summary(found: &Comparison) -> Vec<String> {
-    let mut lines = vec![
-        format!("{:.1} % of the area", found.changed * 100.0),
-        format!("SSIM {:.2} · distance {} of 128", found.similarity, found.distance),
-    ];
+    let mut lines: Vec<String> = found.verdict().split(" · ").map(str::to_owned).collect();
+    lines.push(format!("SSIM {:.2} · distance {} of 128", found.similarity, found.distance));
     if !found.same_shape {
         lines.push("different shapes: centred on each other".to_owned());
     } else if found.scaled {

@@ -96,7 +96,9 @@ impl Thumbs {
 
     /// Reads a thumbnail, if it exists and is complete.
     pub(super) fn get(&self, hash: Hash, side: ThumbSide) -> Option<Vec<u8>> {
-        fs::read(self.path(hash, side)).ok().filter(|file| is_complete(file))
+        // A FIFO of that name would block for ever.
+        let path = Some(self.path(hash, side)).filter(|path| path.is_file())?;
+        fs::read(path).ok().filter(|file| is_complete(file))
     }
 
     /// Returns whether both exist, without reading them.

@@ -1,52 +1,58 @@
-//! Carrying a plan out: pictures are kept, runs get their parents, and become iterations in the order of time.
+//! Carrying a plan out: images are stored, runs get their parents, and become iterations in the order of time. A dry run
+//! takes the same way and stores nothing.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::images;
 use crate::images::metadata::{self, InitHash};
-use crate::model::diff::RecipeDiff;
 use crate::model::{
-    Actor, Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Recipe, Refusal, Session, SessionId,
-    Timestamp,
+    Actor, Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Recipe, Refusal, Seed, Session,
+    SessionId, Timestamp,
 };
 use crate::store::{self, Detail, Target};
 use crate::workspace::{Author, truncate};
 
+use super::copies::{self, ImagePlace};
 use super::lineage::{Lineage, Made, Origin, Place};
 use super::look::{Found, Light, ask_all};
 use super::runs::{self, Group, Run};
+use super::sessions::{self, KnownSession, RootKey, Targets};
 use super::when;
-use super::{BroughtSession, FileProblem, FilesReport, FilesRequest, PlannedIteration, Problems};
+use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
 /// Runs whose pictures are kept before they are recorded: enough for all cores, and little to do again.
 const AT_ONCE: usize = 64;
-/// What a prompt may take in a plan.
-const SHOWN_PROMPT_BYTES: usize = 200;
 
-/// What takes pictures in. Knows everything that is in the workspace, by content.
+/// What takes images in. Knows everything that is in the workspace, by content.
 pub(crate) struct Intake<'a> {
     pub(super) workspace: &'a Workspace,
     actor: Actor,
-    request: FilesRequest,
-    /// How many events there were in the workspace when all of it was known,
+    pub(super) request: FilesRequest,
+    /// The number of events in the workspace when all of it was known.
     pub(super) events: u64,
-    /// and how many iterations each of its sessions had.
+    /// The number of iterations that each of its sessions had then.
     pub(super) counts: HashMap<SessionId, u32>,
+    /// Its sessions.
+    sessions: HashMap<SessionId, KnownSession>,
     /// Every image in the workspace.
     known: HashMap<Hash, Place>,
-    /// Every picture in the workspace, by its pixels.
-    pixels: HashMap<Hash, Vec<Told>>,
-    lineage: Lineage,
-    /// Pictures by the hashes that other tools give them, where something names one by such a hash.
+    /// Every image in the workspace, by its pixels.
+    pub(super) pixels: HashMap<Hash, Vec<ImagePlace>>,
+    pub(super) lineage: Lineage,
+    /// Images by the hashes that other tools give them, where something names one by such a hash.
     digests: HashMap<InitHash, Hash>,
+    /// Of a dry run: the first file of every iteration.
+    pub(super) planned_files: HashMap<Place, PathBuf>,
+    /// Of a dry run: the number of sessions that would be new.
+    pub(super) planned_sessions: usize,
     /// What could not be brought in.
     pub(crate) problems: Problems,
-    report: FilesReport,
+    pub(super) report: FilesReport,
 }
 
 /// An iteration that was recorded now.
@@ -55,29 +61,12 @@ pub(crate) struct NewIteration {
     pub(crate) iteration: Iteration,
 }
 
-/// What a picture says of itself, to tell a copy from another that happens to look the same.
-#[derive(PartialEq)]
-struct Told {
-    prompt: String,
-    seed: Option<crate::model::Seed>,
-}
-
-impl Told {
-    fn of(recipe: &Recipe) -> Told {
-        Told { prompt: recipe.prompt.clone(), seed: recipe.seed }
-    }
-
-    fn is_nothing(&self) -> bool {
-        self.prompt.is_empty() && self.seed.is_none()
-    }
-}
-
-/// A session of the plan, as it is being filled.
-struct Filling {
-    /// Where it goes; none for one that is yet to begin.
-    session: Option<SessionId>,
-    next_index: u32,
-    view: Option<BroughtSession>,
+/// A group of the plan: its number, itself and its root.
+#[derive(Clone, Copy)]
+struct PlannedGroup<'a> {
+    number: usize,
+    group: &'a Group,
+    root: &'a RootKey,
 }
 
 impl<'a> Intake<'a> {
@@ -90,10 +79,13 @@ impl<'a> Intake<'a> {
             // Counted first: what comes while the sessions are looked at is found in the next turn.
             events: workspace.log.totals()?.events,
             counts: HashMap::new(),
+            sessions: HashMap::new(),
             known: HashMap::new(),
             pixels: HashMap::new(),
             lineage: Lineage::default(),
             digests: HashMap::new(),
+            planned_files: HashMap::new(),
+            planned_sessions: 0,
             problems: Problems::default(),
             report: FilesReport { dry_run: request.dry_run, ..FilesReport::default() },
         };
@@ -103,7 +95,11 @@ impl<'a> Intake<'a> {
 
     /// Looks at a session that another may have added to.
     pub(super) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
-        let session = Session::fold(self.workspace.log.events(id, Detail::Brief)?);
+        let events = self.workspace.log.events(id, Detail::Brief)?;
+        let root = RootKey::that_started(&events);
+        let session = Session::fold(events);
+        let project = session.as_ref().and_then(|session| session.head.project.clone());
+        self.sessions.insert(id, KnownSession { root, project });
         let count = session.as_ref().map_or(0, |session| session.iterations.len());
         self.counts.insert(id, u32::try_from(count).unwrap_or(u32::MAX));
         for (index, state) in session.into_iter().flat_map(|session| session.iterations) {
@@ -111,8 +107,8 @@ impl<'a> Intake<'a> {
             let place = Place::Recorded(id.iteration(index));
             for image in &images {
                 self.workspace.images.remember(image);
-                self.note(place, image, &recipe);
             }
+            self.note(place, &images);
             let recipe = Recipe { parameters: serde_json::Map::new(), ..recipe };
             let light = Light { recipe, ..Light::default() };
             self.lineage.add(Made::new(place, None, created_at, &light, &images), None);
@@ -167,12 +163,14 @@ impl<'a> Intake<'a> {
     }
 
     fn carry_out(&mut self, found: &[Found], groups: &[Group], stop: &AtomicBool, mut tell: impl FnMut(&NewIteration)) {
-        let mut filling: Vec<Filling> = groups.iter().map(|group| self.goes_on(found, group)).collect();
-        let mut order: Vec<(usize, &Run)> = groups
-            .iter()
-            .enumerate()
-            .flat_map(|(number, group)| group.runs.iter().map(move |run| (number, run)))
-            .collect();
+        let roots: Vec<RootKey> = groups.iter().map(|group| RootKey::of(&group.root)).collect();
+        let planned = groups.iter().zip(&roots).enumerate();
+        let planned: Vec<PlannedGroup<'_>> =
+            planned.map(|(number, (group, root))| PlannedGroup { number, group, root }).collect();
+        let mut targets = Targets::default();
+        planned.iter().for_each(|planned| self.go_on(found, *planned, &mut targets));
+        let mut order: Vec<(PlannedGroup<'_>, &Run)> =
+            planned.iter().flat_map(|planned| planned.group.runs.iter().map(|run| (*planned, run))).collect();
         order.sort_by_key(|(_, run)| run.at);
         let total = found.len() as u64;
         let mut done = 0;
@@ -192,9 +190,14 @@ impl<'a> Intake<'a> {
                 },
                 _ => None,
             };
-            let new: Vec<usize> = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied()).collect();
-            let new: Vec<&Found> = new.into_iter().filter_map(|number| found.get(number)).collect();
-            let new: Vec<&Found> = new.into_iter().filter(|picture| !self.knows(picture.hash)).collect();
+            let pictures = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied());
+            let pictures: Vec<&Found> = pictures.filter_map(|number| found.get(number)).collect();
+            let (old, new): (Vec<&Found>, Vec<&Found>) =
+                pictures.into_iter().partition(|picture| self.knows(picture.hash));
+            if let Err(error) = self.restore_all(&old, stop) {
+                self.report.stopped = Some(Arc::new(error));
+                break;
+            }
             let kept = ask_all(
                 &new,
                 |picture| self.keep(picture),
@@ -204,15 +207,14 @@ impl<'a> Intake<'a> {
                 },
             );
             let mut kept: HashMap<Hash, _> = new.iter().map(|picture| picture.hash).zip(kept).collect();
-            for (number, run) in runs {
+            for (planned, run) in runs {
                 let mut pictures = run.pictures.iter().filter_map(|number| found.get(*number));
                 if !pictures.all(|picture| self.knows(picture.hash) || kept.contains_key(&picture.hash)) {
                     // Told to stop: runs are recorded whole or not at all, and in the order of time.
                     self.report.interrupted = true;
                     break;
                 }
-                let (Some(group), Some(filling)) = (groups.get(*number), filling.get_mut(*number)) else { continue };
-                let ended = self.run(found, (*number, group, run), filling, &mut kept, &mut tell);
+                let ended = self.run(found, (*planned, run), &mut targets, &mut kept, &mut tell);
                 if let Err(error) = ended {
                     self.report.stopped = Some(Arc::new(error));
                     break;
@@ -224,8 +226,21 @@ impl<'a> Intake<'a> {
                 break;
             }
         }
-        self.report.sessions.extend(filling.into_iter().filter_map(|filling| filling.view));
-        self.report.sessions.sort_by_key(|session| session.from);
+        self.report.sessions.extend(targets.all.into_iter().filter_map(|target| target.view));
+        self.report.sessions.sort_by_key(|session| (session.from, session.new_number));
+    }
+
+    /// Restores the originals of recorded images that are missing or damaged, from these files.
+    fn restore_all(&mut self, pictures: &[&Found], stop: &AtomicBool) -> Result<(), Error> {
+        let restored = ask_all(pictures, |picture| self.restore(picture), |_| !stop.load(Ordering::Relaxed));
+        for (picture, restored) in pictures.iter().zip(restored) {
+            match restored {
+                Ok(restored) => self.report.restored += u64::from(restored),
+                Err(Unkept::File(reason)) => self.problems.push(FileProblem::new(&picture.path, reason)),
+                Err(Unkept::Workspace(error)) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// What it came to since it was last asked.
@@ -236,47 +251,49 @@ impl<'a> Intake<'a> {
         FilesReport { problems: named, problems_omitted: omitted, ..report }
     }
 
-    /// The session that a group belongs to already, as some of its pictures are there.
-    fn goes_on(&self, found: &[Found], group: &Group) -> Filling {
-        let pictures = group.runs.iter().flat_map(|run| &run.pictures).filter_map(|number| found.get(*number));
-        let mut fillings = pictures.filter_map(|picture| match self.known.get(&picture.hash)? {
-            Place::Recorded(id) => Some(self.filling(Some(id.session))),
-            Place::Planned(..) => None,
-        });
-        fillings.find(|filling| filling.session.is_some()).unwrap_or_else(|| self.filling(None))
+    /// Lets a group go on in the session that some of its images are in, if it takes more.
+    fn go_on(&self, found: &[Found], planned: PlannedGroup<'_>, targets: &mut Targets) {
+        let runs = planned.group.runs.iter();
+        let mut pictures = runs.flat_map(|run| &run.pictures).filter_map(|number| found.get(*number));
+        let there = pictures.find_map(|picture| self.may_add_beside(picture.hash, planned.root));
+        if let Some((session, next_index)) = there {
+            targets.enter(planned.number, session, next_index);
+        }
     }
 
-    /// A session to fill: this one, unless it takes no more.
-    fn filling(&self, session: Option<SessionId>) -> Filling {
-        let head = session.and_then(|id| self.workspace.head(id).ok()).filter(|head| !head.archived);
-        let next_index = head.as_ref().and_then(|head| head.last_index).map_or(0, |last| last.saturating_add(1));
-        Filling { session: head.map(|head| head.id), next_index, view: None }
+    /// Returns the session of an image and its next index, if an import of that root may add to it.
+    fn may_add_beside(&self, image: Hash, root: &RootKey) -> Option<(SessionId, u32)> {
+        let Place::Recorded(id) = self.known.get(&image)? else { return None };
+        let session = id.session;
+        if !self.sessions.get(&session)?.takes(root, self.request.project.as_deref()) {
+            return None;
+        }
+        let head = self.workspace.head(session).ok().filter(|head| !head.archived)?;
+        Some((session, head.last_index.map_or(0, |last| last.saturating_add(1))))
     }
 
-    /// Keeps a picture, or only looks at it in a dry run.
+    /// Stores an image, or only looks at it in a dry run.
     fn keep(&self, picture: &Found) -> Result<ImageRef, Unkept> {
         let images = &self.workspace.images;
         let path = picture.path.as_path();
-        let image = if self.request.dry_run {
-            Ok(seen(images, picture))
-        } else if !self.request.link {
-            images.put_file(path)
-        } else if path.to_str().is_none() {
+        if self.request.link && path.to_str().is_none() {
             return Err(Unkept::File(
                 "its path is not UTF-8, so that it cannot be linked; import it without --link".to_owned(),
             ));
-        } else {
+        }
+        let image = if self.request.dry_run {
+            Ok(seen(images, picture))
+        } else if self.request.link {
             images.link_file(path)
+        } else {
+            images.put_file(path)
         };
         match image {
             Ok(image) if image.hash == picture.hash => Ok(image),
-            Ok(_) => Err(Unkept::File(
-                "it changed while it was brought in; importing again takes it as it is now".to_owned(),
-            )),
-            Err(error) if error.path == path || error.action.starts_with("read") => {
-                Err(Unkept::File(super::walk::unreadable(&error.source)))
+            Ok(_) => {
+                Err(Unkept::File("it changed while it was imported; importing again takes it as it is now".to_owned()))
             }
-            Err(error) => Err(Unkept::Workspace(error.into())),
+            Err(error) => Err(copies::unkept(path, error)),
         }
     }
 
@@ -284,34 +301,26 @@ impl<'a> Intake<'a> {
     fn run(
         &mut self,
         found: &[Found],
-        (number, group, run): (usize, &Group, &Run),
-        filling: &mut Filling,
+        (planned, run): (PlannedGroup<'_>, &Run),
+        targets: &mut Targets,
         kept: &mut HashMap<Hash, Result<ImageRef, Unkept>>,
         tell: &mut impl FnMut(&NewIteration),
     ) -> Result<(), Error> {
         let pictures: Vec<&Found> = run.pictures.iter().filter_map(|number| found.get(*number)).collect();
         let Some(first) = pictures.first() else { return Ok(()) };
-        let (mut images, mut files) = (Vec::new(), Vec::new());
+        let mut new = Vec::new();
         for picture in &pictures {
-            if let Some(place) = self.known.get(&picture.hash) {
+            if self.knows(picture.hash) {
                 self.report.skipped += 1;
-                if let Place::Recorded(id) = place
-                    && filling.session != Some(id.session)
-                {
-                    // What follows it goes on there, if that takes more.
-                    let there = self.filling(Some(id.session));
-                    if there.session.is_some() {
-                        *filling = Filling { view: filling.view.take(), ..there };
-                    }
+                // What follows it goes on there, if that takes more.
+                if let Some((session, next_index)) = self.may_add_beside(picture.hash, planned.root) {
+                    targets.enter(planned.number, session, next_index);
                 }
                 continue;
             }
             match kept.remove(&picture.hash) {
-                Some(Ok(image)) if self.is_copy(&image, &picture.light.recipe) => self.report.skipped += 1,
-                Some(Ok(image)) => {
-                    images.push(image);
-                    files.push(picture.path.as_path());
-                }
+                Some(Ok(image)) if self.is_copy(&image, picture) => self.report.skipped += 1,
+                Some(Ok(image)) => new.push((*picture, image)),
                 Some(Err(Unkept::File(reason))) => self.problems.push(FileProblem::new(&picture.path, reason)),
                 Some(Err(Unkept::Workspace(error))) => return Err(error),
                 // It was there twice and is recorded by now.
@@ -319,27 +328,29 @@ impl<'a> Intake<'a> {
             }
         }
         let known = pictures.iter().find_map(|picture| self.known.get(&picture.hash)).copied();
-        let mut origin = self.lineage.origin(number, run.at, &first.light, &images);
+        let images: Vec<ImageRef> = new.iter().map(|(_, image)| image.clone()).collect();
+        let mut origin = self.lineage.origin(planned.number, run.at, &first.light, &images);
         if let Some(hashed) = self.hashed(&first.light) {
             (origin.parent, origin.likely) = (Some(hashed), None);
         }
         if images.is_empty() {
             // A run that is here already still has those after it.
             if let Some(place) = known {
-                self.lineage.adopt(place, number, &first.light, origin.line);
+                self.lineage.adopt(place, planned.number, &first.light, origin.line);
             }
             return Ok(());
         }
-        let iteration = self.iteration(run.at, first, files.first().copied(), images, &origin);
+        let files: Vec<&Found> = new.iter().map(|(picture, _)| *picture).collect();
+        let iteration = self.iteration(run.at, &files, images, &origin);
         if let Err(invalid) = iteration.check_brought_in() {
-            self.problems
-                .push(FileProblem::new(&first.path, format!("what it says of itself cannot be recorded: {invalid}")));
+            self.problems.push(FileProblem::new(&first.path, format!("its metadata cannot be recorded: {invalid}")));
             return Ok(());
         }
+        let title = sessions::title(&first.path, &iteration.recipe.prompt);
         let place = if self.request.dry_run {
-            Place::Planned(number, filling.next_index)
+            self.plan_place(targets.current(planned.number))
         } else {
-            let (id, repeated) = self.record(filling, &iteration)?;
+            let (id, repeated) = self.record(targets, planned, &iteration, title.as_deref())?;
             if repeated {
                 self.report.skipped += iteration.images.len() as u64;
                 return Ok(());
@@ -347,29 +358,39 @@ impl<'a> Intake<'a> {
             tell(&NewIteration { id, iteration: iteration.clone() });
             Place::Recorded(id)
         };
-        self.describe(filling, group, place, &iteration, (&first.light, &origin, &files));
-        for image in &iteration.images {
-            self.note(place, image, &iteration.recipe);
-        }
+        self.warn_of_broken(&files, &iteration.images);
+        let target = targets.current(planned.number);
+        self.describe(target, planned.group, place, &iteration, (&first.light, &origin, &files, title));
+        self.note(place, &iteration.images);
         self.report.iterations += 1;
         self.report.images += iteration.images.len() as u64;
-        let made = Made::new(place, Some(number), run.at, &first.light, &iteration.images);
+        let made = Made::new(place, Some(planned.number), run.at, &first.light, &iteration.images);
         self.lineage.add(made, Some(origin.line));
         Ok(())
     }
 
-    /// The iteration of a run.
-    fn iteration(
-        &self,
-        at: Timestamp,
-        first: &Found,
-        file: Option<&Path>,
-        images: Vec<ImageRef>,
-        origin: &Origin,
-    ) -> Iteration {
-        // What grouping did not need is read again. A file that is gone by now was kept, or is linked and reported later.
-        let reading = file.and_then(|file| metadata::read_file(file).ok());
-        let recipe = reading.map_or_else(|| first.light.recipe.clone(), |reading| reading.recipe);
+    /// Names images that are imported although they are broken: nothing can be removed, so this is the time to say so.
+    fn warn_of_broken(&mut self, files: &[&Found], images: &[ImageRef]) {
+        for (file, image) in files.iter().zip(images) {
+            if image.pixels.is_none()
+                && let Some(defect) = images::defect(&file.path)
+            {
+                self.report.warnings.push(FileProblem::new(&file.path, format!("imported as it is, but {defect}")));
+            }
+        }
+    }
+
+    /// Returns the iteration of a run.
+    fn iteration(&self, at: Timestamp, files: &[&Found], images: Vec<ImageRef>, origin: &Origin) -> Iteration {
+        // What grouping did not need is read again. A file that is gone by now was stored, or is linked and reported later.
+        let reading = files.first().and_then(|file| metadata::read_file(&file.path).ok());
+        let light = || files.first().map(|file| file.light.recipe.clone()).unwrap_or_default();
+        let mut recipe = reading.map_or_else(light, |reading| reading.recipe);
+        let seeds: Vec<Option<Seed>> = files.iter().map(|file| file.light.recipe.seed).collect();
+        if seeds.iter().any(|seed| *seed != recipe.seed) && !recipe.parameters.contains_key(copies::SEEDS) {
+            let seeds = seeds.iter().map(|seed| seed.map(|seed| seed.to_string()).into()).collect();
+            recipe.parameters.insert(copies::SEEDS.to_owned(), serde_json::Value::Array(seeds));
+        }
         let recorded = |place: Place| match place {
             Place::Recorded(id) => Some(id),
             Place::Planned(..) => None,
@@ -392,17 +413,20 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Appends an iteration to its session, which begins with it where there is none. Says whether it was there already.
-    fn record(&mut self, filling: &mut Filling, iteration: &Iteration) -> Result<(IterationId, bool), Error> {
-        let mut hashes: Vec<Hash> = iteration.images.iter().map(|image| image.hash).collect();
-        hashes.sort_unstable();
-        let content: Vec<u8> = hashes.iter().flat_map(|hash| hash.0).collect();
-        let key = format!("import {}", Hash::of(&content));
+    /// Appends an iteration to its session, which starts with it if there is none. Returns whether it was there already.
+    fn record(
+        &mut self,
+        targets: &mut Targets,
+        planned: PlannedGroup<'_>,
+        iteration: &Iteration,
+        title: Option<&str>,
+    ) -> Result<(IterationId, bool), Error> {
+        let key = planned.root.key(&iteration.images);
         loop {
-            let (target, mut drafts) = match filling.session {
+            let (target, mut drafts) = match targets.current(planned.number).session {
                 Some(id) => (Target::Existing(id), Vec::new()),
                 None => {
-                    let start = Draft::Start { title: None, project: self.request.project.clone() };
+                    let start = Draft::Start { title: title.map(str::to_owned), project: self.request.project.clone() };
                     (Target::New(iteration.created_at.day()), vec![start])
                 }
             };
@@ -417,96 +441,38 @@ impl<'a> Intake<'a> {
                 Ok(ack) => {
                     let id = ack.head.id.iteration(ack.index.or(ack.head.last_index).unwrap_or_default());
                     if !ack.repeated {
-                        filling.session = Some(id.session);
-                        filling.next_index = id.index.saturating_add(1);
+                        let target = targets.current(planned.number);
+                        target.session = Some(id.session);
+                        target.next_index = id.index.saturating_add(1);
                         self.events += events;
                         *self.counts.entry(id.session).or_default() += 1;
+                        self.sessions.entry(id.session).or_insert_with(|| KnownSession {
+                            root: Some(planned.root.clone()),
+                            project: ack.head.project,
+                        });
                     }
                     return Ok((id, ack.repeated));
                 }
                 // Archived meanwhile: the work goes on in a session of its own.
-                Err(store::Error::Refused(Refusal::Archived(_) | Refusal::Full(_))) => filling.session = None,
+                Err(store::Error::Refused(Refusal::Archived(_) | Refusal::Full(_))) => targets.leave(planned.number),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Adds an iteration to what is said of its session.
-    fn describe(
-        &self,
-        filling: &mut Filling,
-        group: &Group,
-        place: Place,
-        iteration: &Iteration,
-        (light, origin, files): (&Light, &Origin, &[&Path]),
-    ) {
-        let index = match place {
-            Place::Recorded(id) => id.index,
-            Place::Planned(_, index) => index,
-        };
-        let at = iteration.created_at;
-        let session_id = filling.session;
-        let view = filling.view.get_or_insert_with(|| BroughtSession {
-            session_id,
-            folder: group.root.display().to_string(),
-            begins: group.cut.clone(),
-            from: at,
-            to: at,
-            iterations: 0,
-            images: 0,
-            plan: Vec::new(),
-        });
-        view.session_id = view.session_id.or(session_id);
-        (view.from, view.to) = (view.from.min(at), view.to.max(at));
-        view.iterations += 1;
-        view.images += iteration.images.len() as u64;
-        if !self.request.dry_run {
-            return;
-        }
-        filling.next_index = index.saturating_add(1);
-        let text = |place: &Option<(Place, String)>| place.as_ref().map(|(place, _)| place.to_string());
-        let reason = |place: &Option<(Place, String)>| place.as_ref().map(|(_, reason)| reason.clone());
-        let mut shown_prompt = iteration.recipe.prompt.clone();
-        truncate(&mut shown_prompt, SHOWN_PROMPT_BYTES);
-        let before = origin.before.and_then(|number| self.lineage.recipe(number));
-        view.plan.push(PlannedIteration {
-            index,
-            timestamp: at,
-            prompt: shown_prompt,
-            generator: light.generator.map(|generator| generator.name().to_owned()),
-            line: origin.line as u64,
-            label: before.map(|before| RecipeDiff::between(before, &light.recipe).label),
-            parent: text(&origin.parent),
-            parent_reason: reason(&origin.parent),
-            likely_parent: text(&origin.likely),
-            likely_reason: reason(&origin.likely),
-            files: files.iter().map(|path| path.display().to_string()).collect(),
-        });
-    }
-
-    /// Whether a picture is one that is here, saved again: the same pixels, and it says the same of itself or nothing. A
-    /// picture of one colour is like many.
-    fn is_copy(&self, image: &ImageRef, recipe: &Recipe) -> bool {
-        let told = Told::of(recipe);
-        let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
-        let known = image.pixels.and_then(|pixels| self.pixels.get(&pixels));
-        !plain && known.is_some_and(|known| told.is_nothing() || known.contains(&told))
-    }
-
-    fn note(&mut self, place: Place, image: &ImageRef, recipe: &Recipe) {
-        self.known.insert(image.hash, place);
-        if let Some(pixels) = image.pixels {
-            let (told, known) = (Told::of(recipe), self.pixels.entry(pixels).or_default());
-            if !known.contains(&told) {
-                known.push(told);
+    fn note(&mut self, place: Place, images: &[ImageRef]) {
+        for (number, image) in images.iter().enumerate() {
+            self.known.insert(image.hash, place);
+            if let Some(pixels) = image.pixels {
+                self.pixels.entry(pixels).or_default().push(ImagePlace { place, number });
             }
         }
     }
 }
 
-/// Why a picture could not be kept.
+/// Why an image could not be stored.
 #[derive(Debug)]
-enum Unkept {
+pub(super) enum Unkept {
     /// The file is bad.
     File(String),
     /// The workspace does not take it.

@@ -19,6 +19,10 @@ use super::look::Light;
 
 /// Prompts that share this much of their tags are one line of work.
 const SIMILAR: f64 = 0.5;
+/// The maximum number of earlier runs of a session that a run is compared with.
+const MAX_COMPARED: usize = 500;
+/// Less than this in common is another subject, however alike two images look.
+const RELATED: f64 = 0.2;
 /// An upscale is at least this much larger; less is a crop.
 const LARGER: f64 = 1.2;
 
@@ -79,8 +83,8 @@ pub(super) struct Lineage {
     by_name: HashMap<String, Vec<usize>>,
     by_seed: HashMap<u64, Vec<usize>>,
     by_group: HashMap<usize, Vec<usize>>,
-    /// For every session in the plan, the last run of each of its lines.
-    lines: HashMap<usize, Vec<usize>>,
+    /// For every session in the plan, the runs of each of its lines.
+    lines: HashMap<usize, Vec<Vec<usize>>>,
 }
 
 impl Sight {
@@ -124,7 +128,7 @@ impl Lineage {
             origin.parent = place(number).map(|place| (place, reason));
             return origin;
         }
-        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, &sights));
+        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, light, &sights));
         origin.likely = weak.and_then(|(number, reason)| Some((place(number)?, reason)));
         origin
     }
@@ -149,8 +153,8 @@ impl Lineage {
         self.by_group.entry(group).or_default().push(number);
         let lines = self.lines.entry(group).or_default();
         match line.and_then(|line| lines.get_mut(line)) {
-            Some(last) => *last = number,
-            None => lines.push(number),
+            Some(runs) => runs.push(number),
+            None => lines.push(vec![number]),
         }
     }
 
@@ -173,25 +177,34 @@ impl Lineage {
         self.made.push(made);
     }
 
-    /// The recipe of a run.
-    pub(super) fn recipe(&self, number: usize) -> Option<&Recipe> {
-        self.made.get(number).map(|made| &made.recipe)
+    /// Returns the size of the first image of a run.
+    pub(super) fn size(&self, place: Place) -> Option<(u32, u32)> {
+        self.made.get(*self.by_place.get(&place)?)?.sights.first()?.size
     }
 
-    /// The line a run goes on in: the last run of the same prompt, of a similar one, or of the same workflow. A new line
-    /// when there is none.
+    /// Returns the line a run goes on in, and the run before it there: the last one of a line if it has the same prompt, a
+    /// similar one or the same workflow, else an earlier one, since people go back. A new line if there is none.
     fn line(&self, group: usize, light: &Light) -> (usize, Option<usize>) {
         let none = Vec::new();
         let lines = self.lines.get(&group).unwrap_or(&none);
-        let best = lines.iter().enumerate().filter_map(|(line, number)| {
-            let made = self.made.get(*number)?;
+        let like = |(line, number): (usize, usize)| {
+            let made = self.made.get(number)?;
             let likeness = likeness(&made.recipe, &light.recipe);
             let workflow = light.workflow.is_some() && light.workflow == made.workflow;
             // Between equals, the later one.
-            (likeness >= SIMILAR || workflow).then_some(((likeness * 1000.0).round(), *number, line))
-        });
-        let best = best.max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-        best.map_or((lines.len(), None), |(_, number, line)| (line, Some(number)))
+            (likeness >= SIMILAR || workflow).then_some(((likeness * 1000.0).round(), number, line))
+        };
+        let best = |candidates: &mut dyn Iterator<Item = (usize, usize)>| {
+            candidates.filter_map(like).max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)))
+        };
+        let last = best(&mut lines.iter().filter_map(|runs| runs.last().copied()).enumerate());
+        let earlier = || {
+            let runs = lines.iter().enumerate().flat_map(|(line, runs)| runs.iter().map(move |run| (line, *run)));
+            let mut runs: Vec<(usize, usize)> = runs.collect();
+            runs.sort_unstable_by_key(|(_, number)| std::cmp::Reverse(*number));
+            best(&mut runs.into_iter().take(MAX_COMPARED))
+        };
+        last.or_else(earlier).map_or((lines.len(), None), |(_, number, line)| (line, Some(number)))
     }
 
     /// The picture that the file names; sure when it looks like this one or has its size.
@@ -206,7 +219,8 @@ impl Lineage {
                     if sights.iter().any(|ours| near(ours, their)) {
                         return Some((**number, format!("it was made from {name:?}, and looks like it"), true));
                     }
-                    if sights.iter().any(|ours| ours.size.is_some() && ours.size == their.size) {
+                    let same_size = |ours: &Sight| ours.size.is_some() && ours.size == their.size;
+                    if !is_generic(name) && sights.iter().any(same_size) {
                         return Some((**number, format!("it was made from {name:?}, and has its size"), true));
                     }
                 }
@@ -245,10 +259,16 @@ impl Lineage {
         Some((number, format!("it follows in the session, with {what}")))
     }
 
-    /// The run of the same session that looks most like it.
-    fn alike(&self, group: usize, sights: &[Sight]) -> Option<(usize, String)> {
-        let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(500);
-        let nearest = numbers.filter_map(|number| {
+    /// Returns the run of the same session that looks most like it. Looks say little about images that were made from text
+    /// alone, with other words.
+    fn alike(&self, group: usize, light: &Light, sights: &[Sight]) -> Option<(usize, String)> {
+        let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(MAX_COMPARED);
+        let related = |number: &usize| {
+            let Some(made) = self.made.get(*number) else { return false };
+            let silent = light.recipe.prompt.trim().is_empty() || made.recipe.prompt.trim().is_empty();
+            silent || light.evidence.from_image || likeness(&made.recipe, &light.recipe) >= RELATED
+        };
+        let nearest = numbers.filter(|number| related(number)).filter_map(|number| {
             let distances = self.sights(*number).iter().flat_map(|their| {
                 sights.iter().filter_map(|ours| Some(ours.perceptual_hash?.distance(their.perceptual_hash?)))
             });
@@ -274,6 +294,31 @@ impl fmt::Display for Place {
             Place::Planned(session, index) => write!(f, "new-{}#{index}", session + 1),
         }
     }
+}
+
+/// Returns whether a file name is one that tools and browsers give to any image, so that it says little by itself.
+fn is_generic(name: &str) -> bool {
+    const NAMES: [&str; 16] = [
+        "",
+        "comfyui",
+        "comfyuitemp",
+        "image",
+        "images",
+        "img",
+        "input",
+        "output",
+        "result",
+        "download",
+        "untitled",
+        "generated",
+        "pasted",
+        "clipboard",
+        "screenshot",
+        "grid",
+    ];
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let letters: String = stem.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase();
+    NAMES.contains(&letters.as_str())
 }
 
 fn near(one: &Sight, other: &Sight) -> bool {
@@ -397,9 +442,9 @@ mod tests {
     #[test]
     fn a_named_picture_is_the_parent_when_something_else_says_so_too() {
         let first = light("a fox", 1);
-        let lineage = lineage(&[(&first, &[image("ComfyUI_00001_.png", 512, 0xff)])]);
+        let lineage = lineage(&[(&first, &[image("fox-final.png", 512, 0xff)])]);
         let mut from = light("watercolour, boats in a harbour", 2);
-        let names = ["comfyui_00001_.png".to_owned()];
+        let names = ["Fox-final.png".to_owned()];
         from.evidence = Evidence { image_names: names.to_vec(), from_image: true, ..Evidence::default() };
         let of = |image: ImageRef| lineage.origin(0, at(10), &from, &[image]);
         assert!(said(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
@@ -409,6 +454,40 @@ mod tests {
         assert!(said(unsure.likely).contains("a picture called"));
         let before = lineage.origin(0, at(-10), &from, &[image("x.png", 512, 0xff)]);
         assert_eq!(before.parent, None, "nothing comes from what was made later");
+    }
+
+    #[test]
+    fn a_generic_name_and_the_same_size_are_not_enough() {
+        let first = light("a fox", 1);
+        let lineage = lineage(&[(&first, &[image("ComfyUI_00001_.png", 512, 0xff)])]);
+        let mut from = light("watercolour, boats in a harbour", 2);
+        let names = ["ComfyUI_00001_.png".to_owned()];
+        from.evidence = Evidence { image_names: names.to_vec(), from_image: true, ..Evidence::default() };
+        let of = |image: ImageRef| lineage.origin(0, at(10), &from, &[image]);
+        assert!(said(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
+        let unsure = of(image("x.png", 512, FAR));
+        assert_eq!(unsure.parent, None, "every folder has a ComfyUI_00001_.png of that size");
+        assert!(said(unsure.likely).contains("a picture called"));
+    }
+
+    #[test]
+    fn going_back_to_an_earlier_model_finds_its_run() {
+        let with_model = |prompt: &str, seed, model: &str| {
+            let mut light = light(prompt, seed);
+            light.recipe.model = Some(model.to_owned());
+            light
+        };
+        let runs = [with_model("a knight, armor", 1, "dreamshaper"), with_model("a knight, armor", 2, "rev")];
+        let lineage = lineage(&[(&runs[0], &[]), (&runs[1], &[])]);
+        let origin = lineage.origin(0, at(10), &with_model("a knight, armor, gold", 3, "dreamshaper"), &[]);
+        assert_eq!(said(origin.parent), "new-1#0: it follows in the session, with a similar prompt");
+    }
+
+    #[test]
+    fn looking_alike_says_nothing_of_other_words() {
+        let lineage = lineage(&[(&light("a red cat, sofa", 1), &[image("a.png", 512, 0xff00)])]);
+        let origin = lineage.origin(0, at(10), &light("a lighthouse, storm", 2), &[image("b.png", 512, 0xff01)]);
+        assert_eq!((origin.parent, origin.likely), (None, None));
     }
 
     #[test]

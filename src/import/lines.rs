@@ -1,24 +1,46 @@
-//! `import`: takes in what [`export`](Workspace::export) wrote: the same ids, times and hashes. Goes on past what is bad.
+//! Takes in what Retake exported: JSON lines, the `session.jsonl` of an exported folder, and audit bundles. Ids, times and
+//! hashes stay the same. What is bad is reported and skipped.
+//!
+//! A session whose id is taken by another one is a clash, as two machines that are merged have many: it is reported, or
+//! with [`renumber`](ImportOptions::renumber) recorded anew under a new id (`renumber.rs`).
 
 use std::borrow::Cow;
-use std::io::{self, BufRead, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::export::{BundleFiles, EventLine, Part, Piece, VERSION, apply};
 use crate::images::MAX_IMAGE_BYTES;
-use crate::model::{Hash, SessionId};
-use crate::store;
-
-use crate::export::VERSION;
+use crate::model::{Event, Hash, SessionId};
+use crate::store::{self, Detail};
 use crate::workspace::{Error, Workspace};
+
+use super::renumber;
+
+/// How to take an export in.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Gives sessions whose ids are taken new ids.
+    pub renumber: bool,
+    /// Reports what would be done, and writes nothing.
+    pub dry_run: bool,
+    /// The folder of the files that the lines name.
+    pub folder: Option<PathBuf>,
+}
 
 /// What an import came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReport {
+    /// Present and true if nothing was written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Sessions that got something new.
     pub sessions: u64,
     /// Events that are new here.
@@ -27,17 +49,30 @@ pub struct ImportReport {
     pub images: u64,
     /// Events that were here already.
     pub skipped: u64,
+    /// Sessions that were given new ids, since theirs were taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renumbered: Vec<Renumbered>,
     /// What could not be taken in, at most 1000 of it.
     pub problems: Vec<ImportProblem>,
     /// How many more problems there were.
     pub problems_omitted: u64,
 }
 
+/// A session that was given a new id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Renumbered {
+    /// Its id where it comes from.
+    pub from: SessionId,
+    /// Its id here.
+    pub to: SessionId,
+}
+
 /// Something that could not be taken in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportProblem {
-    /// The line of the file, from 1.
+    /// The line of the file, from 1; of a bundle, the line of the session's file.
     pub line: u64,
     /// Why.
     pub reason: String,
@@ -47,27 +82,14 @@ impl Workspace {
     /// Takes in an export, a session at a time. Importing twice changes nothing. A line or session that is bad is
     /// reported and passed over; a disk that fails ends it.
     pub fn import(&self, input: &mut dyn BufRead) -> Result<ImportReport, Error> {
-        let mut import =
-            Import { workspace: self, report: ImportReport::default(), understood: 0, session: None, last_new: None };
-        let mut line = Vec::new();
-        for number in 1.. {
-            line.clear();
-            match read_line(input, &mut line, MAX_LINE_BYTES) {
-                Ok(LineRead::End) => break,
-                Ok(LineRead::TooLong) => import.problem(number, "the line is longer than any that an export has"),
-                Ok(LineRead::Whole) if line.trim_ascii().is_empty() => {}
-                Ok(LineRead::Whole) => import.line(number, &line)?,
-                Err(error) => {
-                    import.problem(number, format!("cannot read on: {error}"));
-                    break;
-                }
-            }
-            if import.understood == 0 && number >= GIVE_UP_AFTER {
-                break;
-            }
-            self.report("importing", number, 0);
-        }
-        import.flush()?;
+        self.import_lines(input, &ImportOptions::default())
+    }
+
+    /// Takes in an export as [`import`](Workspace::import) does, with options.
+    pub fn import_lines(&self, input: &mut dyn BufRead, options: &ImportOptions) -> Result<ImportReport, Error> {
+        let mut import = Import::new(self, options);
+        import.read(input, None)?;
+        import.settle()?;
         if import.understood == 0 {
             return Err(Error::InvalidInput {
                 problem: "this is not a Retake export: none of its first lines can be read".to_owned(),
@@ -76,10 +98,47 @@ impl Workspace {
         }
         Ok(import.report)
     }
+
+    /// Takes in an audit bundle; `None` if the file is something else.
+    pub fn import_bundle(&self, path: &Path, options: &ImportOptions) -> Result<Option<ImportReport>, Error> {
+        let unread = |source| Error::InvalidPath {
+            path: path.to_owned(),
+            problem: "cannot read the bundle",
+            hint: "pass the path of a bundle that an export wrote",
+            source: Some(source),
+        };
+        let Some(bundle) = BundleFiles::open(path).map_err(unread)? else { return Ok(None) };
+        let mut import = Import::new(self, options);
+        if !bundle.is_whole {
+            import.problem(0, "the bundle is cut short or damaged: what can be read of it is taken in");
+        }
+        for part in bundle.parts() {
+            let (part, size, mut content) = part.map_err(unread)?;
+            match part {
+                Part::Session(id) => import.read(&mut BufReader::new(content), Some(id))?,
+                _ if size > MAX_IMAGE_BYTES => import.problem(0, format!("{part:?} is too large")),
+                Part::Text(hash) => {
+                    let mut text = String::new();
+                    let read = content.read_to_string(&mut text).map(|_| ());
+                    read.map_err(unread)?;
+                    import.text(0, hash, &text)?;
+                }
+                Part::Image(hash) => {
+                    let mut bytes = Vec::new();
+                    content.read_to_end(&mut bytes).map_err(unread)?;
+                    import.image(0, hash, Some(bytes))?;
+                }
+            }
+        }
+        import.settle()?;
+        Ok(Some(import.report))
+    }
 }
 
 /// The longest line there can be: the largest image as base64, and a little around it.
 const MAX_LINE_BYTES: u64 = MAX_IMAGE_BYTES / 3 * 4 + 64 * 1024;
+/// What the store answers if an id is taken by another session.
+const TAKEN: &str = "another event is there already";
 /// How many records, and how many bytes of them, are collected before they are appended.
 const FLUSH_RECORDS: usize = 1000;
 const FLUSH_BYTES: usize = 16 * 1024 * 1024;
@@ -104,6 +163,13 @@ enum Line<'a> {
         #[serde(borrow)]
         data: Cow<'a, str>,
     },
+    /// A file beside the lines that an original image is made from.
+    File {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        hash: Hash,
+        pieces: Vec<Piece>,
+    },
     Event {
         session: SessionId,
         #[serde(borrow)]
@@ -111,21 +177,23 @@ enum Line<'a> {
     },
 }
 
-struct Import<'a> {
-    workspace: &'a Workspace,
-    report: ImportReport,
+pub(super) struct Import<'a> {
+    pub(super) workspace: &'a Workspace,
+    pub(super) options: &'a ImportOptions,
+    pub(super) report: ImportReport,
     understood: u64,
-    /// The session whose records are being collected.
-    session: Option<Collected>,
+    /// The session whose records are being collected; with `renumber`, all of them.
+    collected: Vec<Collected>,
     /// The last session that got something new.
     last_new: Option<SessionId>,
 }
 
-struct Collected {
-    id: SessionId,
-    records: Vec<Vec<u8>>,
+/// Records of one session.
+pub(super) struct Collected {
+    pub(super) id: SessionId,
+    pub(super) records: Vec<Vec<u8>>,
     /// The line of each record.
-    lines: Vec<u64>,
+    pub(super) lines: Vec<u64>,
     bytes: usize,
 }
 
@@ -135,9 +203,47 @@ impl Collected {
     }
 }
 
-impl Import<'_> {
-    fn line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
-        let line: Line<'_> = match serde_json::from_slice(line) {
+impl<'a> Import<'a> {
+    fn new(workspace: &'a Workspace, options: &'a ImportOptions) -> Import<'a> {
+        let report = ImportReport { dry_run: options.dry_run, ..ImportReport::default() };
+        Import { workspace, options, report, understood: 0, collected: Vec::new(), last_new: None }
+    }
+
+    /// Takes in lines; of a bundle, those of one session.
+    fn read(&mut self, input: &mut dyn BufRead, of: Option<SessionId>) -> Result<(), Error> {
+        let mut line = Vec::new();
+        for number in 1.. {
+            line.clear();
+            match read_line(input, &mut line, MAX_LINE_BYTES) {
+                Ok(LineRead::End) => break,
+                Ok(LineRead::TooLong) => self.problem(number, "the line is longer than any that an export has"),
+                Ok(LineRead::Whole) if line.trim_ascii().is_empty() => {}
+                Ok(LineRead::Whole) => self.line(number, &line, of)?,
+                Err(error) => {
+                    self.problem(number, format!("cannot read on: {error}"));
+                    break;
+                }
+            }
+            if self.understood == 0 && number >= GIVE_UP_AFTER {
+                break;
+            }
+            self.workspace.report("importing", number, 0);
+        }
+        Ok(())
+    }
+
+    /// Appends what is left. With `renumber`, this is where it is known which sessions clash.
+    fn settle(&mut self) -> Result<(), Error> {
+        let collected = std::mem::take(&mut self.collected);
+        if self.options.renumber {
+            return renumber::settle(self, collected);
+        }
+        collected.into_iter().try_for_each(|session| self.flush(&session))
+    }
+
+    fn line(&mut self, number: u64, line: &[u8], of: Option<SessionId>) -> Result<(), Error> {
+        let bytes = line;
+        let line: Line<'_> = match serde_json::from_slice(bytes) {
             Ok(line) => line,
             Err(error) => {
                 self.problem(number, format!("not a line of an export: {error}"));
@@ -152,37 +258,72 @@ impl Import<'_> {
             }),
             Line::Header { .. } => Ok(()),
             Line::Text { hash, text } => self.text(number, hash, &text),
-            Line::Image { hash, data } => self.image(number, hash, &data),
-            Line::Event { session, record } => self.event(number, session, &record),
+            Line::Image { hash, data } => match STANDARD.decode(&*data) {
+                Ok(bytes) => self.image(number, hash, Some(bytes)),
+                Err(error) => {
+                    self.problem(number, format!("the image {hash} is not base64: {error}"));
+                    Ok(())
+                }
+            },
+            Line::File { name, hash, pieces } => {
+                let original = self.original(&name, &pieces);
+                if original.is_none() {
+                    let reason =
+                        format!("{name} is missing or changed, so that image {hash} cannot be restored from it");
+                    // What is here already needs no file.
+                    if self.workspace.images.check(hash).is_err() {
+                        self.problem(number, reason);
+                    }
+                    return Ok(());
+                }
+                self.image(number, hash, original)
+            }
+            Line::Event { session, .. } if of.is_some_and(|of| of != session) => {
+                self.problem(number, format!("the line is one of {session}"));
+                Ok(())
+            }
+            Line::Event { session, record } => self.event(number, session, &record, bytes),
         }
     }
 
     fn text(&mut self, number: u64, hash: Hash, text: &str) -> Result<(), Error> {
-        if Hash::of(text.as_bytes()) == hash {
-            self.workspace.log.put_text(text)?;
-        } else {
+        if Hash::of(text.as_bytes()) != hash {
             self.problem(number, format!("the text is not the one of hash {hash}"));
+        } else if !self.options.dry_run {
+            self.workspace.log.put_text(text)?;
         }
         Ok(())
     }
 
-    fn image(&mut self, number: u64, hash: Hash, data: &str) -> Result<(), Error> {
+    /// Makes an original from a file of the folder; `None` if that is not possible.
+    fn original(&self, name: &str, pieces: &[Piece]) -> Option<Vec<u8>> {
+        // Only names of files in the folder itself.
+        let is_plain = !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
+        let path = self.options.folder.as_ref().filter(|_| is_plain)?.join(name);
+        let mut bytes = Vec::new();
+        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+        file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes).ok()?;
+        apply(&bytes, pieces)
+    }
+
+    fn image(&mut self, number: u64, hash: Hash, bytes: Option<Vec<u8>>) -> Result<(), Error> {
         let images = &self.workspace.images;
-        match STANDARD.decode(data) {
-            Ok(bytes) if Hash::of(&bytes) == hash => {
-                // Looking at the bytes, and not only for the name, mends an image that is damaged here.
+        match bytes {
+            Some(bytes) if Hash::of(&bytes) == hash => {
+                // Checking the bytes, and not only the name, restores an image that is damaged here.
                 if images.check(hash).is_err() {
-                    images.put_known(&bytes)?;
+                    if !self.options.dry_run {
+                        images.put_known(&bytes)?;
+                    }
                     self.report.images += 1;
                 }
             }
-            Ok(_) => self.problem(number, format!("the image is not the one of hash {hash}")),
-            Err(error) => self.problem(number, format!("the image {hash} is not base64: {error}")),
+            _ => self.problem(number, format!("the image is not the one of hash {hash}")),
         }
         Ok(())
     }
 
-    fn event(&mut self, number: u64, id: SessionId, record: &str) -> Result<(), Error> {
+    fn event(&mut self, number: u64, id: SessionId, record: &str, line: &[u8]) -> Result<(), Error> {
         let record = match STANDARD.decode(record) {
             Ok(record) => record,
             Err(error) => {
@@ -190,21 +331,49 @@ impl Import<'_> {
                 return Ok(());
             }
         };
-        if self.session.as_ref().is_some_and(|session| session.id != id || session.is_full()) {
-            self.flush()?;
+        if let Some(what) = self.edited(&record, line) {
+            self.problem(number, format!("{what:?} is not what the record says; the record counts, and edits do not"));
         }
-        let session =
-            self.session.get_or_insert_with(|| Collected { id, records: Vec::new(), lines: Vec::new(), bytes: 0 });
-        session.bytes += record.len();
-        session.records.push(record);
-        session.lines.push(number);
+        let is_done = |session: &Collected| session.id != id || session.is_full();
+        if !self.options.renumber && self.collected.last().is_some_and(is_done) {
+            self.settle()?;
+        }
+        if self.collected.last().is_none_or(|session| session.id != id) {
+            self.collected.push(Collected { id, records: Vec::new(), lines: Vec::new(), bytes: 0 });
+        }
+        if let Some(session) = self.collected.last_mut() {
+            session.bytes += record.len();
+            session.records.push(record);
+            session.lines.push(number);
+        }
         Ok(())
     }
 
-    /// Appends what was collected. When the store refuses it, appends as much from the beginning as it takes.
-    fn flush(&mut self) -> Result<(), Error> {
-        let Some(session) = self.session.take() else { return Ok(()) };
-        let Collected { id, records, lines, .. } = &session;
+    /// Returns the first key of a line that says something else than its record does.
+    fn edited(&self, record: &[u8], line: &[u8]) -> Option<String> {
+        let given: serde_json::Map<String, Value> = serde_json::from_slice(line).ok()?;
+        // Bundles leave long parameters out of what people read.
+        self.differs(&given, record, Detail::Full).and_then(|_| self.differs(&given, record, Detail::Brief))
+    }
+
+    fn differs(&self, given: &serde_json::Map<String, Value>, record: &[u8], detail: Detail) -> Option<String> {
+        let event = self.decode(record, detail)?;
+        let expected = serde_json::to_value(EventLine::new(&event, record)).ok()?;
+        let mut others = given.iter().filter(|(key, value)| expected.get(key) != Some(value));
+        others.next().map(|(key, _)| key.clone())
+    }
+
+    /// Decodes a record, with the texts that are here.
+    pub(super) fn decode(&self, record: &[u8], detail: Detail) -> Option<Event> {
+        store::decode(record, detail, &|hash| self.workspace.log.text(hash))
+    }
+
+    /// Appends what was collected of a session. If the store refuses it, appends as much from the beginning as it takes.
+    pub(super) fn flush(&mut self, session: &Collected) -> Result<(), Error> {
+        let Collected { id, records, lines, .. } = session;
+        if self.options.dry_run {
+            return self.count(session);
+        }
         if self.append(*id, records)?.is_none() {
             return Ok(());
         }
@@ -216,13 +385,43 @@ impl Import<'_> {
         for part in parts {
             if let Some(refused) = self.append(*id, part)? {
                 let line = lines.get(done).copied().unwrap_or_default();
-                let left = records.len() - done;
-                self.problem(line, format!("{id}: {refused}; {left} of its events were not taken in"));
+                self.refused(*id, line, &refused, records.len() - done);
                 return Ok(());
             }
             done += part.len();
         }
         Ok(())
+    }
+
+    /// Counts what a dry run would append.
+    fn count(&mut self, session: &Collected) -> Result<(), Error> {
+        let id = session.id;
+        let here: Vec<(u32, Vec<u8>)> = renumber::records_here(self.workspace, id)?;
+        let mut new = 0;
+        for (record, line) in session.records.iter().zip(&session.lines) {
+            let seq = self.decode(record, Detail::Brief).map(|event| event.seq);
+            match here.iter().find(|(there, _)| Some(*there) == seq) {
+                Some((_, there)) if there == record => self.report.skipped += 1,
+                None if seq.is_some() => new += 1,
+                _ => {
+                    let left = session.lines.iter().filter(|other| *other >= line).count();
+                    self.refused(id, *line, TAKEN, left);
+                    break;
+                }
+            }
+        }
+        self.report.events += new;
+        if new > 0 && self.last_new.replace(id) != Some(id) {
+            self.report.sessions += 1;
+        }
+        Ok(())
+    }
+
+    /// Reports what the store refuses.
+    fn refused(&mut self, id: SessionId, line: u64, refused: &str, left: usize) {
+        let events = if left == 1 { "1 event was".to_owned() } else { format!("{left} events were") };
+        let hint = if refused == TAKEN { "; --renumber takes the session in under a new id" } else { "" };
+        self.problem(line, format!("{id}: {refused}; {events} not taken in{hint}"));
     }
 
     /// Why the store refuses these records; none when it takes them, and an error when it cannot go on at all.
@@ -244,7 +443,7 @@ impl Import<'_> {
         }
     }
 
-    fn problem(&mut self, line: u64, reason: impl Into<String>) {
+    pub(super) fn problem(&mut self, line: u64, reason: impl Into<String>) {
         if self.report.problems.len() < MAX_PROBLEMS {
             self.report.problems.push(ImportProblem { line, reason: reason.into() });
         } else {

@@ -17,22 +17,30 @@
 //!
 //! Never known here: how progress is shown, when a folder changes (that is `watch`).
 
+mod copies;
 mod intake;
 mod lineage;
 mod lines;
 mod look;
+mod plan;
+mod renumber;
 mod runs;
+mod sessions;
 mod turns;
 mod walk;
 mod watch;
 mod when;
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::export::SESSION_LINES;
 use crate::model::diff::StepLabel;
 use crate::model::iteration::check_optional_name;
 use crate::model::{Actor, SessionId, Timestamp};
@@ -41,12 +49,13 @@ use std::sync::Arc;
 
 use crate::workspace::{Error, Workspace};
 
-pub use lines::{ImportProblem, ImportReport};
+pub use lines::{ImportOptions, ImportProblem, ImportReport, Renumbered};
 pub use watch::{Sighting, WatchedIteration};
 
 pub(super) use intake::{Intake, NewIteration};
 pub(super) use look::Found;
-pub(super) use walk::{Candidate, may_be_picture, root};
+pub(crate) use renumber::origin;
+pub(super) use walk::{Candidate, is_passed_over, may_be_picture, root};
 
 /// Which files to bring in, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +76,9 @@ pub struct FilesRequest {
     /// The project that new sessions belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
+    /// Gives sessions of exported folders new ids where theirs are taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renumber: bool,
 }
 
 /// What bringing files in came to, or would come to.
@@ -84,11 +96,20 @@ pub struct FilesReport {
     pub images: u64,
     /// Images that were here already, or were found twice.
     pub skipped: u64,
+    /// Originals of recorded images that were missing or damaged, and are back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restored: u64,
     /// The sessions that got something new, in the order of time.
     pub sessions: Vec<BroughtSession>,
+    /// What came back from folders that Retake exported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exported: Option<ImportReport>,
     /// What was decided where the files do not say it plainly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Files that were imported although something is wrong with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<FileProblem>,
     /// What could not be brought in, at most 1000 of it.
     pub problems: Vec<FileProblem>,
     /// How many more problems there were.
@@ -109,6 +130,12 @@ pub struct BroughtSession {
     /// Its id; in a dry run only where it is there already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// Of a dry run: its number among the new sessions, from 1; references call it `new-1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_number: Option<u64>,
+    /// The title that it gets when it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
     /// The folder its pictures come from.
     pub folder: String,
     /// Why it is a session of its own.
@@ -141,10 +168,10 @@ pub struct PlannedIteration {
     pub generator: Option<String>,
     /// The line of work it belongs to in the session, from 0.
     pub line: u64,
-    /// What kind of step it is in its line.
+    /// What kind of step it is from its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<StepLabel>,
-    /// What it came from: a reference, or `new-2#3` for iteration 3 of the second session here.
+    /// What it came from: a reference, or `new-2#3` for iteration 3 of the second new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// The evidence.
@@ -177,7 +204,8 @@ impl Workspace {
         check_optional_name("project", request.project.as_deref())?;
         request.check_paths()?;
         let mut problems = Problems::default();
-        let candidates = walk::walk(&request.paths, &mut problems);
+        let mut candidates = walk::walk(&request.paths, &mut problems);
+        let exported = self.import_exported(request, &mut candidates, &mut problems)?;
         let total = candidates.len() as u64;
         let (mut found, bad) = looked(&candidates, |done| {
             self.report("reading", done, total);
@@ -190,8 +218,49 @@ impl Workspace {
         intake.bring_in(&mut found, stop, |_| {});
         let mut report = intake.take_report();
         report.files = total;
+        report.exported = exported;
         report.interrupted |= !all_read;
         Ok(report)
+    }
+}
+
+impl Workspace {
+    /// Takes in the folders among these files that Retake exported, and removes their files from the candidates.
+    fn import_exported(
+        &self,
+        request: &FilesRequest,
+        candidates: &mut Vec<Candidate>,
+        problems: &mut Problems,
+    ) -> Result<Option<ImportReport>, Error> {
+        let folders: BTreeSet<PathBuf> =
+            candidates.iter().filter_map(|found| found.path.parent()).map(Path::to_owned).collect();
+        let mut all = None;
+        for folder in folders {
+            let path = folder.join(SESSION_LINES);
+            let Ok(file) = File::open(&path) else { continue };
+            let options =
+                ImportOptions { renumber: request.renumber, dry_run: request.dry_run, folder: Some(folder.clone()) };
+            match self.import_lines(&mut BufReader::new(file), &options) {
+                Ok(report) => {
+                    candidates.retain(|found| found.path.parent() != Some(&folder));
+                    let all: &mut ImportReport = all.get_or_insert_default();
+                    all.dry_run = report.dry_run;
+                    all.sessions += report.sessions;
+                    all.events += report.events;
+                    all.images += report.images;
+                    all.skipped += report.skipped;
+                    all.renumbered.extend(report.renumbered);
+                    all.problems_omitted += report.problems_omitted;
+                    for ImportProblem { line, reason } in report.problems {
+                        problems.push(FileProblem::new(&path, format!("line {line}: {reason}")));
+                    }
+                }
+                // Another file of that name, beside images that are imported as any others.
+                Err(Error::InvalidInput { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -110,8 +110,11 @@ fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
         None => true,
         Some(new) => members().any(|member| seed(member).is_some_and(|old| new == old || new == old.wrapping_add(1))),
     };
-    // The same again at another size is an upscale of it, and not of its batch.
-    let size = members().all(|member| member.light.size == picture.light.size || is_grid(member)) || is_grid(picture);
+    // The same again at another size is an upscale of it, and not of its batch; but one queued graph may save several.
+    let queued = picture.light.workflow.is_some();
+    let size = queued
+        || is_grid(picture)
+        || members().all(|member| member.light.size == picture.light.size || is_grid(member));
     run.pictures.len() < MAX_LIST && same && soon && next && size
 }
 

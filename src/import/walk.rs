@@ -26,7 +26,7 @@ const NOT_OURS: [&str; 6] =
     ["@eadir", "$recycle.bin", "system volume information", "__macosx", "thumbnails", "lost+found"];
 
 /// Folders in which tools sort what they write, under the folder that they write to.
-const SORTED_INTO: [&str; 15] = [
+pub(super) const SORTED_INTO: [&str; 15] = [
     "txt2img-images",
     "img2img-images",
     "extras-images",
@@ -54,7 +54,10 @@ pub(super) fn walk(paths: &[PathBuf], problems: &mut Problems) -> Vec<Candidate>
         let entries = WalkDir::new(given).follow_links(true).sort_by_file_name().into_iter();
         for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_ours(entry)) {
             match entry {
-                Ok(entry) if entry.file_type().is_file() && (entry.depth() == 0 || may_be_picture(entry.path())) => {
+                Ok(entry)
+                    if entry.file_type().is_file()
+                        && (entry.depth() == 0 || (may_be_picture(entry.path()) && !is_by_product(entry.path()))) =>
+                {
                     found.push(Candidate { root: root(given, entry.path()), path: entry.into_path() });
                 }
                 Ok(_) => {}
@@ -102,6 +105,14 @@ pub(crate) fn root(given: &Path, path: &Path) -> PathBuf {
     if let Some(output) = folder.ancestors().find(|part| named(part, &["output", "outputs"])) {
         return output.to_owned();
     }
+    // A1111's Save button puts copies into `log/images`, beside the folder that the batch is in.
+    if named(folder, &["images"])
+        && let Some(log) = folder.parent().filter(|log| named(log, &["log"]))
+        && let Some(above) = log.parent()
+    {
+        let outputs = ["outputs", "output"].map(|name| above.join(name));
+        return outputs.into_iter().find(|outputs| outputs.is_dir()).unwrap_or_else(|| above.to_owned());
+    }
     let mut root = folder;
     while root != given {
         let dated = root.file_name().and_then(OsStr::to_str).is_some_and(|name| super::when::date_in(name).is_some());
@@ -114,14 +125,34 @@ pub(crate) fn root(given: &Path, path: &Path) -> PathBuf {
 }
 
 fn is_ours(entry: &DirEntry) -> bool {
-    let name = entry.file_name();
-    let not_ours = || {
-        entry.file_type().is_dir()
-            && (name.to_str().is_some_and(|name| NOT_OURS.contains(&name.to_ascii_lowercase().as_str()))
-                // The pictures of a workspace are in it already.
-                || entry.path().join("retake.toml").is_file())
+    let is_foreign_folder = entry.file_type().is_dir() && is_foreign(entry.path());
+    !is_hidden(entry.file_name()) && !is_foreign_folder
+}
+
+/// Returns whether a folder is one whose images are not imported: those of the system, of a workspace (they are in it
+/// already), and the previews that ComfyUI deletes when it starts.
+fn is_foreign(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(OsStr::to_str).map(str::to_ascii_lowercase).unwrap_or_default();
+    let previews = || {
+        let above = folder.parent();
+        let is_comfy = above.and_then(Path::file_name).is_some_and(|name| name.eq_ignore_ascii_case("comfyui"));
+        name == "temp" && (is_comfy || above.is_some_and(|above| above.join("output").is_dir()))
     };
-    !is_hidden(name) && !not_ours()
+    NOT_OURS.contains(&name.as_str()) || previews() || folder.join("retake.toml").is_file()
+}
+
+/// Returns whether an image only stands for others: a preview, or the contact sheet of an exported folder.
+fn is_by_product(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    name.starts_with("ComfyUI_temp_")
+        || (name.starts_with("contact-sheet") && path.with_file_name("session.md").is_file())
+}
+
+/// Returns whether [`walk`] would pass over a file below a path that was given.
+pub(crate) fn is_passed_over(given: &Path, path: &Path) -> bool {
+    let folders = path.ancestors().skip(1).take_while(|folder| *folder != given && folder.starts_with(given));
+    let mut folders = folders.filter(|folder| folder.file_name().is_some_and(is_hidden) || is_foreign(folder));
+    is_by_product(path) || folders.next().is_some()
 }
 
 fn is_hidden(name: &OsStr) -> bool {
@@ -155,7 +186,21 @@ mod tests {
     #[test]
     fn only_pictures_that_are_someones() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["a.PNG", "b.webp", ".hidden.png", "notes.txt", "sub/c.jpg", ".trash/d.png", "@eaDir/e.png"] {
+        let names = [
+            "a.PNG",
+            "b.webp",
+            ".hidden.png",
+            "notes.txt",
+            "sub/c.jpg",
+            ".trash/d.png",
+            "@eaDir/e.png",
+            "ComfyUI/temp/ComfyUI_temp_abcde_00001_.png",
+            "ComfyUI/temp/preview.png",
+            "sent/session.md",
+            "sent/contact-sheet.png",
+            "sent/contact-sheet-2.png",
+        ];
+        for name in names {
             let path = dir.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "x").unwrap();
@@ -167,6 +212,10 @@ mod tests {
         let found = walk(&[dir.path().to_owned()], &mut problems);
         let names: Vec<_> = found.iter().map(|found| found.path.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["a.PNG", "b.webp", "c.jpg"]);
+        for name in ["ComfyUI/temp/preview.png", "@eaDir/e.png", ".trash/d.png", "sent/contact-sheet.png"] {
+            assert!(is_passed_over(dir.path(), &dir.path().join(name)), "{name}");
+        }
+        assert!(!is_passed_over(dir.path(), &dir.path().join("sub/c.jpg")));
         assert!(problems.named.is_empty());
     }
 

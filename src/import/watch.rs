@@ -199,7 +199,10 @@ impl Watch<'_> {
             // A folder that was moved here tells of itself only.
             let below = super::candidates(std::slice::from_ref(&path));
             below.into_iter().for_each(|candidate| self.changed(candidate.path));
-        } else if super::may_be_picture(&path) && self.seen.get(&path).copied() != stamp(&path) {
+        } else if super::may_be_picture(&path)
+            && !self.request.paths.iter().any(|given| super::is_passed_over(given, &path))
+            && self.seen.get(&path).copied() != stamp(&path)
+        {
             self.waiting.entry(path).or_insert_with(|| Waiting { stamp: None, since: Instant::now(), whole: false });
         }
     }
@@ -252,8 +255,8 @@ impl Watch<'_> {
         let mut pictures: Vec<Found> = recent.cloned().collect();
         pictures.extend(new.iter().cloned());
         self.intake.bring_in(&mut pictures, self.stop, |new| tell(Sighting::Recorded(new.into())));
-        let FilesReport { problems, stopped, .. } = self.intake.take_report();
-        problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
+        let FilesReport { problems, warnings, stopped, .. } = self.intake.take_report();
+        problems.into_iter().chain(warnings).for_each(|problem| tell(Sighting::Problem(problem)));
         if let Some(error) = stopped {
             return Err(error);
         }

@@ -4,16 +4,18 @@
 //! retake://sessions                              what list-sessions answers        ?cursor=… for later pages
 //! retake://sessions/{id}                         what list-iterations answers      ?cursor=… for older ones
 //! retake://iterations/{id}/{index}               what get-iteration answers
-//! retake://iterations/{id}/{index}/image         its first picture, byte for byte
-//! retake://iterations/{id}/{index}/image/{n}     its n-th picture, from 1 for the second
+//! retake://iterations/{id}/{index}/image         its first image, byte for byte or, if it is large, reduced
+//! retake://iterations/{id}/{index}/image/{n}     another of its images, from 1 for the second
+//! ui://retake/app.html                           the page that shows comparisons and stories in clients (MCP Apps)
 //! ```
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::model::{IterationId, SessionId};
+use crate::wire::tools::APP_VIEW;
 
-/// What a resource is.
+/// The kinds of resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Address {
     /// The sessions, from that cursor on.
@@ -22,19 +24,20 @@ pub(super) enum Address {
     Session(SessionId, Option<String>),
     /// One iteration.
     Iteration(IterationId),
-    /// One of its pictures.
+    /// One of its images.
     Image(IterationId, u32),
+    /// The page that shows comparisons and stories.
+    App,
 }
 
 impl Address {
-    /// Whether it can change, so that it makes sense to wait for that. A picture never does, nor what is asked for with
-    /// a cursor, which leads to another place each time.
+    /// Returns whether it can change, so that a subscription makes sense. Images never do; later pages are not followed.
     pub(super) fn can_change(&self) -> bool {
         matches!(self, Address::Sessions(None) | Address::Session(_, None) | Address::Iteration(_))
     }
 }
 
-/// The text names nothing here.
+/// The error for a text that is not an address.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotAnAddress;
 
@@ -54,6 +57,7 @@ impl fmt::Display for Address {
             Address::Session(id, _) => write!(f, "retake://sessions/{id}")?,
             Address::Iteration(id) => write!(f, "retake://iterations/{}/{}", id.session, id.index)?,
             Address::Image(id, 0) => write!(f, "retake://iterations/{}/{}/image", id.session, id.index)?,
+            Address::App => f.write_str(APP_VIEW)?,
             Address::Image(id, number) => {
                 write!(f, "retake://iterations/{}/{}/image/{number}", id.session, id.index)?;
             }
@@ -66,6 +70,9 @@ impl fmt::Display for Address {
 }
 
 fn parse(text: &str) -> Option<Address> {
+    if text == APP_VIEW {
+        return Some(Address::App);
+    }
     let (path, cursor) = match text.strip_prefix("retake://")?.split_once("?cursor=") {
         Some((path, cursor)) => (path, Some(cursor.to_owned())),
         None => (text.strip_prefix("retake://")?, None),
@@ -101,6 +108,7 @@ mod tests {
             "retake://iterations/session-2025-12-11-001/3",
             "retake://iterations/session-2025-12-11-001/3/image",
             "retake://iterations/session-2025-12-11-001/3/image/1",
+            "ui://retake/app.html",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }

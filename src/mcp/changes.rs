@@ -1,4 +1,4 @@
-//! What changes in the workspace, whoever changes it: heard once from the workspace and passed on to all who wait for it.
+//! Changes to the workspace by any process: received once from the workspace and broadcast to all subscribers.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -12,38 +12,38 @@ use super::address::Address;
 use crate::model::EventKind;
 use crate::workspace::{Change, Workspace};
 
-/// The one ear of a server. It listens from the first time someone wants to know until the workspace is closed, so that
-/// clients that come and go leave nothing behind.
+/// The receiver of changes of a server. It listens from the first subscription until the workspace is closed, so clients
+/// that come and go leave no threads.
 pub(super) struct Changes {
     sender: Sender<Change>,
     listening: OnceLock<()>,
     early: Mutex<Option<(SubscriptionFilter, Receiver<Change>)>>,
 }
 
-/// What someone who falls behind may miss; he is told that he did.
-const KEPT: usize = 1024;
+/// The number of changes buffered per subscriber; one that lags further receives [`Change::Lagged`].
+const MAX_BUFFERED: usize = 1024;
 
 impl Changes {
     pub(super) fn new() -> Changes {
-        Changes { sender: channel(KEPT).0, listening: OnceLock::new(), early: Mutex::new(None) }
+        Changes { sender: channel(MAX_BUFFERED).0, listening: OnceLock::new(), early: Mutex::new(None) }
     }
 
-    /// Everything that happens from now on. The first call waits for a moment until news are coming in.
+    /// Subscribes to all changes from now on. The first call waits briefly until changes are coming in.
     ///
-    /// It does so on the calling thread, which is one of the runtime's: another would have to hold on to the workspace,
-    /// and keep it from being closed when the client is gone by then.
+    /// It does so on the calling thread, which is one of the runtime's: another thread would need a hold on the workspace,
+    /// and keep it from being closed if the client has gone by then.
     pub(super) fn follow(&self, workspace: &Workspace) -> Receiver<Change> {
         let receiver = self.sender.subscribe();
         self.listening.get_or_init(|| {
             let (news, sender) = (workspace.follow(), self.sender.clone());
             let spawned = thread::Builder::new().name("retake-changes".to_owned()).spawn(move || {
                 while let Ok(news) = news.recv() {
-                    // Nobody waiting now is no reason to stop.
+                    // Without subscribers now, there may be some later.
                     let _ = sender.send(news);
                 }
             });
             if let Err(error) = spawned {
-                tracing::warn!(%error, "no thread to hear of changes");
+                tracing::warn!(%error, "cannot start the thread that receives changes");
             }
         });
         receiver
@@ -56,7 +56,7 @@ impl Changes {
         *self.early.lock() = Some((wanted.clone(), receiver));
     }
 
-    /// What was begun for that subscription.
+    /// Returns the receiver that was created early for that subscription.
     pub(super) fn take(&self, wanted: &SubscriptionFilter, workspace: &Workspace) -> Receiver<Change> {
         let mut early = self.early.lock();
         match early.take() {
@@ -71,7 +71,7 @@ impl Changes {
     }
 }
 
-/// The next changes: one, and what else has come in by then. None when the workspace is closed.
+/// Waits for a change, and returns it with all others that have come in by then; `None` if the workspace is closed.
 pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>> {
     let mut news = vec![match receiver.recv().await {
         Ok(news) => news,
@@ -87,7 +87,7 @@ pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>>
     }
 }
 
-/// Whether the list of resources is another one now.
+/// Returns whether the list of resources has changed.
 pub(super) fn changed_list(news: &[Change]) -> bool {
     news.iter().any(|news| match news {
         Change::Event(notice) => notice.kind == EventKind::Started,
@@ -97,8 +97,8 @@ pub(super) fn changed_list(news: &[Change]) -> bool {
 
 /// Returns those of the addresses whose contents have changed, or may have.
 ///
-/// An iteration shows the row of its session, so whatever happens to the session changes it; and it names the iterations
-/// that came from it, which may be in any session.
+/// An iteration shows the row of its session, so any change to the session changes it too; and it names its children,
+/// which may be in any session.
 pub(super) fn changed(news: &[Change], addresses: &[Address]) -> Vec<Address> {
     let mut changed: Vec<Address> = Vec::new();
     for news in news {
@@ -107,7 +107,7 @@ pub(super) fn changed(news: &[Change], addresses: &[Address]) -> Vec<Address> {
             Address::Sessions(_) => true,
             Address::Session(id, _) => *id == notice.session,
             Address::Iteration(id) => id.session == notice.session || notice.parent == Some(*id),
-            Address::Image(..) => false,
+            Address::Image(..) | Address::App => false,
         };
         let new: Vec<Address> =
             addresses.iter().filter(is_changed).filter(|address| !changed.contains(address)).cloned().collect();

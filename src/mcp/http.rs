@@ -1,16 +1,15 @@
-//! The server over HTTP: one endpoint, to be mounted at `/mcp` behind someone who decides who may ask.
+//! The server over HTTP: one endpoint, to be mounted at `/mcp` behind a guard that decides who has access.
 //!
-//! Each request stands for itself: any number of clients come and go, a restart is not noticed, and nothing is left
-//! behind. An answer is plain JSON, unless something is to be said before it (progress) or it is a subscription: then it
-//! is a stream of events.
+//! Each request is independent: any number of clients come and go, a restart is not noticed, and no state is left over. An
+//! answer is plain JSON, unless progress is reported before it or it is a subscription: then it is a stream of events.
 //!
-//! A client from before 2026-07-28 that begins with `initialize` gets a connection (`Mcp-Session-Id`), since it can be
-//! told of changes in no other way. It is only needed for that: an id that is not known here, because Retake was
-//! restarted or the client was silent for long, is a request that stands for itself. Many clients do not begin again at
-//! the 404 that the protocol has for it, and would be stuck. An id that the client itself has ended gets that 404.
+//! A client from before 2026-07-28 that begins with `initialize` gets a connection (`Mcp-Session-Id`), since there is no
+//! other way to notify it of changes. It is only needed for that: a request with an unknown id, because Retake was restarted
+//! or the client was silent for long, is served independently. Many clients do not start over at the 404 that the protocol
+//! prescribes, and would be stuck. An id that the client itself has ended gets that 404.
 //!
-//! Never known here: who may ask. Host, Origin, token and sizes are checked before a request gets here, once for all
-//! that is served, and not again by rmcp, whose lists would have to be kept the same.
+//! Absent here: access control. Host, Origin, token and sizes are checked before a request gets here, once for all that is
+//! served, and not again by rmcp, whose lists would have to be kept in step.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any};
 use parking_lot::Mutex;
@@ -35,28 +34,28 @@ use super::server::Server;
 use super::{json, lines};
 use crate::workspace::Workspace;
 
-/// The largest message: a few pictures as base64.
+/// The maximum size of a message: a few images as base64.
 const MAX_MESSAGE_BYTES: usize = 48 * 1024 * 1024;
 
 /// The header that names a connection.
 const CONNECTION: &str = "mcp-session-id";
 
-/// Connections that are kept at once. Clients beyond them are served too, and not told of changes.
+/// The maximum number of connections. Further clients are served, but not notified of changes.
 const MOST_CONNECTIONS: usize = 256;
 
-/// How long a connection is kept without a word from its client.
+/// How long an idle connection is kept.
 const SILENT_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// How long an answer is kept for a client whose stream broke off before its end.
+/// How long an answer is kept for a client whose stream broke off.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// Connections that their clients have ended, of which we still know it.
+/// The number of ended connections whose ids are remembered.
 const MOST_ENDED: usize = 1024;
 
-/// An `initialize` is shorter than this by far.
+/// The maximum size of an `initialize`, which is far shorter.
 const MOST_FIRST_WORDS: usize = 64 * 1024;
 
-/// What answers at the endpoint, on behalf of `user`, until `ending` turns true.
+/// Returns the endpoint's service, on behalf of `user`, until `ending` turns true.
 pub fn http<S: Clone + Send + Sync + 'static>(
     workspace: Arc<Workspace>,
     user: impl Into<Arc<str>>,
@@ -69,7 +68,7 @@ pub fn http<S: Clone + Send + Sync + 'static>(
     })
 }
 
-/// The two ways to answer: each request for itself, and on a connection.
+/// The two ways to serve: each request by itself, and on a connection.
 struct Endpoint {
     alone: StreamableHttpService<Server, NeverSessionManager>,
     connected: StreamableHttpService<Server, LocalSessionManager>,
@@ -86,11 +85,11 @@ impl Endpoint {
                 .disable_allowed_hosts()
                 .disable_allowed_origins()
         };
-        // What a request waits for by itself ends with a last word, see `Server::listen`. Streams of connections have none.
+        // A subscription by itself ends with a final message, see `Server::listen`. Streams of connections have none.
         let connected = config().with_legacy_session_mode(true);
         let end = connected.cancellation_token.clone();
         tokio::spawn(async move {
-            // Also when nobody is left to say so.
+            // Also if the sender is gone.
             let _ = ending.wait_for(|ending| *ending).await;
             end.cancel();
         });
@@ -126,11 +125,21 @@ impl Endpoint {
             if is_known && head.method == Method::DELETE {
                 self.note_end(connection.unwrap_or_default());
             }
+            let is_end = head.method == Method::DELETE;
             let request = Request::from_parts(head, body);
-            return match is_known {
+            let mut response = match is_known {
                 true => self.connected.handle(request).await.into_response(),
                 false => self.alone.handle(request).await.into_response(),
             };
+            // rmcp answers 202, which the Python clients report as a failure.
+            if is_end && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            return response;
+        }
+        // Who takes anything takes both kinds of answers; rmcp wants them by name.
+        if head.headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().trim_ascii().starts_with(b"*/*")) {
+            head.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         }
         let message = match to_bytes(body, MAX_MESSAGE_BYTES).await {
             Ok(message) => message,
@@ -162,7 +171,7 @@ impl Endpoint {
             true => self.connected.handle(request).await,
             false => self.alone.handle(request).await,
         };
-        // rmcp says no more than this of what is not JSON, and of JSON that is no message.
+        // rmcp gives no details about bodies that are not JSON or not a message.
         if is_json && answered.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             match lines::parse(&message) {
                 Err((code, why, id)) => return refused(StatusCode::BAD_REQUEST, code, why, id),
@@ -186,7 +195,7 @@ impl Endpoint {
     }
 }
 
-/// Whether a message is the first of an older client.
+/// Returns whether a message is the first of an older client.
 fn begins(message: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message {
@@ -196,7 +205,7 @@ fn begins(message: &[u8]) -> bool {
         && serde_json::from_slice(message).is_ok_and(|message: Message| message.method == "initialize")
 }
 
-/// The program that asks, as far as its headers say: a request of an older client says nothing of it itself.
+/// Returns the calling program from the headers, since requests of older clients do not name it.
 pub(super) fn user_agent(headers: &HeaderMap) -> Option<&str> {
     headers.get(axum::http::header::USER_AGENT)?.to_str().ok()
 }

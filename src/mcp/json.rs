@@ -1,6 +1,8 @@
 //! Bounds on JSON before it is parsed: a tree takes up to a hundred times the memory of its text, so the number of its
 //! values is counted in the text first. Nesting is bounded by the parser.
 
+use rmcp::model::RequestId;
+
 /// The most values in one message. The largest workflows that people send have some ten thousand.
 pub(crate) const MAX_VALUES: usize = 500_000;
 
@@ -34,6 +36,39 @@ pub(crate) fn has_bounded_values(text: &[u8]) -> bool {
     true
 }
 
+/// Returns the id of a request that cannot be parsed, such as one with a lone surrogate or deep nesting, so that its sender
+/// need not wait for a timeout. Only the outermost object is looked at.
+pub(crate) fn request_id(text: &[u8]) -> Option<RequestId> {
+    let mut depth = 0_usize;
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match first {
+            b'"' => {
+                let behind = after_string(after);
+                if depth == 1 && after.starts_with(b"id\"") {
+                    let value = behind.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+                    return value.and_then(leading_id);
+                }
+                rest = behind;
+            }
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Reads a string or a number at the beginning of a text.
+fn leading_id(value: &[u8]) -> Option<RequestId> {
+    let end = match value.first()? {
+        b'"' => value.len() - after_string(value.get(1..)?).len(),
+        _ => value.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'-').unwrap_or(value.len()),
+    };
+    serde_json::from_slice(value.get(..end)?).ok()
+}
+
 /// Returns what follows a string whose opening quote has been read.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
@@ -61,6 +96,16 @@ mod tests {
         assert!(!has_bounded_values(members.as_bytes()));
         assert!(!has_bounded_values(format!("[{}0]", "[],".repeat(MAX_VALUES)).as_bytes()));
         assert!(has_bounded_values("[".repeat(10 * MAX_VALUES).as_bytes()), "left to the parser, which stops at once");
+    }
+
+    #[test]
+    fn the_id_of_a_broken_request_is_read() {
+        let id = |text: &str| request_id(text.as_bytes());
+        assert_eq!(id(r#"{"id": 7, "params": {"#), Some(RequestId::Number(7)));
+        assert_eq!(id(r#"{"params":{"id":1,"s":"\ud83d \" id"},"id":"a\"b"}"#), Some(RequestId::String("a\"b".into())));
+        for text in ["", "[", r#"{"params":{"id":1"#, r#"{"id":{}}"#, r#"{"id""#, r#"{"id":"unclosed"#, r#"["id",7]"#] {
+            assert_eq!(id(text), None, "{text}");
+        }
     }
 
     #[test]

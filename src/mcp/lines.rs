@@ -1,7 +1,7 @@
-//! Messages over a pair of streams: one JSON-RPC message a line, and an answer to every line that is none.
+//! Messages over a pair of streams: one JSON-RPC message per line, and an error for every other line.
 //!
-//! rmcp has such a transport. It drops what is not JSON, and lines beyond a length, without a word, so that whoever sent
-//! them waits for ever; and it gives up when a notification comes before the first request.
+//! rmcp has such a transport, but it silently drops lines that are too long or not JSON, so their sender waits for ever, and
+//! it gives up if a notification comes before the first request.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::json;
 
-/// The longest line taken in: a picture of some 48 MB as base64.
+/// The maximum length of a line: an image of about 48 MB as base64.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 
 /// The server's side of a pair of streams.
@@ -27,8 +27,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Reads from one stream and writes to the other, each in a task of its own, so that neither loses its place in a
-    /// line when someone stops waiting for it. Says `close` when there is nothing more to read.
+    /// Reads from one stream and writes to the other, each in a task of its own, so that a cancelled caller never loses its
+    /// place in a line. Triggers `close` at the end of the input.
     pub(super) fn new<R, W>(reader: R, writer: W, close: Arc<watch::Sender<bool>>) -> Lines
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -46,7 +46,7 @@ impl Lines {
         Lines { incoming, outgoing, opened: Arc::default() }
     }
 
-    /// To be set once the client has opened the conversation with a request. What else comes before that is left out.
+    /// Returns the flag to set once the client has sent its first request. Other messages before that are ignored.
     pub(super) fn opened(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.opened)
     }
@@ -62,18 +62,18 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            // A client that does not read its answers is not asked for more.
+            // While a client does not read its answers, no further requests are taken.
             self.outgoing.unread.wait().await;
             let message = self.incoming.recv().await?;
             if self.opened.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_)) {
                 return Some(message);
             }
-            tracing::debug!("left out a message that came before the first request");
+            tracing::debug!("ignored a message before the first request");
         }
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // Every message was written before its `send` was done, and the tasks end with their streams.
+        // Every message was written before its `send` returned, and the tasks end with their streams.
         self.incoming.close();
         Ok(())
     }
@@ -82,17 +82,17 @@ impl Transport<RoleServer> for Lines {
 /// Messages waiting to be handled or written.
 const QUEUE: usize = 16;
 
-/// The most bytes of answers that wait to be written before no further request is taken up.
+/// The maximum number of bytes of unwritten answers; above it, no further request is taken.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 
-/// The way to the task that writes.
+/// The sending side of the task that writes.
 #[derive(Clone)]
 struct Outbox {
     lines: mpsc::Sender<Line>,
     unread: Arc<Unread>,
 }
 
-/// The answers that wait to be written.
+/// The answers that are not written yet.
 #[derive(Default)]
 struct Unread {
     bytes: AtomicUsize,
@@ -117,7 +117,7 @@ impl Unread {
     }
 }
 
-/// An answer that waits to be written, until it is or its sender gives up.
+/// An answer that is not written yet; dropped when it is, or when its sender gives up.
 struct UnreadBytes {
     unread: Arc<Unread>,
     bytes: usize,
@@ -130,7 +130,7 @@ impl Drop for UnreadBytes {
     }
 }
 
-/// A line to write, and whom to tell what came of it.
+/// A line to write, and the channel for its result.
 struct Line {
     bytes: Vec<u8>,
     written: oneshot::Sender<io::Result<()>>,
@@ -162,7 +162,7 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Li
             Ok(()) => writer.flush().await,
             failed => failed,
         };
-        // Nobody left to tell is nobody left to mind.
+        // The sender may have given up waiting for the result.
         let _ = written.send(result);
     }
 }
@@ -195,10 +195,10 @@ async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<Clie
     }
 }
 
-/// The next line: none at the end of the stream, and `Some(None)` for one that was too long to keep.
+/// Reads the next line: `None` at the end of the stream, `Some(None)` for a line that is too long.
 async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<Option<Vec<u8>>>> {
     let mut line = Vec::new();
-    // One byte more than may be kept tells a line that just fits from one that does not.
+    // One byte more than allowed distinguishes a line that just fits from one that does not.
     let piece = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);
@@ -214,12 +214,12 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
     }
 }
 
-/// The code, why, and which request.
+/// The code, the reason, and the id of the request.
 pub(super) type Refused = (ErrorCode, String, Option<RequestId>);
 
-/// The message of a line; none when it is a notification of no interest to us.
+/// Parses a line; `None` for a notification that we do not handle.
 pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
-    // RFC 8259 allows a reader to skip the mark some Windows programs put first.
+    // RFC 8259 allows a reader to skip the byte order mark that some Windows programs write.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if !json::has_bounded_values(line) {
         let why = format!("a message may have at most {} values", json::MAX_VALUES);
@@ -229,7 +229,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused
         return Ok(Some(message));
     }
     let value: Value = serde_json::from_slice(line)
-        .map_err(|error| (ErrorCode::PARSE_ERROR, format!("not one line of JSON: {error}"), None))?;
+        .map_err(|error| (ErrorCode::PARSE_ERROR, format!("not one line of JSON: {error}"), json::request_id(line)))?;
     let refused = |why: &str, id| Err((ErrorCode::INVALID_REQUEST, why.to_owned(), id));
     let Value::Object(message) = value else {
         return refused("send one JSON-RPC 2.0 message a line: batches are not served", None);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_with_its_id() {
+    fn invalid_messages_are_refused_with_their_id() {
         let refused = |line: &str| parse(line.as_bytes()).unwrap_err();
         assert_eq!(refused("{").0, ErrorCode::PARSE_ERROR);
         assert_eq!(refused("\u{0}").0, ErrorCode::PARSE_ERROR);
@@ -296,12 +296,18 @@ mod tests {
             let (code, _, id) = refused(line);
             assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, None), "{line}");
         }
+        let deep =
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+        for line in [r#"{"jsonrpc":"2.0","method":"x","params":{"prompt":"\ud83d","id":1},"id":7}"#, deep.as_str()] {
+            let (code, _, id) = refused(line);
+            assert_eq!((code, id), (ErrorCode::PARSE_ERROR, Some(RequestId::Number(7))), "{line}");
+        }
         let (code, _, id) = refused(r#"{"id":"seven","method":"tools/list"}"#);
         assert_eq!((code, id), (ErrorCode::INVALID_REQUEST, Some(RequestId::String("seven".into()))));
     }
 
     #[test]
-    fn a_mark_and_foreign_notifications_do_no_harm() {
+    fn a_byte_order_mark_and_unknown_notifications_are_ignored() {
         assert!(parse(b"\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}").unwrap().is_some());
         assert!(parse(br#"{"method":"$/setTrace","params":{}}"#).unwrap().is_none());
     }

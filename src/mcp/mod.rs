@@ -4,12 +4,13 @@
 //! What the tools are and do is in `wire/tools/`. Here are `server.rs` (the protocol's requests), `resources.rs` with
 //! `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (notifications of changes), `prompts.rs` (prompts
 //! and completion), `waiting.rs` (work on a thread of its own, with progress and cancellation) and `paths.rs` (the files a
-//! client may name); `lines.rs` and `http.rs` carry messages.
+//! client may name) and `app.rs` (the page for clients that show pages); `lines.rs` and `http.rs` carry messages.
 //!
 //! Absent here: how a workspace is found or stored, what a tool does, and anything recorded in instructions, names and
 //! descriptions. Those are fixed texts, so that nothing recorded can speak to an agent as if it were Retake.
 
 mod address;
+mod app;
 mod changes;
 mod http;
 mod icon;
@@ -45,17 +46,13 @@ impl FilePolicy for Paths {
     fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         self.open(images)
     }
-
-    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
-        self.check(images)
-    }
 }
 
-/// Serves the workspace on stdin and stdout until stdin ends or the process is told to end, on behalf of `user`, taking
-/// pictures from `paths`.
+/// Serves the workspace on stdin and stdout until stdin ends or the process is asked to end, on behalf of `user`, reading
+/// images from `paths`.
 ///
-/// What was asked for before that is answered first, for up to a few seconds. Unless a call took longer still, nothing
-/// holds on to the workspace when this returns.
+/// Earlier requests are answered first, for up to a few seconds. Unless a call takes longer, nothing keeps the workspace
+/// open when this returns.
 pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), Error> {
     // One thread is enough: it only moves lines, and every call of the workspace has a thread of its own.
     let runtime = Builder::new_current_thread()
@@ -85,7 +82,7 @@ where
     let session = tokio::select! {
         session = server.serve(lines) => match session {
             Ok(session) => session,
-            // Nobody asked for anything.
+            // The client left without a request.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(broken("the MCP client could not be served", &error)),
         },
@@ -104,10 +101,10 @@ where
     finished.map(drop).map_err(|error| broken("the MCP server broke off", &error))
 }
 
-/// Enough for concurrent recordings to share a sync of the disk.
+/// The number of threads: enough for concurrent recordings to share a sync of the disk.
 const MAX_CALLS_AT_ONCE: usize = 64;
 
-/// Done once when someone asks the process to end: ctrl-c, or what `kill` and service managers send.
+/// Completes when the process is asked to end: by Ctrl-C, `kill` or a service manager.
 #[cfg(unix)]
 pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -121,7 +118,7 @@ pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Done once when someone asks the process to end.
+/// Completes when the process is asked to end.
 #[cfg(not(unix))]
 pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {

@@ -1,4 +1,4 @@
-//! The files that a client may name for us to read: `record-iteration` accepts images by path.
+//! The files that a client may name for us to read: `record-iteration` and `search-iterations` accept images by path.
 //!
 //! On stdio the client started us and runs as the same user: it can read what we can, so by default any file is accepted.
 //! That is still a way around limits that were set for the *agent* behind the client, so it can be narrowed to
@@ -6,8 +6,9 @@
 //! user of the machine, a container, the far end of a tunnel), and what is recorded can be read back.
 //!
 //! Below a directory a file is opened from the directory's handle, one component at a time and without following links,
-//! and it is this open file that is read. A name that is swapped for a link after the check leads nowhere. Hard links are
-//! files like any other: whoever can create one below the directory can already read the file it links to.
+//! and it is this open file that is read, to record it as well as to compare it (`similarTo`). A name that is swapped for
+//! a link after the check leads nowhere. Hard links are files like any other: creating one below the directory takes the
+//! right to read the file it links to.
 
 use std::fs::File;
 use std::io;
@@ -111,7 +112,7 @@ impl Paths {
     }
 
     /// Checks every path among these images by name. One that passes names the file itself, not a link.
-    pub(super) fn check(&self, images: &mut [ImageInput]) -> Result<(), Error> {
+    fn check(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         for (number, image) in images.iter_mut().enumerate() {
             let (ImageInput::Path(path) | ImageInput::File(ImageFile { path })) = image else { continue };
             match self {

@@ -1,5 +1,5 @@
-//! Prompts: what a person chooses from a menu to make an agent take up earlier work or put attempts side by side. And
-//! completion: what can be typed where a prompt or a resource wants a session or an iteration.
+//! Prompts, which people choose from a menu to have an agent resume earlier work or compare iterations; and completion of
+//! their arguments and of resource templates.
 
 use rmcp::model::{
     ArgumentInfo, CacheScope, CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, GetPromptResult,
@@ -15,7 +15,7 @@ use crate::wire::tool::one_line;
 use crate::wire::{Api, Error, ErrorKind, ListRequest};
 use crate::workspace::{CallContext, Workspace};
 
-/// The prompts there are.
+/// Returns the prompts.
 pub(super) fn list() -> ListPromptsResult {
     let argument = |name: &str, title: &str, description: &str, required: bool| {
         PromptArgument::new(name).with_title(title).with_description(description).with_required(required)
@@ -46,7 +46,7 @@ pub(super) fn list() -> ListPromptsResult {
     .with_cache_scope(CacheScope::Public)
 }
 
-/// A prompt, filled in. May block.
+/// Returns a prompt with its arguments filled in. May block.
 ///
 /// Only exact references get into the text, never what was recorded: it speaks to the agent in the user's name.
 pub(super) fn get(workspace: &Workspace, name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
@@ -85,7 +85,7 @@ pub(super) fn get(workspace: &Workspace, name: &str, arguments: &JsonObject) -> 
     Ok(resume(resolve("reference")?))
 }
 
-/// What can be typed there. May block.
+/// Completes an argument. May block.
 pub(super) fn complete(
     workspace: &Workspace,
     request: &CompleteRequestParams,
@@ -107,7 +107,7 @@ pub(super) fn complete(
         }
         _ => Ok(Found::default()),
     };
-    // What is not there yet cannot be completed, which is no error for someone who is still typing.
+    // An incomplete session id cannot be completed further, which is not an error while it is being typed.
     let found = match found {
         Ok(found) => found,
         Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid) => Found::default(),
@@ -154,7 +154,7 @@ fn link(id: IterationId) -> PromptMessage {
     PromptMessage::new_resource_link(Role::User, resource)
 }
 
-/// What fits what was typed: the first hundred, and how many there are.
+/// Returns the first hundred values that match, and how many there are.
 struct Found<T> {
     values: Vec<T>,
     total: u64,
@@ -187,7 +187,7 @@ fn references(workspace: &Workspace, typed: &str, context: &CallContext) -> Resu
     Ok(found)
 }
 
-/// The sessions whose id, title or project has what was typed in it, most recent first.
+/// Returns the sessions whose id, title or project contains the text, most recent first.
 fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
     let limit = u32::try_from(CompletionInfo::MAX_VALUES).ok();
     let query = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
@@ -197,7 +197,7 @@ fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Foun
     Ok(Found { values, total: list.total_sessions })
 }
 
-/// The indexes of a session that begin with what was typed, newest first.
+/// Returns the indexes of a session that begin with the text, newest first.
 fn indexes(workspace: &Workspace, session: &str, typed: &str) -> Result<Found<u32>, Error> {
     let row = Api::new(workspace).session(session)?;
     let fits = (0..=row.current_iteration_index()).rev().filter(|index| index.to_string().starts_with(typed.trim()));

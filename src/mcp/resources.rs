@@ -1,25 +1,26 @@
-//! Resources: the answers of the reading tools and the pictures, at addresses that a client can keep, show and wait on.
+//! Resources: the answers of the reading tools and the images, at addresses that a client can keep, show and subscribe to.
 //!
-//! The list names the sessions, a page at a time; iterations and pictures are reached through templates, since there may
-//! be millions. A session's recorded title becomes the title of its resource, in one short line: it is how people find
+//! The list names the sessions, a page at a time; iterations and images are reached through templates, since there may be
+//! millions. A session's recorded title becomes the title of its resource, in one short line: it is how people find
 //! it in a picker. Names and descriptions hold nothing that was recorded.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{
-    CacheScope, ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
+    Annotations, CacheScope, ErrorData, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
     ResourceContents, ResourceTemplate,
 };
 use serde::Serialize;
 use serde_json::json;
 
 use super::address::Address;
+use super::app;
 use crate::wire::tool::one_line;
 use crate::wire::tools::MAX_RESOURCE_BYTES;
 use crate::wire::{Api, Error, ErrorKind, GetRequest, ImageRequest, IterationsRequest, ListRequest, SessionRow};
 use crate::workspace::{CallContext, Workspace};
 
-/// A page of what can be read.
+/// Returns a page of the resources.
 pub(super) fn list(
     workspace: &Workspace,
     cursor: Option<String>,
@@ -32,11 +33,11 @@ pub(super) fn list(
     resources.extend(page.sessions.iter().map(session));
     let mut list = ListResourcesResult::with_all_items(resources);
     list.next_cursor = page.next_cursor;
-    // Someone records at any moment, here or in another process.
+    // Any process may record at any moment.
     Ok(list.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
 }
 
-/// What can be read beyond the list.
+/// Returns the templates of resources beyond the list.
 pub(super) fn templates() -> ListResourceTemplatesResult {
     let template = |uri: &str, name: &str, title: &str, description: &str| {
         ResourceTemplate::new(uri, name).with_title(title).with_description(description)
@@ -67,7 +68,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
             "retake://iterations/{id}/{index}/image",
             "image",
             "Image",
-            "The image of an iteration as it was recorded, up to 520,000 bytes.",
+            "The image of an iteration as it was recorded; above 520,000 bytes reduced, as JPEG.",
         ),
         template(
             "retake://iterations/{id}/{index}/image/{number}",
@@ -81,44 +82,60 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 }
 
 /// Reads a resource. What is not there is refused by the code that the client's revision of the protocol has for it.
-pub(super) fn read(workspace: &Workspace, uri: &str, context: &CallContext) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(
+    workspace: &Workspace,
+    uri: &str,
+    shows_paths: bool,
+    context: &CallContext,
+) -> Result<ReadResourceResult, ErrorData> {
     let address: Address = uri.parse().map_err(|_| unknown(uri))?;
+    let api = Api::new(workspace).with_context(context);
+    let api = if shows_paths { api.showing_paths() } else { api };
     let read = match address {
         Address::Sessions(cursor) => {
             let request = ListRequest { cursor, ..ListRequest::default() };
-            text(uri, Api::new(workspace).with_context(context).list(&request))
+            text(uri, api.list(&request))
         }
         Address::Session(id, cursor) => {
             let request = IterationsRequest { session_id: id.to_string(), cursor, ..IterationsRequest::default() };
-            text(uri, Api::new(workspace).iterations(&request))
+            text(uri, api.iterations(&request))
         }
         Address::Iteration(id) => {
             let request = GetRequest { reference: id.to_string(), ..GetRequest::default() };
-            text(uri, Api::new(workspace).get(&request))
+            text(uri, api.get(&request))
         }
         Address::Image(id, number) => {
             image(uri, workspace, &ImageRequest { reference: id.to_string(), image: Some(number) })
         }
+        Address::App => Ok(app::page()),
     };
-    let fresh_for = if matches!(uri.parse(), Ok(Address::Image(..))) { A_DAY_MS } else { 0 };
+    let fresh_for = match uri.parse() {
+        Ok(Address::Image(..)) => A_DAY_MS,
+        Ok(Address::App) => super::server::FRESH_FOR_MS,
+        _ => 0,
+    };
     let read = read.map_err(|error| if error.kind == ErrorKind::NotFound { unknown(uri) } else { refused(&error) })?;
     Ok(ReadResourceResult::new(vec![read]).with_ttl_ms(fresh_for).with_cache_scope(CacheScope::Private))
 }
 
-/// The refusal of a uri under which there is nothing.
+/// Returns the error for a URI under which there is nothing.
 pub(super) fn unknown(uri: &str) -> ErrorData {
     let uri = one_line(uri, 200);
     ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })))
 }
 
-/// What clients are told of a picture that they can read.
-pub(super) fn image_link(uri: &str, mime_type: &str, bytes: u64) -> Resource {
-    Resource::new(uri, "image").with_title("Image").with_mime_type(mime_type).with_size(bytes)
+/// Returns the link to an image that clients can read. It never changes, so it carries no time.
+pub(super) fn image_link(uri: &str, mime_type: &str, title: &str, bytes: Option<u64>) -> Resource {
+    let link = Resource::new(uri, "image").with_title(one_line(title, 80)).with_mime_type(mime_type);
+    match bytes {
+        Some(bytes) => link.with_size(bytes),
+        None => link,
+    }
 }
 
 const JSON: &str = "application/json";
 const SESSIONS_ON_A_PAGE: u32 = 100;
-/// A picture never changes.
+/// How long clients may cache an image, which never changes.
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 fn sessions() -> Resource {
@@ -132,11 +149,14 @@ fn session(row: &SessionRow) -> Resource {
     let (count, archived) = (row.iteration_count(), if row.archived() { ", archived" } else { "" });
     let plural = if count == 1 { "" } else { "s" };
     let description = format!("{count} iteration{plural}, last modified {}{archived}.", row.last_modified_at());
+    let mut modified = Annotations::default();
+    modified.last_modified = Some(row.last_modified_at().to_string());
     let title = row.title().map(|title| one_line(title, 80)).filter(|title| !title.is_empty());
     Resource::new(Address::Session(row.id(), None).to_string(), row.id().to_string())
         .with_title(title.unwrap_or_else(|| row.id().to_string()))
         .with_description(description)
         .with_mime_type(JSON)
+        .with_annotations(modified)
 }
 
 fn text(uri: &str, view: Result<impl Serialize, Error>) -> Result<ResourceContents, Error> {
@@ -149,16 +169,14 @@ fn text(uri: &str, view: Result<impl Serialize, Error>) -> Result<ResourceConten
 fn image(uri: &str, workspace: &Workspace, request: &ImageRequest) -> Result<ResourceContents, Error> {
     let read = Api::new(workspace).image(request)?;
     if read.image.bytes > MAX_RESOURCE_BYTES {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("the image takes {} bytes, and at most {MAX_RESOURCE_BYTES} are sent", read.image.bytes),
-            "look at it smaller with get-iteration, or open it from the gallery of `retake serve`",
-        ));
+        let most = usize::try_from(MAX_RESOURCE_BYTES).unwrap_or(usize::MAX);
+        let reduced = workspace.reduced(read.image.hash, most)?;
+        return Ok(ResourceContents::blob(STANDARD.encode(reduced), uri).with_mime_type("image/jpeg"));
     }
     Ok(ResourceContents::blob(STANDARD.encode(read.data), uri).with_mime_type(read.image.mime_type))
 }
 
-/// A failure as the protocol has it: there is no place for a hint but the message.
+/// Converts an error to the protocol's, which has no place for a hint but the message.
 pub(super) fn refused(error: &Error) -> ErrorData {
     let message = one_line(&format!("{}: {}", error.message, error.hint), 2000);
     match error.kind {

@@ -1,4 +1,4 @@
-//! Subscriptions: telling a client that a resource changed, in the way of its revision of the protocol.
+//! Subscriptions: notifying a client that a resource changed, in the way of its revision of the protocol.
 //!
 //! Since 2026-07-28 a client keeps one request open and says in it what it waits for; the request's end is the
 //! subscription's. Before, a client subscribed to one resource after the other, for as long as the connection lasts;
@@ -20,7 +20,7 @@ use super::changes::{self, Changes};
 use super::resources;
 use crate::workspace::{Change, Workspace};
 
-/// The part of what a client wants to be told of that we can tell it of.
+/// Returns the part of a subscription that we can serve.
 pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::new();
     accepted.resources_list_changed = wanted.resources_list_changed;
@@ -30,7 +30,7 @@ pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
     accepted
 }
 
-/// Tells one subscriber until it cancels, its connection is `closing`, or the workspace is closed.
+/// Notifies one subscriber until it cancels, its connection is `closing`, or the workspace is closed.
 pub(super) async fn listen(
     context: SubscriptionContext,
     mut news: Receiver<Change>,
@@ -57,7 +57,7 @@ pub(super) async fn listen(
     }
 }
 
-/// What one connection of an older client has subscribed to.
+/// The subscriptions of one connection of an older client.
 #[derive(Default)]
 pub(super) struct Subscriptions {
     wanted: Arc<Mutex<BTreeSet<Address>>>,
@@ -65,11 +65,11 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Begins to tell this client of changes: of the list from now on, of resources once it subscribes to them.
+    /// Begins to notify this client: of changes to the list from now on, of resources once it subscribes to them.
     pub(super) fn begin(&self, changes: &Changes, workspace: &Arc<Workspace>, peer: Peer<RoleServer>) {
         self.telling.get_or_init(|| {
             let news = changes.follow(workspace);
-            // Only a weak hold, lest a client that has gone keep the workspace from being closed.
+            // A weak reference, so that a client that has gone does not keep the workspace open.
             let tell = tell(news, Arc::clone(&self.wanted), peer);
             tokio::spawn(tell).abort_handle()
         });
@@ -81,10 +81,10 @@ impl Subscriptions {
             return Err(ErrorData::invalid_params("what is at this address never changes: read it once", None));
         }
         let mut wanted = self.wanted();
-        if wanted.len() >= MOST_WANTED {
+        if wanted.len() >= MAX_SUBSCRIPTIONS {
             return Err(ErrorData::invalid_params(
                 format!(
-                    "at most {MOST_WANTED} subscriptions: subscribe to retake://sessions, which hears of all changes"
+                    "at most {MAX_SUBSCRIPTIONS} subscriptions: subscribe to retake://sessions, which hears of all changes"
                 ),
                 None,
             ));
@@ -112,8 +112,8 @@ impl Drop for Subscriptions {
     }
 }
 
-/// The most resources one connection waits for.
-const MOST_WANTED: usize = 1000;
+/// The maximum number of subscriptions of one connection.
+const MAX_SUBSCRIPTIONS: usize = 1000;
 
 async fn tell(mut news: Receiver<Change>, wanted: Arc<Mutex<BTreeSet<Address>>>, peer: Peer<RoleServer>) {
     while let Some(heard) = changes::next(&mut news).await {

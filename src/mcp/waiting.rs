@@ -1,8 +1,7 @@
-//! Work that someone waits for: it runs on a thread of its own, since the workspace blocks; the client hears how far it has
-//! come if it asked for that, and may cancel it.
+//! Long calls: they run on threads of their own, since the workspace blocks. Clients can ask for progress and can cancel.
 //!
-//! A cancelled call is answered no more. Its thread ends at the next step that looks out for that; a recording that has
-//! begun is carried out, so an agent that cancels one and is not sure records again with the same idempotency key.
+//! A cancelled call is not answered. Its thread ends at the next check for cancellation. A recording that has begun is
+//! completed, so an agent that cancels one and is not sure records again with the same idempotency key.
 
 use std::time::Duration;
 
@@ -15,9 +14,9 @@ use tokio::time::Instant;
 
 use crate::workspace::CallContext;
 
-/// How work ended.
+/// The result of work.
 pub(super) enum Ended<T> {
-    /// It came to its end.
+    /// It completed.
     Done(T),
     /// The client no longer waits for it.
     Cancelled,
@@ -48,12 +47,12 @@ pub(super) async fn carry_out<T: Send + 'static>(
     ended.map_or_else(Ended::Broken, Ended::Done)
 }
 
-/// What a cancelled request ends with. It is not sent: nobody waits for it.
+/// Returns the error of a cancelled request. It is never sent, since the client no longer waits.
 pub(super) fn cancelled() -> ErrorData {
     ErrorData::internal_error("the request was cancelled", None)
 }
 
-/// How far work has come.
+/// The progress of work.
 #[derive(Clone, Default)]
 struct Step {
     what: String,
@@ -61,7 +60,7 @@ struct Step {
     total: u64,
 }
 
-/// The way of progress to the client.
+/// The channel for progress to the client.
 struct ProgressFeed {
     told: watch::Receiver<Step>,
     token: ProgressToken,
@@ -70,7 +69,7 @@ struct ProgressFeed {
     next: Instant,
 }
 
-/// Clients draw a bar: more often than this it only costs.
+/// The minimum interval between reports: clients draw a bar, and more reports would only cost time.
 const BETWEEN_NEWS: Duration = Duration::from_millis(100);
 
 async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>) -> Result<T, JoinError> {
@@ -78,7 +77,7 @@ async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>)
     loop {
         tokio::select! {
             ended = &mut *working => {
-                // Whoever asked hears of it once at least, however quick it was.
+                // A client that asked for progress receives at least one report, however short the work was.
                 if news.last.is_none() && news.told.has_changed().unwrap_or(true) {
                     news.send().await;
                 }
@@ -90,7 +89,7 @@ async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>)
 }
 
 impl ProgressFeed {
-    /// Done when there is something new to tell, and not too soon.
+    /// Waits until there is something new to report and the interval has passed.
     async fn due(&mut self) {
         tokio::time::sleep_until(self.next).await;
         if self.told.changed().await.is_err() {
@@ -101,7 +100,7 @@ impl ProgressFeed {
 
     async fn send(&mut self) {
         let Step { what, done, total } = self.told.borrow_and_update().clone();
-        // The protocol wants it to grow each time. Work that begins to count anew stays silent until it has caught up.
+        // The protocol wants the number to grow. Work that restarts its count is silent until it has caught up.
         if what.is_empty() || self.last.is_some_and(|last| done <= last) {
             return;
         }
@@ -112,7 +111,7 @@ impl ProgressFeed {
         let mut progress = ProgressNotificationParam::new(self.token.clone(), done).with_message(what);
         progress.total = total;
         if let Err(error) = self.peer.notify_progress(progress).await {
-            tracing::debug!(%error, "cannot tell the client how far a call has come");
+            tracing::debug!(%error, "cannot report progress to the client");
         }
     }
 }

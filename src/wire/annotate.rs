@@ -2,9 +2,9 @@
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::model::{Annotation, IterationId};
+use crate::model::{Annotation, AnnotationChange, IterationId};
 
 use super::limits::{self, Limits, Truncator};
 use super::{Api, Error};
@@ -15,9 +15,9 @@ use super::{Api, Error};
 pub struct AnnotateRequest {
     /// The iteration, such as `session-2025-12-11-001#3` or `latest`.
     pub reference: String,
-    /// The rating, from 1 (worst) to 5 (best).
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
-    #[schemars(range(min = 1, max = 5))]
+    /// The rating, from 1 (worst) to 5 (best); null removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "rating_or_null")]
+    #[schemars(range(min = 1, max = 5), extend("nullable" = true))]
     pub rating: Option<u8>,
     /// All tags, replacing the present ones; an empty list removes them. At most 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,9 +69,11 @@ impl Api<'_> {
     pub fn annotate(&self, request: &AnnotateRequest) -> Result<AnnotationsView, Error> {
         let id = self.resolve(&request.reference)?;
         let mut annotating = self.workspace.annotate(id).author(self.author(request.idempotency_key.as_ref()));
-        if let Some(rating) = request.rating {
-            annotating = annotating.rating(rating);
-        }
+        annotating = match request.rating {
+            None => annotating,
+            Some(AnnotationChange::NO_RATING) => annotating.clear_rating(),
+            Some(rating) => annotating.rating(rating),
+        };
         if let Some(tags) = &request.tags {
             annotating = annotating.tags(tags.clone());
         }
@@ -94,6 +96,11 @@ impl Api<'_> {
         }
         Ok(view)
     }
+}
+
+/// Reads a rating that is present in a request: null is the one that removes it.
+fn rating_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    Ok(Some(optional_whole(deserializer)?.unwrap_or(AnnotationChange::NO_RATING)))
 }
 
 impl AnnotationView {

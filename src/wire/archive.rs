@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Api, Error, SessionRow, parse_session_id};
+use super::{Api, Error, SessionRow};
 
 /// The session to archive or restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,8 +31,8 @@ impl Api<'_> {
     }
 
     fn set_archived(&self, request: &ArchiveRequest, archived: bool) -> Result<SessionRow, Error> {
-        let id = parse_session_id(&request.session_id)?;
+        let id = self.session_id(&request.session_id)?;
         let author = self.author(request.idempotency_key.as_ref());
-        SessionRow::new(&self.workspace.set_archived(id, archived, request.reason.as_deref(), author)?)
+        self.row(&self.workspace.set_archived(id, archived, request.reason.as_deref(), author)?)
     }
 }

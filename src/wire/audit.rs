@@ -4,12 +4,15 @@ use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Actor, Event, EventBody, Hash, IterationId, OutcomeStatus, SessionId, Timestamp};
+use crate::import::origin;
+use crate::model::{
+    Actor, AnnotationChange, Cost, Event, EventBody, Hash, IterationId, OutcomeStatus, SessionId, Timestamp,
+};
 use crate::store::{Fault, FaultKind};
 use crate::workspace::ImageCheck;
 
 use super::limits::{self, Page};
-use super::{Api, Error, cursor, is_zero, parse_session_id};
+use super::{Api, Error, cursor, is_zero};
 
 /// The session to audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +40,9 @@ pub struct AuditView {
     pub events: Vec<AuditEvent>,
     /// The number of all events.
     pub total_events: u64,
+    /// What its iterations cost together, each currency for itself, if that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<Cost>,
     /// Whether every event is there, unchanged, in both copies, and names its predecessor.
     pub chain: ChainView,
     /// Whether all images are there, unchanged. Only on the first page.
@@ -66,12 +72,21 @@ pub struct AuditEvent {
     pub at: Timestamp,
     /// Who did it.
     pub actor: Actor,
+    /// In a team workspace, the database role that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// The given reason, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The iteration it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
+    /// When the image was made (UTC), which for imported work is before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_at: Option<Timestamp>,
+    /// The model it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// The hash of this event.
     pub hash: Hash,
     /// The hash of its predecessor; zeros for the first event.
@@ -131,7 +146,7 @@ pub struct ImageFault {
 impl Api<'_> {
     /// Returns everything that happened to a session, and whether the chain and the images verify.
     pub fn audit(&self, request: &AuditRequest) -> Result<AuditView, Error> {
-        let id = parse_session_id(&request.session_id)?;
+        let id = self.session_id(&request.session_id)?;
         let limit = limits::limit(request.limit)?;
         let scope = format!("audit {id}");
         let from =
@@ -147,6 +162,7 @@ impl Api<'_> {
             session_id: id,
             events: Vec::new(),
             total_events: trail.events.len() as u64,
+            cost: self.workspace.cost(id)?,
             chain: chain(&trail.faults),
             images,
             lost_omitted: lost.len().saturating_sub(MAX_LOST) as u64,
@@ -156,7 +172,8 @@ impl Api<'_> {
         let from: u32 = from.unwrap_or(0);
         let mut page = Page::new(limit, self.reply_bytes, &view);
         for event in trail.events.iter().filter(|event| event.seq >= from) {
-            if !page.push(AuditEvent::from(event)) {
+            let role = trail.roles.get(&event.seq).cloned();
+            if !page.push(AuditEvent { role, ..AuditEvent::from(event) }) {
                 view.next_cursor = Some(cursor::encode(&scope, &event.seq.to_string()));
                 break;
             }
@@ -186,27 +203,45 @@ impl From<&Event> for AuditEvent {
     fn from(event: &Event) -> AuditEvent {
         let short = |text: &str, most| limits::clipped(text, most).unwrap_or_else(|| text.to_owned());
         let actor = &event.actor;
+        let iteration = match &event.body {
+            EventBody::Recorded { iteration, .. } => Some(iteration),
+            _ => None,
+        };
         AuditEvent {
             seq: event.seq,
             kind: event.body.kind().as_str().to_owned(),
             at: event.at,
             actor: Actor { client: short(&actor.client, 256), user: short(&actor.user, 256) },
+            role: None,
             reason: event.body.reason().map(|reason| short(reason, 1000)),
             index: match event.body {
                 EventBody::Recorded { index, .. } | EventBody::Annotated { index, .. } => Some(index),
                 _ => None,
             },
+            made_at: iteration.map(|iteration| iteration.created_at),
+            model: iteration.and_then(|iteration| iteration.recipe.model.as_deref()).map(|model| short(model, 256)),
             hash: event.hash,
             prev: event.prev,
-            summary: short(&summary(&event.body), 300),
+            summary: short(&summary(event), 300),
         }
     }
 }
 
-fn summary(body: &EventBody) -> String {
+fn summary(event: &Event) -> String {
+    let from = match (&event.body, origin(event)) {
+        (EventBody::Started { .. }, Some(from)) => format!(", from {from} of another workspace"),
+        _ => String::new(),
+    };
+    format!("{}{from}", body_summary(&event.body))
+}
+
+fn body_summary(body: &EventBody) -> String {
     let named = |title: &Option<String>, project: &Option<String>| {
-        let title = title.as_ref().map(|title| format!("title {title:?}"));
-        let project = project.as_ref().map(|project| format!("project {project:?}"));
+        let change = |what: &str, name: &String| {
+            if name.is_empty() { format!("{what} removed") } else { format!("{what} {name:?}") }
+        };
+        let title = title.as_ref().map(|title| change("title", title));
+        let project = project.as_ref().map(|project| change("project", project));
         title.into_iter().chain(project).collect::<Vec<_>>().join(", ")
     };
     match body {
@@ -215,16 +250,27 @@ fn summary(body: &EventBody) -> String {
         EventBody::Recorded { iteration, .. } => {
             let prompt = &iteration.recipe.prompt;
             let prompt = limits::clipped(prompt, 200).unwrap_or_else(|| prompt.clone());
+            let with = iteration.recipe.provider.as_ref().map(|provider| format!("; made with {provider}"));
+            let with = with.unwrap_or_default();
             match iteration.outcome.status {
-                OutcomeStatus::Succeeded => prompt,
-                OutcomeStatus::Failed => format!("failed: {prompt}"),
-                OutcomeStatus::Refused => format!("refused: {prompt}"),
+                OutcomeStatus::Succeeded => format!("{prompt}{with}"),
+                OutcomeStatus::Failed => format!("failed: {prompt}{with}"),
+                OutcomeStatus::Refused => format!("refused: {prompt}{with}"),
             }
         }
         EventBody::Annotated { change, .. } => {
-            let rating = change.rating.map(|rating| format!("rating {rating}"));
-            let tags = change.tags.as_ref().map(|tags| format!("tags [{}]", tags.join(", ")));
-            let note = change.note.as_ref().map(|note| format!("note {note:?}"));
+            let rating = change.rating.map(|rating| match rating {
+                AnnotationChange::NO_RATING => "rating removed".to_owned(),
+                rating => format!("rating {rating}"),
+            });
+            let tags = change.tags.as_ref().map(|tags| match tags.as_slice() {
+                [] => "tags removed".to_owned(),
+                tags => format!("tags [{}]", tags.join(", ")),
+            });
+            let note = change.note.as_ref().map(|note| match note.as_str() {
+                "" => "note removed".to_owned(),
+                note => format!("note {note:?}"),
+            });
             rating.into_iter().chain(tags).chain(note).collect::<Vec<_>>().join(", ")
         }
         EventBody::Titled { title, project } => named(title, project),
@@ -240,7 +286,7 @@ fn summary(body: &EventBody) -> String {
     }
 }
 
-fn chain(faults: &[Fault]) -> ChainView {
+pub(super) fn chain(faults: &[Fault]) -> ChainView {
     let named = faults.iter().take(MAX_FAULTS).map(|fault| {
         let what = match fault.kind {
             FaultKind::Missing => "the event is gone from both copies",
@@ -261,7 +307,7 @@ fn chain(faults: &[Fault]) -> ChainView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AnnotationChange, Loss};
+    use crate::model::Loss;
 
     #[test]
     fn an_event_is_summed_up() {
@@ -281,7 +327,7 @@ mod tests {
                 "lost to damage: events 3, 4",
             ),
         ] {
-            assert_eq!(summary(&body), words);
+            assert_eq!(body_summary(&body), words);
         }
     }
 
@@ -295,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_chain_is_brief() {
+    fn an_intact_chain_is_brief() {
         assert_eq!(serde_json::to_string(&chain(&[])).unwrap(), r#"{"holds":true,"faults":[]}"#);
         let none = serde_json::to_string(&ImagesCheck::default()).unwrap();
         assert_eq!(none, r#"{"checked":0,"missing":[],"damaged":[]}"#);

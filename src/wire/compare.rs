@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::images::{Panel, Render, Rendering};
 use crate::model::diff::{LoraRow, NodeChange, ParameterRow, PromptDiff};
-use crate::model::{IterationId, IterationState, OutcomeStatus, RecipeDiff, StepLabel, Timestamp};
+use crate::model::{ExactReference, IterationId, IterationState, OutcomeStatus, RecipeDiff, StepLabel, Timestamp};
 use crate::workspace;
 
 use super::limits::{self, Limits, Truncator};
@@ -16,11 +16,12 @@ use super::{Api, Error, ImageView, VisualView};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompareRequest {
-    /// 2 to 12 iterations of any sessions, such as `session-2025-12-11-001#3`. The others are compared with the first.
+    /// 2 to 12 iterations of any sessions, such as `session-2025-12-11-001#3`, or single images of them, such as
+    /// `session-2025-12-11-001#3/1` for the second. The others are compared with the first.
     #[schemars(length(min = 2, max = 12))]
     pub references: Vec<String>,
     /// The image to draw: `sideBySide` (the default for two), `heatmap` (each with a map of where it differs from the
-    /// first), `sheet` (the default for more), or `none`.
+    /// first), `sheet` (the default for more, and what more than four are always drawn as), or `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub render: Option<Render>,
 }
@@ -51,8 +52,8 @@ pub struct CompareView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedIteration {
-    /// Its reference, exact.
-    pub reference: IterationId,
+    /// Its reference, exact; with the number of its image if that was named.
+    pub reference: ExactReference,
     /// When the image was made (UTC).
     pub timestamp: Timestamp,
     /// The prompt as typed, truncated if it is long.
@@ -63,7 +64,7 @@ pub struct ComparedIteration {
     /// Its rating from 1 to 5, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u8>,
-    /// Its first image, if it has one.
+    /// The image that is compared: the one that was named, or the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageView>,
 }
@@ -72,8 +73,8 @@ pub struct ComparedIteration {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// The iteration.
-    pub reference: IterationId,
+    /// The iteration, as it is named in `iterations`.
+    pub reference: ExactReference,
     /// The kind of step from the first to it: `reroll` (only the seed differs), `tweak`, `reprompt`, `remodel`,
     /// `refine` or `newIdea`.
     pub label: StepLabel,
@@ -91,7 +92,7 @@ pub struct Difference {
     /// Nodes of the ComfyUI graph in `parameters` that differ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeChange>,
-    /// How the first images differ visually; absent if one of the two has none.
+    /// How the images differ visually; absent if one of the two has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visual: Option<VisualView>,
     /// Why the images could not be compared, although both are recorded.
@@ -114,17 +115,17 @@ pub struct LineageView {
 impl Api<'_> {
     /// Compares iterations: the others with the first.
     pub fn compare(&self, request: &CompareRequest) -> Result<CompareView, Error> {
-        let ids: Vec<IterationId> =
-            request.references.iter().map(|reference| self.resolve(reference)).collect::<Result<_, _>>()?;
-        let found = self.workspace.compare(&ids)?;
-        let iterations = found.iterations.into_iter().map(|(id, state)| {
+        let references: Vec<ExactReference> =
+            request.references.iter().map(|reference| self.resolve_exactly(reference)).collect::<Result<_, _>>()?;
+        let found = self.workspace.compare_in(&references, &self.context)?;
+        let iterations = found.iterations.into_iter().map(|(reference, state)| {
             let IterationState { iteration, annotation, .. } = state;
             ComparedIteration {
-                reference: id,
+                reference,
                 timestamp: iteration.created_at,
                 outcome: Some(iteration.outcome.status).filter(|status| *status != OutcomeStatus::Succeeded),
                 rating: annotation.rating,
-                image: self.image_views(id, iteration.images.get(..1).unwrap_or_default()).into_iter().next(),
+                image: self.image_of(reference, &iteration.images),
                 prompt: iteration.recipe.prompt,
             }
         });
@@ -141,9 +142,9 @@ impl Api<'_> {
         Ok(view)
     }
 
-    /// Draws a comparison: every first image over its reference and what differs. `None` if that was not asked for, or if
-    /// no iteration has an image. By default two are drawn side by side and more as a sheet.
-    pub fn render(&self, view: &CompareView, how: Option<Render>) -> Option<Rendering> {
+    /// Draws a comparison: every image over its reference and what differs. `None` if that was not asked for, or if no
+    /// iteration has an image. By default two are drawn side by side and more as a sheet.
+    pub fn render(&self, view: &CompareView, how: Option<Render>) -> Result<Option<Rendering>, Error> {
         let default = if view.iterations.len() == 2 { Render::SideBySide } else { Render::Sheet };
         let panel = |iteration: &ComparedIteration| {
             let difference = view.differences.iter().find(|other| other.reference == iteration.reference);
@@ -153,10 +154,15 @@ impl Api<'_> {
                 None => vec![iteration.prompt.chars().take(MAX_LABEL_CHARS).collect()],
             };
             let image = iteration.image.as_ref().map(|image| image.hash);
-            Panel { image, title: iteration.reference.to_string(), lines }
+            let absent = match iteration.outcome {
+                Some(OutcomeStatus::Refused) => Some("refused".to_owned()),
+                Some(OutcomeStatus::Failed) => Some("failed".to_owned()),
+                _ => None,
+            };
+            Panel { image, absent, title: iteration.reference.to_string(), lines }
         };
         let panels: Vec<Panel> = view.iterations.iter().map(panel).collect();
-        self.workspace.render(how.unwrap_or(default), &panels)
+        Ok(self.workspace.render(how.unwrap_or(default), &panels, &self.context)?)
     }
 }
 
@@ -173,7 +179,7 @@ impl From<workspace::Difference> for Difference {
             None => (None, None),
         };
         Difference {
-            reference: difference.iteration,
+            reference: difference.reference,
             label,
             summary,
             prompt,

@@ -9,6 +9,8 @@ use std::{fmt, io};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::storage_words::{image_words, io_words, is_full, log_words};
+use super::vocabulary::{JsonVocabulary, Vocabulary};
 use crate::model::SessionId;
 use crate::store;
 use crate::workspace::{self, ImageProblem};
@@ -66,39 +68,6 @@ pub struct ErrorBody {
     pub hint: String,
 }
 
-/// What things are called where the reader of a message is.
-pub trait Vocabulary {
-    /// Returns what a field is called, given its name in JSON.
-    fn field(&self, name: &str) -> String;
-
-    /// Returns what one entry of a field with a list is called, counted from 0.
-    fn entry(&self, name: &str, number: usize) -> String {
-        format!("{}[{number}]", self.field(name))
-    }
-
-    /// Returns how to ask for a verb, as an imperative clause, given its name at the command line.
-    fn command(&self, verb: &str) -> String;
-}
-
-/// The vocabulary of JSON: field names and tools.
-pub struct JsonVocabulary;
-
-impl Vocabulary for JsonVocabulary {
-    fn field(&self, name: &str) -> String {
-        name.to_owned()
-    }
-
-    fn command(&self, verb: &str) -> String {
-        match verb {
-            "list" => "call list-sessions".to_owned(),
-            "audit" => "call audit-session".to_owned(),
-            "restore" => "call restore-session".to_owned(),
-            "show" => "call get-iteration".to_owned(),
-            verb => format!("run `retake {verb}`"),
-        }
-    }
-}
-
 /// What an error is made from.
 #[derive(Debug)]
 enum Value {
@@ -111,7 +80,7 @@ enum Value {
 /// What is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
-    /// The cursor was never given out.
+    /// The text is not a cursor.
     InvalidCursor,
     /// The cursor belongs to another listing.
     ForeignCursor,
@@ -188,8 +157,10 @@ impl Error {
                     | Core::InvalidField { .. }
                     | Core::InvalidQuery(_)
                     | Core::NothingToAnnotate
+                    | Core::NothingToName
                     | Core::CompareCount(_)
                     | Core::CountOfNewSession
+                    | Core::InvalidImage { problem: ImageProblem::NotAnImage { .. }, .. }
             ),
             None => false,
         }
@@ -250,14 +221,15 @@ impl From<RequestError> for Error {
     }
 }
 
-struct Words {
+/// An error put into words.
+pub(super) struct Words {
     kind: ErrorKind,
     message: String,
     hint: String,
 }
 
 impl Words {
-    fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Words {
+    pub(super) fn new(kind: ErrorKind, message: impl Into<String>, hint: impl Into<String>) -> Words {
         Words { kind, message: message.into(), hint: hint.into() }
     }
 }
@@ -381,17 +353,18 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
             "nothing was written: use a new key for every request, and the same key only to retry the same request",
         ),
         Error::InvalidId(_) => Words::new(Invalid, message.clone(), id_hint(&message, vocabulary)),
-        Error::InvalidReference(_) => Words::new(
-            Invalid,
-            message,
-            "write session-YYYY-MM-DD-NNN#INDEX, a session id for its last iteration, or latest",
-        ),
+        Error::InvalidReference(_) => Words::new(Invalid, message.clone(), reference_hint(&message)),
         Error::InvalidField { field: name, problem, hint } => {
             let hint = hint.replace("`parameters`", &format!("`{}`", field("parameters")));
             Words::new(Invalid, format!("{} {problem}", field(name)), hint)
         }
         Error::InvalidQuery(error) => Words::new(Invalid, message, error.hint.clone()),
         Error::NothingToAnnotate => Words::new(Invalid, message, "pass a rating, tags or a note"),
+        Error::NothingToName => Words::new(
+            Invalid,
+            message,
+            format!("pass {} or {}; an empty text removes it", field("title"), field("project")),
+        ),
         Error::CompareCount(_) => Words::new(
             Invalid,
             message,
@@ -428,113 +401,53 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
     }
 }
 
-fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Words {
-    use ErrorKind::{Busy, Conflict, Internal};
-    let message = error.to_string();
-    match error {
-        store::Error::InUse(path) => Words::new(
-            Busy,
-            format!("another process has the workspace open: {}", path.display()),
-            "wait until it ends or stop it, then try again",
-        ),
-        store::Error::Incompatible(_) => Words::new(
-            Busy,
-            message,
-            "stop that process, or use the same version of Retake in both: nothing was changed",
-        ),
-        store::Error::Unresponsive { pid } => Words::new(
-            Busy,
-            message,
-            match pid {
-                Some(pid) => format!(
-                    "resume or end process {pid}, then try again; retrying a write with the same idempotency key is safe"
-                ),
-                None => "resume or end that process, then try again".to_owned(),
-            },
-        ),
-        store::Error::Server { problem, hint, temporary } => Words::new(
-            if *temporary { Busy } else { Internal },
-            problem.clone(),
-            hint.clone().unwrap_or_else(|| "ask the administrator of the server".to_owned()),
-        ),
-        store::Error::OutcomeUnknown { .. } => Words::new(
-            Internal,
-            message,
-            "retry with the same idempotency key: it is recorded once, whether or not this write was",
-        ),
-        store::Error::NewerFormat { .. } => Words::new(
-            Internal,
-            message,
-            "update Retake: the workspace was written by a newer version and is left as it is",
-        ),
-        store::Error::Database(_) => Words::new(
-            Internal,
-            "the database keeps failing after a rebuild",
-            format!(
-                "{}: everything acknowledged is in the journal, from which `retake repair` rebuilds the database",
-                vocabulary.command("verify")
-            ),
-        ),
-        store::Error::Import { .. } => Words::new(
-            Conflict,
-            message,
-            "nothing was changed here: import into another workspace, or compare the two sessions",
-        ),
-        store::Error::Misuse(_) => Words::new(
-            Internal,
-            "internal error: the store was called with an impossible request",
-            "nothing was written; report this with the request that led to it",
-        ),
-        _ => Words::new(Internal, message, "look at the cause, then try again"),
-    }
-}
-
-fn image_words(number: usize, problem: &ImageProblem, vocabulary: &dyn Vocabulary) -> Words {
-    let hint = match problem {
-        ImageProblem::Empty { .. } | ImageProblem::TooLarge { .. } => format!(
-            "pass a whole image file, or record without it and describe the result in {}",
-            vocabulary.field("message")
-        ),
-        _ => "pass the path of an image file, absolute or relative to Retake's working directory".to_owned(),
-    };
-    Words::new(ErrorKind::Invalid, format!("{} {problem}", vocabulary.entry("images", number)), hint)
-}
-
-/// Words for what the file system answered; a full disk and missing rights are what people can do something about.
-fn io_words(action: &str, path: &dyn fmt::Display, source: &io::Error) -> Words {
-    use io::ErrorKind as Io;
-    let (message, hint) = match source.kind() {
-        _ if is_full(source) => (
-            format!("the disk is full: cannot {action}: {path}"),
-            "free some space or raise the quota, then try again: nothing acknowledged is affected",
-        ),
-        Io::PermissionDenied | Io::ReadOnlyFilesystem => (
-            format!("not allowed to {action}: {path}"),
-            "grant yourself the right to read and write there, or choose another workspace",
-        ),
-        _ => (format!("cannot {action}: {path}"), "look at the cause and at the disk, then try again"),
-    };
-    Words::new(ErrorKind::Internal, message, hint)
-}
-
-fn is_full(source: &io::Error) -> bool {
-    use io::ErrorKind as Io;
-    matches!(source.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)
-}
-
 /// Returns the hint for a text that is not a session id; a reference to an iteration is the most likely mistake.
 fn id_hint(message: &str, vocabulary: &dyn Vocabulary) -> String {
     let quoted = message.split('"').nth(1).unwrap_or_default();
     match quoted.split_once('#') {
         Some((id, _)) if id.parse::<SessionId>().is_ok() => format!("leave the iteration out: {id}"),
+        None if is_misspelt_latest(quoted) => "did you mean latest?".to_owned(),
         _ => format!("pass an id as it was returned, or {} to see the sessions there are", vocabulary.command("list")),
     }
+}
+
+/// Returns the hint for a text that is not a reference.
+fn reference_hint(message: &str) -> String {
+    let quoted = message.split('"').nth(1).unwrap_or_default();
+    let (session, rest) = quoted.find('#').map_or((quoted, ""), |at| quoted.split_at(at));
+    if is_misspelt_latest(session) {
+        return format!("did you mean latest{rest}?");
+    }
+    "write session-YYYY-MM-DD-NNN#INDEX, a session id for its last iteration, or latest".to_owned()
+}
+
+/// Returns whether a text is most likely a mistyped `latest`: a part of it, or one letter off.
+fn is_misspelt_latest(text: &str) -> bool {
+    const LATEST: &str = "latest";
+    let text = text.to_ascii_lowercase();
+    let same = |(one, other): &(char, char)| one == other;
+    let start = LATEST.chars().zip(text.chars()).take_while(same).count();
+    let end = LATEST.chars().rev().zip(text.chars().rev()).take_while(same).count();
+    text.len() >= 3 && text.len() <= LATEST.len() + 1 && (start == text.len() || start + end + 1 >= LATEST.len())
+        || matches!(text.as_str(), "last" | "lastest" | "newest" | "recent")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::Refusal;
+
+    #[test]
+    fn latest_may_be_mistyped() {
+        for text in ["lates", "lastest", "latst", "last", "ltest", "late", "Latest"] {
+            assert!(is_misspelt_latest(text), "{text}");
+        }
+        for text in ["first", "cat.png", "session-2025", "", "la"] {
+            assert!(!is_misspelt_latest(text), "{text}");
+        }
+        let error = Error::from(workspace::Error::from("lates#2".parse::<crate::model::Reference>().unwrap_err()));
+        assert_eq!(error.hint, "did you mean latest#2?");
+    }
 
     fn io(kind: io::ErrorKind) -> Error {
         let path = "ws/journal/00000001.log".into();

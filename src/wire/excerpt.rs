@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Query;
-use crate::model::query::Field;
+use crate::model::query::{Field, MatchKind};
 use crate::model::words::{Word, words};
 
 /// A part of a text around the words that matched.
@@ -32,6 +32,8 @@ pub enum ExcerptField {
     Note,
     /// The session's title.
     Title,
+    /// The provider's message.
+    Message,
 }
 
 /// A part of an excerpt.
@@ -61,9 +63,9 @@ pub(super) fn excerpt(query: &Query, field: Field, text: &str) -> Option<Excerpt
     }
     let has = words(text);
     let mut found: Vec<Range<usize>> = Vec::new();
-    for (of, words, prefix) in wanted {
+    for (of, words, by) in wanted {
         if of.is_none_or(|of| of == field) {
-            found.extend(matches(&has, words, prefix));
+            found.extend(matches(&has, words, by));
         }
     }
     found.sort_unstable_by_key(|range| range.start);
@@ -97,17 +99,17 @@ pub(super) fn excerpt(query: &Query, field: Field, text: &str) -> Option<Excerpt
         Field::Negative => ExcerptField::NegativePrompt,
         Field::Note => ExcerptField::Note,
         Field::Title => ExcerptField::Title,
+        Field::Message => ExcerptField::Message,
     };
     Some(Excerpt { field, parts })
 }
 
 /// Returns where these words follow each other.
-fn matches(has: &[Word], wanted: &[String], prefix: bool) -> Vec<Range<usize>> {
+fn matches(has: &[Word], wanted: &[String], by: MatchKind) -> Vec<Range<usize>> {
     let Some((last, before)) = wanted.split_last() else { return Vec::new() };
     let fits = |window: &&[Word]| {
         window.split_last().is_some_and(|(end, start)| {
-            start.iter().map(|word| &word.text).eq(before)
-                && if prefix { end.text.starts_with(last.as_str()) } else { end.text == *last }
+            start.iter().map(|word| &word.text).eq(before) && by.holds_word(&end.text, last)
         })
     };
     let range = |window: &[Word]| Some(window.first()?.at.start..window.last()?.at.end);
@@ -136,6 +138,8 @@ mod tests {
             ("bridge", "A Glass BRIDGE, bridge", Some("A Glass [BRIDGE], [bridge]")),
             ("\"glass bridge\"", "a glass  bridge of glass", Some("a [glass  bridge] of glass")),
             ("cafe", "le Café", Some("le [Café]")),
+            ("girl", "1girl, girls, gir", Some("[1girl], [girls], gir")),
+            ("\"girl\"", "1girl, girl", Some("1girl, [girl]")),
             ("brid* -fog", "bridges in fog", Some("[bridges] in fog")),
             ("璃桥", "玻璃桥梁", Some("玻[璃桥]梁")),
             ("title:bridge", "a bridge", None),

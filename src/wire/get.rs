@@ -1,5 +1,6 @@
 //! `get-iteration`: one iteration with everything that is known about it.
 
+use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +9,22 @@ use crate::model::{
 };
 
 use super::limits::{self, Limits, Truncator};
-use super::{AnnotationView, Api, Error, ImageView, SessionRow};
+use super::{AnnotationView, Api, Error, ImageView, SessionRow, parse_reference};
 
 /// The iteration to show.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GetRequest {
     /// The iteration: `session-2025-12-11-001#3`, `session-2025-12-11-001` (its last), `latest` (the last of the most
-    /// recent session), or `#3`, `#first`, `#latest` of the most recent session.
+    /// recent session), or `#3`, `#first`, `#latest` of the most recent session. `/1` after any of them names its second
+    /// image.
     pub reference: String,
-    /// Whether to send the first image too, as a thumbnail of at most 512 pixels.
+    /// Whether to send an image too, as a thumbnail of at most 512 pixels. It is sent anyway if one is named.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub include_image: bool,
+    /// Which of its images to send, from 0; by default the one that `reference` names, or the first.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
+    pub image: Option<u32>,
 }
 
 /// One iteration with everything that is known about it.
@@ -99,6 +104,18 @@ impl Api<'_> {
         self.iteration(self.resolve(&request.reference)?)
     }
 
+    /// Returns the image to send with a reply to this request; `None` if none is asked for or there is none.
+    pub(super) fn image_to_send(&self, request: &GetRequest) -> Result<Option<ImageView>, Error> {
+        let mut reference = parse_reference(&request.reference)?;
+        reference.image = request.image.or(reference.image);
+        if reference.image.is_none() && !request.include_image {
+            return Ok(None);
+        }
+        let reference = self.workspace.resolve_exactly(reference)?;
+        let images = self.workspace.brief_state(reference.iteration)?.iteration.images;
+        Ok(self.image_of(reference, &images))
+    }
+
     /// Returns one iteration by its id.
     pub fn iteration(&self, id: IterationId) -> Result<IterationView, Error> {
         let IterationState { iteration, recorded_at, recorded_by, annotation } = self.workspace.state(id)?;
@@ -117,7 +134,7 @@ impl Api<'_> {
             children: self.workspace.children(id)?,
             annotations: annotation.into(),
             images: self.image_views(id, &iteration.images),
-            session: SessionRow::new(&self.workspace.summary(id.session)?)?,
+            session: self.row(&self.workspace.summary(id.session)?)?,
             truncated: Vec::new(),
         };
         if view.images.len() < iteration.images.len() {
@@ -202,6 +219,10 @@ impl RecipeView {
         cut.list(&loras, &mut recipe.loras, limits.list);
         for lora in &mut recipe.loras {
             cut.text(&loras, Some(&mut lora.name), limits.name);
+            if !lora.extra.is_empty() && limits::json_bytes(&lora.extra) > limits.name {
+                lora.extra.clear();
+                cut.note(&loras);
+            }
         }
     }
 }
@@ -273,7 +294,7 @@ mod tests {
         ] {
             *field = Some(name.clone());
         }
-        recipe.loras = vec![Lora::new(name.clone(), 0.123_456_789); 64];
+        recipe.loras = vec![Lora::new(name.clone(), 0.123_456_789).with("hash", "\"".repeat(400)); 64];
         recipe.parameters.insert("a".to_owned(), "\"".repeat(19_000 / 2).into());
         view.outcome.message = Some("\t".repeat(MAX_NOTE_BYTES));
         view.annotations.note = Some("\"".repeat(MAX_NOTE_BYTES));
@@ -288,6 +309,7 @@ mod tests {
                 height: Some(u32::MAX),
                 name: Some("\"".repeat(150)),
                 uri: format!("retake://iterations/session-2025-12-11-001/3/image/{n}"),
+                path: None,
                 missing: true,
             })
             .collect();

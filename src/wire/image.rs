@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::iteration::MAX_LIST;
-use crate::model::{Hash, ImageRef, IterationId};
+use crate::model::{ExactReference, Hash, ImageRef, IterationId};
 
+use super::tools::MAX_RESOURCE_BYTES;
 use super::{Api, Error, limits};
 
 /// An image of an iteration.
@@ -31,8 +32,12 @@ pub struct ImageView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The resource to read it from: `retake://iterations/{id}/{index}/image`, followed by `/1`, `/2`… for the second
-    /// image and those after it.
+    /// image and those after it. Above 520,000 bytes it is sent reduced, as JPEG. Absent if it cannot be read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uri: String,
+    /// The file of the original on this machine, to be read and not changed. Only over stdio and at the command line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Present and true if its file is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
@@ -42,9 +47,10 @@ pub struct ImageView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageRequest {
-    /// The iteration, such as `session-2025-12-11-001#3` or `latest`.
+    /// The iteration, such as `session-2025-12-11-001#3` or `latest`, or one image of it, such as
+    /// `session-2025-12-11-001#3/1`.
     pub reference: String,
-    /// Which of its images, from 0 (the default).
+    /// Which of its images, from 0; by default the one that `reference` names, or the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<u32>,
 }
@@ -65,8 +71,8 @@ pub struct ImageBytes {
 impl Api<'_> {
     /// Returns one image of an iteration, byte for byte.
     pub fn image(&self, request: &ImageRequest) -> Result<ImageBytes, Error> {
-        let id = self.resolve(&request.reference)?;
-        let number = request.image.unwrap_or(0);
+        let reference = self.resolve_exactly(&request.reference)?;
+        let (id, number) = (reference.iteration, request.image.unwrap_or(reference.image_number()));
         let (image, data) = self.workspace.image(id, number)?;
         Ok(ImageBytes { reference: id, image: self.image_view(id, number, &image), data })
     }
@@ -76,12 +82,25 @@ impl Api<'_> {
         (0..).zip(images.iter().take(MAX_LIST)).map(|(number, image)| self.image_view(id, number, image)).collect()
     }
 
+    /// Returns the view of the image that a reference means: the one it names, or the first.
+    pub(super) fn image_of(&self, reference: ExactReference, images: &[ImageRef]) -> Option<ImageView> {
+        let number = reference.image_number();
+        let image = images.get(usize::try_from(number).unwrap_or(usize::MAX))?;
+        Some(self.image_view(reference.iteration, number, image))
+    }
+
     fn image_view(&self, id: IterationId, number: u32, image: &ImageRef) -> ImageView {
         let short = |text: &str| limits::clipped(text, SHOWN_NAME_BYTES).unwrap_or_else(|| text.to_owned());
         let mut uri = format!("retake://iterations/{}/{}/image", id.session, id.index);
         if number > 0 {
             uri.push_str(&format!("/{number}"));
         }
+        let missing = !self.workspace.has_original(image);
+        // What cannot be decoded cannot be reduced either.
+        if missing || (image.bytes > MAX_RESOURCE_BYTES && image.width.is_none()) {
+            uri.clear();
+        }
+        let path = (self.shows_paths && !missing).then(|| self.workspace.original_path(image));
         ImageView {
             hash: image.hash,
             mime_type: short(&image.mime_type),
@@ -90,7 +109,8 @@ impl Api<'_> {
             height: image.height,
             name: image.name.as_deref().map(short),
             uri,
-            missing: !self.workspace.has_original(image),
+            path: path.map(|path| path.to_string_lossy().into_owned()),
+            missing,
         }
     }
 }

@@ -48,6 +48,15 @@ pub struct ImageData {
 }
 
 impl ImageInput {
+    /// Turns a `file://` URI into the path that it names.
+    pub(crate) fn take_file_uri(&mut self) {
+        if let ImageInput::Path(path) | ImageInput::File(ImageFile { path }) = self
+            && let Some(named) = from_file_uri(path)
+        {
+            *path = named;
+        }
+    }
+
     /// Makes a relative path absolute.
     pub(super) fn anchor(&mut self, dir: &Path) {
         if let ImageInput::Path(path) | ImageInput::File(ImageFile { path }) = self
@@ -56,6 +65,37 @@ impl ImageInput {
             *path = dir.join(&*path).to_string_lossy().into_owned();
         }
     }
+}
+
+/// Returns the path that a `file://` URI names; `None` if the text is something else.
+fn from_file_uri(uri: &str) -> Option<String> {
+    let rest = uri.strip_prefix("file://")?;
+    let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+    let path = percent_decoded(rest)?;
+    // `file:///C:/a.png`
+    let has_drive = path.strip_prefix('/').filter(|rest| rest.as_bytes().get(1) == Some(&b':'));
+    Some(has_drive.map_or(path.clone(), str::to_owned))
+}
+
+/// Decodes `%20` and its like; `None` if the result is not UTF-8. What only looks like such a code stays.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let code = code.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                decoded.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(decoded).ok()
 }
 
 /// Decodes the images of a request.
@@ -96,6 +136,20 @@ mod tests {
         assert_eq!(decode("aGk=").as_deref(), Some(&b"hi"[..]));
         for data in ["not base64!", "data:image/png,abc", "a", "aGk/fn4-"] {
             assert_eq!(decode(data), None, "{data}");
+        }
+    }
+
+    #[test]
+    fn a_file_uri_is_a_path() {
+        for (uri, path) in [
+            ("file:///tmp/a%20b.png", "/tmp/a b.png"),
+            ("file://localhost/tmp/a.png", "/tmp/a.png"),
+            ("file:///C:/a.png", "C:/a.png"),
+            ("/tmp/file.png", "/tmp/file.png"),
+        ] {
+            let mut input = ImageInput::Path(uri.to_owned());
+            input.take_file_uri();
+            assert_eq!(input, ImageInput::Path(path.to_owned()));
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Cost, Iteration, IterationId, IterationState, OutcomeStatus, Seed, SessionId, Timestamp};
 
 use super::limits::{self, Page};
-use super::{Api, Error, ImageView, cursor, parse_session_id};
+use super::{Api, Error, ImageView, cursor};
 
 /// Which iterations to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -119,7 +119,7 @@ pub struct Metadata {
 impl Api<'_> {
     /// Lists the newest iterations of a session, a page at a time.
     pub fn iterations(&self, request: &IterationsRequest) -> Result<IterationList, Error> {
-        let id = parse_session_id(&request.session_id)?;
+        let id = self.session_id(&request.session_id)?;
         let limit = limits::limit(request.limit)?;
         let scope = format!("iterations {id}");
         let before =
@@ -159,8 +159,8 @@ impl Api<'_> {
 
 /// The maximum number of lost indexes on a page; an audit names the events.
 const MAX_LOST: usize = 200;
-/// The maximum size of a prompt in a row: most are whole, and a dozen long ones still fit a page.
-const PROMPT_BYTES: usize = 2000;
+/// The maximum size of a prompt in a row: most are whole, and a page has room for dozens of long ones.
+const PROMPT_BYTES: usize = 1000;
 /// The maximum size of a message in a row.
 const MESSAGE_BYTES: usize = 300;
 /// The maximum size of a name in a row. Recorded ones are shorter; imported ones need not be.
@@ -186,7 +186,7 @@ fn row(id: IterationId, state: &IterationState, images: Option<Vec<ImageView>>) 
 }
 
 /// Returns the beginning of the provider's message if the attempt did not succeed.
-fn message(iteration: &Iteration) -> Option<String> {
+pub(super) fn message(iteration: &Iteration) -> Option<String> {
     let text = iteration.outcome.message.clone().filter(|_| iteration.outcome.status != OutcomeStatus::Succeeded);
     text.map(|mut text| {
         limits::clip(&mut text, MESSAGE_BYTES);

@@ -162,7 +162,8 @@ impl Truncator<'_> {
         }
     }
 
-    fn note(&mut self, name: &str) {
+    /// Notes that something of that name was truncated.
+    pub(super) fn note(&mut self, name: &str) {
         if !self.truncated.iter().any(|noted| noted == name) {
             self.truncated.push(name.to_owned());
         }

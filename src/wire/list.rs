@@ -71,6 +71,9 @@ pub struct RecoveryNotice {
     pub quarantined: Vec<String>,
     /// What happened, in a sentence or two.
     pub message: String,
+    /// Whether there are images but no event, so that nothing could be recovered.
+    #[serde(skip)]
+    pub log_is_gone: bool,
 }
 
 impl Api<'_> {
@@ -108,7 +111,7 @@ impl Api<'_> {
                     continue;
                 }
             }
-            if page.push(SessionRow::new(&summary)?) {
+            if page.push(self.row(&summary)?) {
                 last = Some(place);
                 continue;
             }
@@ -121,26 +124,22 @@ impl Api<'_> {
         Ok(list)
     }
 
-    /// Returns a cursor for every `every`th row of a listing: for a scroll bar that can be dragged anywhere, although only
-    /// cursors lead into a listing. The request's own cursor is ignored.
-    pub fn marks(&self, request: &ListRequest, every: usize) -> Result<Vec<String>, Error> {
-        let filter = request.filter(self.workspace)?;
-        let scope = request.scope();
-        let every = every.max(1);
-        let mut marks = Vec::new();
-        let sessions = self.workspace.sessions_after(&filter, None, MARK_CHUNK, self.context.clone());
-        for (number, summary) in (1_usize..).zip(sessions) {
-            let summary = summary?;
-            if number.is_multiple_of(every) {
-                marks.push(cursor::encode(&scope, &show_place(place(&summary))));
-            }
-        }
-        Ok(marks)
-    }
-
     /// Returns what recoveries found and did whose report has not been acknowledged yet.
     pub fn recovery_notice(&self) -> Result<Option<RecoveryNotice>, Error> {
-        Ok(notice(&self.workspace.unread_recoveries()?))
+        let notice = notice(&self.workspace.unread_recoveries()?);
+        if notice.is_some() {
+            return Ok(notice);
+        }
+        let images = self.workspace.images_without_a_log()?;
+        Ok((images > 0).then(|| RecoveryNotice {
+            lost_events: images,
+            quarantined: Vec::new(),
+            message: format!(
+                "The log is gone: no event is left, but {images} {} in images/. Restore journal/ or db/ from a backup.",
+                if images == 1 { "image is" } else { "images are" }
+            ),
+            log_is_gone: true,
+        }))
     }
 }
 
@@ -180,8 +179,6 @@ fn is_after(place: RecencyKey, after: Option<RecencyKey>, order: Order) -> bool 
     })
 }
 
-/// The number of summaries read at once where all of them are examined.
-const MARK_CHUNK: usize = 8192;
 /// The maximum number of paths in a notice; the reports in quarantine/ name them all.
 const NOTICE_PATHS: usize = 20;
 
@@ -201,7 +198,7 @@ fn notice(recoveries: &[store::Recovery]) -> Option<RecoveryNotice> {
     let mut message = recoveries.iter().map(|recovery| recovery.message.as_str()).collect::<Vec<_>>().join(" ");
     limits::clip(&mut message, 4000);
     let lost_events = recoveries.iter().map(|recovery| recovery.lost_events).sum();
-    Some(RecoveryNotice { lost_events, quarantined, message })
+    Some(RecoveryNotice { lost_events, quarantined, message, log_is_gone: false })
 }
 
 fn show_place(place: RecencyKey) -> String {

@@ -8,6 +8,7 @@
 mod annotate;
 mod archive;
 mod audit;
+mod audit_report;
 mod compare;
 mod cursor;
 mod error;
@@ -15,6 +16,7 @@ mod excerpt;
 mod get;
 mod image;
 mod image_input;
+mod image_recipe;
 mod import;
 mod iterations;
 mod limits;
@@ -26,17 +28,21 @@ mod resume;
 mod row;
 pub(crate) mod schema;
 pub(crate) mod search;
+mod storage_words;
 mod story;
 pub(crate) mod tool;
 pub(crate) mod tools;
+mod update;
 mod verify;
 mod visual;
+mod vocabulary;
 
 pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
+pub use audit_report::{AuditReport, AuditReportRequest, AuditedSession};
 pub use compare::{CompareRequest, CompareView, ComparedIteration, Difference, LineageView};
-pub use error::{Error, ErrorBody, ErrorKind, ErrorView, JsonVocabulary, Vocabulary};
+pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use excerpt::{Excerpt, ExcerptField, ExcerptPart};
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};
 pub use image::{ImageBytes, ImageRequest, ImageView};
@@ -52,12 +58,14 @@ pub use resume::{EarlierSteps, LikedIteration, NextStep, OpenBranch, ResumeReque
 pub use row::SessionRow;
 pub use search::{FacetCount, FacetsView, FoundIteration, FoundSession, SearchRequest, SearchView};
 pub use story::StoryStep;
+pub use update::UpdateRequest;
 pub use verify::VerifyView;
 
 pub use crate::workspace::OpenedImage;
 pub use visual::{BoxView, VisualView};
+pub use vocabulary::{JsonVocabulary, Vocabulary};
 
-use crate::model::{Actor, IterationId, Reference, SessionId};
+use crate::model::{Actor, ExactReference, IterationId, Reference, SessionId, Summary};
 use crate::workspace::{self, Author, CallContext, Workspace};
 
 /// A workspace as the JSON surface shows it.
@@ -69,12 +77,21 @@ pub struct Api<'a> {
     actor: Option<Actor>,
     context: CallContext,
     reply_bytes: usize,
+    shows_paths: bool,
+    marks_prompts: bool,
 }
 
 impl<'a> Api<'a> {
     /// Creates an API of that workspace.
     pub fn new(workspace: &'a Workspace) -> Api<'a> {
-        Api { workspace, actor: None, context: workspace.context(), reply_bytes: DEFAULT_REPLY_BYTES }
+        Api {
+            workspace,
+            actor: None,
+            context: workspace.context(),
+            reply_bytes: DEFAULT_REPLY_BYTES,
+            shows_paths: false,
+            marks_prompts: false,
+        }
     }
 
     /// Sets who writes.
@@ -101,19 +118,49 @@ impl<'a> Api<'a> {
         Api { reply_bytes: usize::MAX, ..self }
     }
 
+    /// Names the files of originals in replies, for a caller on this machine.
+    #[must_use]
+    pub fn showing_paths(self) -> Api<'a> {
+        Api { shows_paths: true, ..self }
+    }
+
+    /// Marks what a search matched also in prompts that are shown whole, for a face that prints them in colour.
+    #[must_use]
+    pub fn marking_prompts(self) -> Api<'a> {
+        Api { marks_prompts: true, ..self }
+    }
+
     /// Returns the workspace.
     pub fn workspace(&self) -> &'a Workspace {
         self.workspace
     }
 
-    /// Returns the iteration that a reference stands for.
+    /// Returns the iteration that a reference stands for, or whose image it names.
     pub fn resolve(&self, reference: &str) -> Result<IterationId, Error> {
         Ok(self.workspace.resolve(parse_reference(reference)?)?)
     }
 
+    /// Returns the iteration that a reference stands for, and which of its images is named.
+    pub fn resolve_exactly(&self, reference: &str) -> Result<ExactReference, Error> {
+        Ok(self.workspace.resolve_exactly(parse_reference(reference)?)?)
+    }
+
     /// Returns the row of one session.
     pub fn session(&self, id: &str) -> Result<SessionRow, Error> {
-        SessionRow::new(&self.workspace.summary(parse_session_id(id)?)?)
+        self.row(&self.workspace.summary(self.session_id(id)?)?)
+    }
+
+    /// Returns the session that an id or `latest` stands for.
+    pub fn session_id(&self, text: &str) -> Result<SessionId, Error> {
+        match text {
+            "latest" => Ok(self.workspace.resolve(Reference::LATEST)?.session),
+            id => parse_session_id(id),
+        }
+    }
+
+    /// Returns the row of a session with what it cost.
+    fn row(&self, summary: &Summary) -> Result<SessionRow, Error> {
+        Ok(SessionRow::new(summary)?.with_cost(self.workspace.cost(summary.id)?))
     }
 
     fn author(&self, key: Option<&String>) -> Author {

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::Timestamp;
+use crate::model::{Cost, Timestamp};
 
 use super::{Api, Error, is_zero, limits};
 
 /// The projects of a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectList {
     /// The projects, most recently modified first.
@@ -20,7 +20,7 @@ pub struct ProjectList {
 }
 
 /// A project in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectRow {
     /// Its name.
@@ -32,6 +32,9 @@ pub struct ProjectRow {
     pub archived: u64,
     /// The number of iterations in all its sessions.
     pub iterations: u64,
+    /// What all its iterations cost, each currency for itself, if that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cost: Vec<Cost>,
     /// When one of them was last modified (UTC).
     pub last_modified_at: Timestamp,
 }
@@ -49,6 +52,7 @@ impl Api<'_> {
                 sessions: project.sessions,
                 archived: project.archived,
                 iterations: project.iterations,
+                cost: project.cost,
                 last_modified_at: project.last_modified_at,
             };
             if !page.push(row) {

@@ -1,4 +1,4 @@
-//! `show --raw`: what a picture's file says of how it was made, field by field, whether it was ever recorded or not.
+//! `show --raw`: the generation metadata of an image file, field by field, whether the image was recorded or not.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use crate::workspace;
 
 use super::{Api, Error};
 
-/// What a picture's file says of how it was made.
+/// The generation metadata of an image file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawView {
@@ -32,7 +32,7 @@ pub struct RawView {
     /// Present and true when only the day is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_the_day: bool,
-    /// The picture itself.
+    /// The image itself.
     pub images: Vec<RawImage>,
     /// Every text of the file, verbatim.
     pub raw: Vec<RawEntry>,
@@ -47,7 +47,7 @@ pub struct RawView {
     pub notes: Vec<String>,
 }
 
-/// The picture of a file.
+/// The image in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawImage {
@@ -125,11 +125,11 @@ pub fn raw_file(path: &Path) -> Result<RawView, Error> {
 }
 
 impl Api<'_> {
-    /// Reads the metadata of an iteration's first image.
+    /// Reads the metadata of an iteration's image: the one that is named, or the first.
     pub fn raw(&self, reference: &str) -> Result<RawView, Error> {
-        let id = self.resolve(reference)?;
-        let (image, data) = self.workspace.image(id, 0)?;
-        Ok(view(id.to_string(), image.bytes, Header::of(&data).mime_type, metadata::read(&data)))
+        let reference = self.resolve_exactly(reference)?;
+        let (image, data) = self.workspace.image(reference.iteration, reference.image_number())?;
+        Ok(view(reference.to_string(), image.bytes, Header::of(&data).mime_type, metadata::read(&data)))
     }
 }
 

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::model::{Cost, IterationId, Lora, Outcome, OutcomeStatus, Recipe, Timestamp};
-use crate::workspace::Recording;
+use crate::workspace::{ImageWarning, Recording};
 
 use super::error::RequestError;
 use super::image_input::{self, ImageInput};
-use super::{Api, Error, SessionRow, parse_session_id};
+use super::image_recipe;
+use super::{Api, Error, SessionRow};
 
 macro_rules! declare_request {
     ({} $($(#[$doc:meta])* $name:ident: $type:ty, $set:ty, $kind:ident $(($($bound:expr),*))?,
@@ -22,7 +23,8 @@ macro_rules! declare_request {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct RecordRequest {
-            /// The prompt exactly as typed. Required unless `like` provides it.
+            /// The prompt exactly as typed. Required unless `like` or the metadata of an image provides it: without a
+            /// prompt, the recipe fields that are left out are read from the image.
             #[serde(default, skip_serializing_if = "String::is_empty")]
             pub prompt: String,
             /// The session to add to, such as `session-2025-12-11-001`. Leave it out to start a new session.
@@ -40,7 +42,8 @@ macro_rules! declare_request {
                 #[serde(default, rename = $key, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
                 pub $name: Option<$type>,
             )*
-            /// The LoRAs with their weights, in the order in which they were applied.
+            /// The LoRAs with their weights, in the order in which they were applied:
+            /// `[{"name": "detail", "weight": 0.8}]`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub loras: Vec<Lora>,
             /// Every other parameter, kept verbatim.
@@ -55,20 +58,21 @@ macro_rules! declare_request {
             /// The duration in milliseconds.
             #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
             pub generation_time_ms: Option<u64>,
-            /// The cost: an amount and its currency.
+            /// The cost: `{"amount": 0.04, "currency": "USD"}`.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub cost: Option<Cost>,
             /// When the image was made, such as `2025-12-11T14:45:22.456Z`; by default now. A new session's id gets this
             /// day.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub created_at: Option<String>,
-            /// Its images: each a path, `{"path": …}`, or `{"data": base64, "mimeType": …}`. The bytes are copied.
+            /// Its images: each a path or `file://` URI (over stdio only), `{"path": …}`, or
+            /// `{"data": base64, "mimeType": …}`. The bytes are copied; only image files are taken.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub images: Vec<ImageInput>,
-            /// A title for the session.
+            /// A title for the session; an existing session is renamed.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub title: Option<String>,
-            /// The project that the session belongs to.
+            /// The project that the session belongs to; an existing session is moved there.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub project: Option<String>,
             /// How many iterations you believe the session has: refused if another writer has added to it since.
@@ -81,7 +85,7 @@ macro_rules! declare_request {
 
         impl RecordRequest {
             /// Returns the recipe, with what is left out filled in from `like`.
-            fn recipe(&self, like: Option<Recipe>) -> Recipe {
+            pub(super) fn recipe(&self, like: Option<Recipe>) -> Recipe {
                 let like = like.unwrap_or_default();
                 Recipe {
                     prompt: if self.prompt.is_empty() { like.prompt } else { self.prompt.clone() },
@@ -109,13 +113,19 @@ macro_rules! declare_request {
 for_each_recipe_field!(declare_request {});
 
 /// What was recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Recorded {
     /// The new iteration.
     pub reference: IterationId,
     /// The row of its session as it is now.
     pub session: SessionRow,
+    /// What is unusual: a truncated image, or the same bytes as another iteration's. It is recorded all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The fields that were left out and read from the metadata of the image.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_from_image: Vec<String>,
 }
 
 impl RecordRequest {
@@ -130,9 +140,10 @@ impl Api<'_> {
     pub fn record(&self, request: &RecordRequest) -> Result<Recorded, Error> {
         let like = request.like.as_deref().map(|like| self.resolve(like)).transpose()?;
         let like = like.map(|id| self.workspace.state(id)).transpose()?.map(|state| state.iteration.recipe);
-        let recipe = request.recipe(like);
+        let images = image_input::sources(&request.images)?;
+        let (recipe, read_from_image) = image_recipe::complete(request.recipe(like), &images)?;
         let mut recording = match &request.session_id {
-            Some(id) => Recording::new(self.workspace, Some(parse_session_id(id)?), recipe),
+            Some(id) => Recording::new(self.workspace, Some(self.session_id(id)?), recipe),
             None => Recording::new(self.workspace, None, recipe),
         };
         recording = recording.author(self.author(request.idempotency_key.as_ref())).outcome(Outcome {
@@ -156,8 +167,15 @@ impl Api<'_> {
         if let Some(parent) = &request.parent {
             recording = recording.parent(self.resolve(parent)?);
         }
-        let recorded = recording.images(image_input::sources(&request.images)?).commit()?;
-        Ok(Recorded { reference: recorded.id(), session: SessionRow::new(recorded.session_summary())? })
+        let recorded = recording.images(images).commit()?;
+        let reference = recorded.id();
+        let warnings = self.workspace.image_warnings(reference).into_iter().map(|(number, warning)| match warning {
+            ImageWarning::Defect(defect) => format!("{reference}/{number}: {defect}"),
+            ImageWarning::SameBytes(other) => format!("{reference}/{number}: the same bytes as {other}"),
+        });
+        let warnings = if request.images.is_empty() { Vec::new() } else { warnings.collect() };
+        let session = self.row(recorded.session_summary())?;
+        Ok(Recorded { reference, session, warnings, read_from_image })
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{IterationId, IterationState, SessionId, StepLabel, Timestamp};
 use crate::workspace::{Branch, Earlier, Liked};
 
-use super::limits::{self, Limits, Truncator};
+use super::limits::{self, DEFAULT_REPLY_BYTES, Limits, Truncator};
 use super::story::StoryStep;
 use super::{AnnotationView, Api, Error, ImageView, OutcomeView, RecipeView, SessionRow, parse_reference};
 
@@ -131,7 +131,7 @@ impl Api<'_> {
                 parent: id,
                 expected_iteration_count: open.then(|| found.session.iteration_count()),
             },
-            session: SessionRow::new(&found.session)?,
+            session: self.row(&found.session)?,
             images: self.image_views(id, &iteration.images),
             timestamp: iteration.created_at,
             recipe: RecipeView { recipe: iteration.recipe, parameters_omitted_bytes: None },
@@ -149,6 +149,8 @@ impl Api<'_> {
     }
 }
 
+/// The size above which the story is shortened, unless the caller raises the limit of the reply.
+const STORY_BYTES: usize = 7500;
 /// The maximum size of the first prompt where it is only mentioned.
 const FIRST_PROMPT_BYTES: usize = 600;
 /// The limits of annotations where they are only mentioned.
@@ -183,8 +185,10 @@ impl From<&Branch> for OpenBranch {
 impl ResumeView {
     /// Keeps less and less until the reply fits: the recipe is truncated last.
     fn fit(&mut self, reply_bytes: usize) {
-        for few in [20, 8, 4] {
-            if self.fits(reply_bytes) {
+        // What an agent reads before it begins should cost little; whoever wants the whole story raises the limit.
+        let wanted = if reply_bytes <= DEFAULT_REPLY_BYTES { STORY_BYTES } else { reply_bytes };
+        for few in [20, 12, 8, 6] {
+            if self.fits(wanted) {
                 return;
             }
             self.shorten_story(few);
@@ -192,6 +196,9 @@ impl ResumeView {
             cut.list("liked", &mut self.liked, few / 2);
             cut.list("branches", &mut self.branches, few / 2);
             cut.list("continuedIn", &mut self.continued_in, few);
+        }
+        if !self.fits(reply_bytes) {
+            self.shorten_story(4);
         }
         if !self.fits(reply_bytes) {
             self.recipe.omit_large_parameters();

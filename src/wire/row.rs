@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::iteration::MAX_NAME_BYTES;
-use crate::model::{SessionId, Summary, Timestamp};
+use crate::model::{Cost, SessionId, Summary, Timestamp};
 
 use super::limits;
 use super::{Error, ErrorKind};
 
 /// A session in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRow {
     /// The session's id, to be passed as `sessionId` or inside a reference.
@@ -33,6 +33,9 @@ pub struct SessionRow {
     /// Present and true if the session is archived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
+    /// What its iterations cost together, each currency for itself, if that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cost: Vec<Cost>,
 }
 
 impl SessionRow {
@@ -47,8 +50,20 @@ impl SessionRow {
             title: summary.title.as_deref().map(shown),
             project: summary.project.as_deref().map(shown),
             archived: summary.archived,
+            cost: Vec::new(),
         }
         .checked()
+    }
+
+    /// Adds what the session cost.
+    #[must_use]
+    pub fn with_cost(self, cost: Vec<Cost>) -> SessionRow {
+        SessionRow { cost, ..self }
+    }
+
+    /// Returns what its iterations cost together, each currency for itself.
+    pub fn cost(&self) -> &[Cost] {
+        &self.cost
     }
 
     /// Returns the session's id.
@@ -120,6 +135,8 @@ impl<'de> Deserialize<'de> for SessionRow {
             project: Option<String>,
             #[serde(default)]
             archived: bool,
+            #[serde(default)]
+            cost: Vec<Cost>,
         }
         let row = Unchecked::deserialize(deserializer)?;
         SessionRow {
@@ -131,6 +148,7 @@ impl<'de> Deserialize<'de> for SessionRow {
             title: row.title,
             project: row.project,
             archived: row.archived,
+            cost: row.cost,
         }
         .checked()
         .map_err(serde::de::Error::custom)

@@ -84,7 +84,7 @@ fn simplify(schema: &mut Value, side: Side) {
         return;
     }
     let Value::Object(node) = schema else { return };
-    // Only ours to remove here: where `title` is a property, it is a key of `properties`, which is no schema.
+    // Only ours to remove here: where `title` is a property, it is a key of `properties`, which is not a schema.
     node.remove("title");
     if let Some(Value::String(description)) = node.get_mut("description") {
         *description = description.replace('\n', " ");
@@ -103,6 +103,7 @@ fn simplify(schema: &mut Value, side: Side) {
         drop_null(node, choice);
     }
     constants_to_enum(node);
+    allow_null(node);
 
     for key in ["properties", "$defs"] {
         if let Some(Value::Object(schemas)) = node.get_mut(key) {
@@ -123,7 +124,8 @@ fn simplify(schema: &mut Value, side: Side) {
     }
 }
 
-/// A schema that allows anything says so by its types: clients take `true` for a mistake. False when this is another.
+/// Turns a schema that allows anything into a list of types, since clients take `true` for a mistake. Returns false if it
+/// is another schema.
 fn say_anything(schema: &mut Value) -> bool {
     let described = match schema {
         Value::Bool(true) => None,
@@ -137,7 +139,7 @@ fn say_anything(schema: &mut Value) -> bool {
     true
 }
 
-/// One type a schema: null is said by leaving the property out, and what may come as several types has a schema each.
+/// Splits a schema with several types: null means that the property is absent, and each other type gets a schema.
 fn split_types(node: &mut Map<String, Value>, side: Side) {
     let Some(Value::Array(types)) = node.get("type") else { return };
     let mut types: Vec<Value> = types.iter().filter(|name| *name != "null").cloned().collect();
@@ -177,7 +179,7 @@ fn drop_null(node: &mut Map<String, Value>, choice: &str) {
     }
 }
 
-/// `oneOf` of constants, which is how schemars writes an enum whose variants have descriptions, as `enum`.
+/// Replaces `oneOf` of constants, which is how schemars writes an enum whose variants have descriptions, by `enum`.
 fn constants_to_enum(node: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = node.get("oneOf") else { return };
     let names: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
@@ -186,6 +188,23 @@ fn constants_to_enum(node: &mut Map<String, Value>) {
         node.insert("type".to_owned(), json!("string"));
         node.insert("enum".to_owned(), Value::Array(names));
     }
+}
+
+/// Allows null for a property in whose place it means something. Only those have `nullable`; the others leave null out.
+fn allow_null(node: &mut Map<String, Value>) {
+    if node.remove("nullable") != Some(Value::Bool(true)) {
+        return;
+    }
+    let description = node.remove("description");
+    let value = Value::Object(std::mem::take(node));
+    node.extend(description.map(|words| ("description".to_owned(), words)));
+    node.insert("anyOf".to_owned(), json!([value, { "type": "null" }]));
+}
+
+/// Returns whether null means something as the value of a property with this schema.
+pub(crate) fn allows_null(schema: &Value) -> bool {
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    choices.is_some_and(|choices| choices.iter().any(|choice| choice.get("type").is_some_and(|name| name == "null")))
 }
 
 #[cfg(test)]

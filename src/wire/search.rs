@@ -8,11 +8,11 @@ use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, when};
 use crate::model::words::fold_name;
 use crate::model::{Hash, IterationId, OutcomeStatus, Query, Reference, Seed, Status, Timestamp};
 use crate::search::{self, Sort};
-use crate::workspace::{self, Search, SearchHit, SearchPage, SimilarTo};
+use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, SimilarTo};
 
 use super::error::RequestError;
 use super::excerpt::{Excerpt, excerpt};
-use super::iterations::metadata;
+use super::iterations::{message, metadata};
 use super::limits::{self, Page};
 use super::{Api, Error, ImageView, Metadata, SessionRow, cursor};
 
@@ -20,10 +20,11 @@ use super::{Api, Error, ImageView, Metadata, SessionRow, cursor};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SearchRequest {
-    /// Words to find in prompts, negative prompts, notes and titles, and conditions such as
-    /// `bridge "at night" brid* model:sdxl rating:>=4 tag:hero -fog before:2026-05`. `OR` and parentheses choose.
-    /// Facets: model, lora, sampler, generator, tag, project, seed, size, rating, outcome, status, session, has, since,
-    /// after, before, until, on, prompt, negative, note, title.
+    /// Words to find in prompts, negative prompts, notes, titles and messages, and conditions such as
+    /// `bridge "at night" model:sdxl rating:>=4 tag:hero -fog before:2026-05`. Words of three letters or more are also found
+    /// inside others and as plurals; quotes ask for whole words. `OR` and parentheses choose. Facets: model, lora, sampler,
+    /// scheduler, provider, actor, tag, project, seed, steps, cfg, cost, size, rating, outcome, status, session, has, since,
+    /// after, before, until, on, prompt, negative, note, title, message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
     /// A part of the model's name.
@@ -39,7 +40,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_whole")]
     #[schemars(range(min = 1, max = 5))]
     pub min_rating: Option<u8>,
-    /// The project of its session, in any case.
+    /// A part of the project of its session, in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// In which sessions: `all` (the default), `active` or `archived`.
@@ -55,6 +56,9 @@ pub struct SearchRequest {
     /// recorded image, or the path of an image file. The most similar come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similar_to: Option<String>,
+    /// The file that `similarTo` names, where only certain files may be read. Never part of a request.
+    #[serde(skip)]
+    pub similar_opened: Option<OpenedImage>,
     /// `newest` (the default) or `best`: highest rated first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,
@@ -84,6 +88,9 @@ pub struct SearchView {
     /// The values that the matches have, if `facets` was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<FacetsView>,
+    /// Present if nothing matches: which word is the reason, and what to try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// An iteration that was found, with what one needs to choose.
@@ -111,6 +118,9 @@ pub struct FoundIteration {
     /// Present if the attempt did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeStatus>,
+    /// The provider's message, present if the attempt did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Its rating from 1 to 5, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u8>,
@@ -119,13 +129,19 @@ pub struct FoundIteration {
     pub tags: Vec<String>,
     /// What is known about how it was made.
     pub metadata: Metadata,
-    /// Its first image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Its first image. Not part of the JSON, since `get-iteration` has all of them.
+    #[serde(skip)]
     pub image: Option<ImageView>,
+    /// Its further images with their sizes, for a face that shows every image. Not part of the reply.
+    #[serde(skip)]
+    pub(crate) more_images: Vec<(Hash, Option<(u32, u32)>)>,
     /// In how many of 128 bits its perceptual hash differs from the given image: 0 looks the same, up to 31 nearly so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u32>,
-    /// The words that matched, each in an excerpt of the text they are in.
+    /// Present and true if it is the given image itself, pixel for pixel. Such results come first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub identical: bool,
+    /// The words that matched, each in an excerpt of the text they are in; not those in a prompt that is shown whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<Excerpt>,
 }
@@ -208,11 +224,12 @@ impl Api<'_> {
             total_matches: found.total,
             next_cursor: None,
             facets: found.facets.map(FacetsView::new),
+            hint: if found.total == 0 { self.hint(&query)? } else { None },
         };
         let mut page = Page::new(limit, self.reply_bytes, &view);
         let (mut last, mut full) = (None, false);
         for hit in &found.hits {
-            if !page.push(self.found_iteration(&query, hit)) {
+            if !page.push(self.found_iteration(&query, hit, self.marks_prompts)) {
                 full = true;
                 break;
             }
@@ -225,6 +242,25 @@ impl Api<'_> {
         Ok(view)
     }
 
+    /// Returns why a query matches nothing, as far as its words are the reason.
+    fn hint(&self, query: &Query) -> Result<Option<String>, Error> {
+        let mut unknown: Vec<String> = Vec::new();
+        let wanted = query.wanted_words();
+        for (field, words, by) in wanted.iter().take(MAX_EXPLAINED) {
+            let alone = Condition::Text { field: *field, words: words.to_vec(), by: *by };
+            let page = self.workspace.search_page(&Query::from(alone).into(), None, 0, 1, &self.context)?;
+            if page.total == 0 {
+                unknown.push(format!("{:?}", words.join(" ")));
+            }
+        }
+        Ok(match (unknown.as_slice(), wanted.len()) {
+            (_, 0) => None,
+            ([], 1) => Some("the words match, but not with the other conditions: leave some of them out".to_owned()),
+            ([], _) => Some("each word matches something, but not all together: leave one out, or write OR".to_owned()),
+            (unknown, _) => Some(format!("nothing recorded contains {}: check the spelling", unknown.join(" or "))),
+        })
+    }
+
     /// Searches for iterations and returns those from `skip` after the cursor on.
     pub(crate) fn find_iterations(
         &self,
@@ -232,7 +268,7 @@ impl Api<'_> {
         skip: usize,
     ) -> Result<Results<FoundIteration>, Error> {
         let answer = self.answer(request, Of::Iterations, skip)?;
-        let found = answer.page.hits.iter().map(|hit| self.found_iteration(&answer.query, hit)).collect();
+        let found = answer.page.hits.iter().map(|hit| self.found_iteration(&answer.query, hit, true)).collect();
         Ok(answer.results(found))
     }
 
@@ -245,7 +281,7 @@ impl Api<'_> {
             Ok(FoundSession {
                 session: SessionRow::new(&summary)?,
                 matching: hit.matches_in_session.unwrap_or(1),
-                first: self.found_iteration(&answer.query, hit),
+                first: self.found_iteration(&answer.query, hit, true),
             })
         });
         let found = found.collect::<Result<_, Error>>()?;
@@ -258,7 +294,10 @@ impl Api<'_> {
         let similar_to = request.similar_to.as_deref();
         let search = Search {
             query: query.clone(),
-            similar_to: similar_to.map(|text| SimilarTo::parse(text, self.workspace)).transpose()?,
+            similar_to: match &request.similar_opened {
+                Some(opened) => Some(SimilarTo::Opened(opened.clone())),
+                None => similar_to.map(|text| SimilarTo::parse(text, self.workspace)).transpose()?,
+            },
             sort: request.sort.unwrap_or_default(),
             facets: request.facets,
             per_session: of == Of::Sessions,
@@ -300,7 +339,7 @@ impl Api<'_> {
         }
         if let Some(project) = &request.project {
             let value = fold_name(project);
-            query = query.and(Condition::Name { facet: Facet::Project, by: MatchKind::Whole, value }.into());
+            query = query.and(Condition::Name { facet: Facet::Project, by: MatchKind::Part, value }.into());
         }
         match request.status.unwrap_or_default() {
             Status::All => {}
@@ -314,12 +353,17 @@ impl Api<'_> {
         })
     }
 
-    fn found_iteration(&self, query: &Query, hit: &SearchHit) -> FoundIteration {
-        let SearchHit { iteration, annotation, session, .. } = hit;
+    fn found_iteration(&self, query: &Query, hit: &SearchHit, marks_prompts: bool) -> FoundIteration {
+        let SearchHit { iteration, annotation, session, recorded_by, .. } = hit;
         let id = hit.id();
-        let candidate = Candidate { id, iteration, annotation, session };
+        let candidate = Candidate { id, iteration, annotation, session, recorded_by };
+        let cut = limits::clipped(&iteration.recipe.prompt, PROMPT_BYTES);
         let mut matches: Vec<Excerpt> = Vec::new();
         for (field, text) in candidate.texts() {
+            let repeats = field == Field::Prompt && cut.is_none() && text == iteration.recipe.prompt;
+            if repeats && !marks_prompts {
+                continue;
+            }
             if matches.len() < MAX_EXCERPTS
                 && let Some(found) = excerpt(query, field, text)
                 // What was sent mostly repeats what was typed.
@@ -328,7 +372,6 @@ impl Api<'_> {
                 matches.push(found);
             }
         }
-        let cut = limits::clipped(&iteration.recipe.prompt, PROMPT_BYTES);
         let name = |name: &str| limits::clipped(name, NAME_BYTES).unwrap_or_else(|| name.to_owned());
         let first = iteration.images.get(..1).unwrap_or_default();
         FoundIteration {
@@ -340,11 +383,19 @@ impl Api<'_> {
             project: session.project.as_deref().map(name),
             archived: session.archived,
             outcome: Some(iteration.outcome.status).filter(|status| *status != OutcomeStatus::Succeeded),
+            message: message(iteration),
             rating: annotation.rating,
             tags: annotation.tags.iter().take(MAX_TAGS).map(|tag| name(tag)).collect(),
             metadata: metadata(iteration),
             image: self.image_views(id, first).pop(),
+            more_images: iteration
+                .images
+                .iter()
+                .skip(1)
+                .map(|image| (image.hash, image.width.zip(image.height)))
+                .collect(),
             distance: hit.distance,
+            identical: hit.is_identical(),
             matches,
         }
     }
@@ -408,11 +459,13 @@ fn invalid_time(field: &'static str, text: &str, hint: &str) -> Error {
 /// The number of results on a page by default.
 const DEFAULT_LIMIT: u32 = 50;
 /// The maximum size of a prompt in a row.
-const PROMPT_BYTES: usize = 1000;
+const PROMPT_BYTES: usize = 600;
 /// The maximum size of a name in a row.
 const NAME_BYTES: usize = 300;
 /// The maximum number of tags in a row.
 const MAX_TAGS: usize = 16;
+/// The maximum number of words that a search without results is explained by.
+const MAX_EXPLAINED: usize = 8;
 /// The maximum number of excerpts in a row.
 const MAX_EXCERPTS: usize = 3;
 /// The maximum size of the facets in a reply.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{IterationId, IterationState, OutcomeStatus, StepLabel, Timestamp};
 use crate::workspace::Step;
 
+use super::iterations::message;
 use super::{is_zero, limits};
 
 /// An iteration, and what changed since its parent.
@@ -27,6 +28,9 @@ pub struct StoryStep {
     /// Present if the attempt did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeStatus>,
+    /// The provider's message, present if the attempt did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Its rating from 1 to 5, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u8>,
@@ -61,6 +65,7 @@ impl From<&Step> for StoryStep {
             label: step.label,
             summary: short(&step.summary, SUMMARY_BYTES),
             outcome: step.failure(),
+            message: message(iteration),
             rating: annotation.rating,
             tags: annotation.tags.iter().take(MAX_TAGS).map(|tag| short(tag, TAG_BYTES)).collect(),
             note: annotation.note.as_ref().map(|note| short(note, NOTE_BYTES)),

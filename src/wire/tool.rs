@@ -20,6 +20,8 @@ pub(crate) trait Tool {
     const DESCRIPTION: &'static str;
     /// What it does to the workspace.
     const EFFECT: Effect;
+    /// The page that shows its reply in clients that can show pages.
+    const VIEW: Option<&'static str> = None;
     /// Its arguments.
     type Request: DeserializeOwned + JsonSchema;
     /// Its reply.
@@ -41,9 +43,6 @@ pub(crate) struct Call<'a> {
 pub(crate) trait FilePolicy: Sync {
     /// Opens every path among these images, so that the file that was checked is the file that is read.
     fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error>;
-
-    /// Checks every path among these images, and replaces it by the file it leads to.
-    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error>;
 }
 
 /// What a tool does to the workspace. No tool ever deletes or replaces anything.
@@ -82,8 +81,10 @@ pub(crate) enum Attachment {
         uri: String,
         /// Its media type.
         mime_type: String,
-        /// Its size in bytes.
-        bytes: u64,
+        /// Its reference, for people.
+        title: String,
+        /// Its size in bytes; `None` if it is sent reduced.
+        bytes: Option<u64>,
     },
 }
 
@@ -122,6 +123,8 @@ pub(crate) struct Entry {
     pub(crate) description: &'static str,
     /// What it does to the workspace.
     pub(crate) effect: Effect,
+    /// The page that shows its reply in clients that can show pages.
+    pub(crate) view: Option<&'static str>,
     /// The schema of its arguments.
     pub(crate) input: Arc<Map<String, Value>>,
     /// The schema of its reply.
@@ -137,6 +140,7 @@ impl Entry {
             title: T::TITLE,
             description: T::DESCRIPTION,
             effect: T::EFFECT,
+            view: T::VIEW,
             input: schema::input::<T::Request>(T::EFFECT),
             output: schema::output::<T::View>(),
             call: call::<T>,
@@ -220,20 +224,18 @@ fn request<R: DeserializeOwned>(
     schema: &Map<String, Value>,
     mut arguments: Map<String, Value>,
 ) -> Result<R, Error> {
-    // Many clients send null for what they leave out.
-    arguments.retain(|_, value| !value.is_null());
     let no_properties = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+    // Many clients send null for what they leave out.
+    arguments.retain(|name, value| !value.is_null() || properties.get(name).is_some_and(schema::allows_null));
     if let Some(unknown) = arguments.keys().find(|name| !properties.contains_key(*name)) {
-        let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
-        let hint = match properties.keys().find(like) {
-            Some(meant) => format!("write `{meant}`"),
-            None => {
-                let names: Vec<&str> = properties.keys().map(String::as_str).collect();
-                format!("leave it out; {tool} takes {}", names.join(", "))
-            }
-        };
+        let hint = unknown_hint(tool, properties, unknown);
         return Err(Error::new(ErrorKind::Invalid, format!("{tool} has no argument `{unknown}`"), hint));
+    }
+    if let Some((within, unknown)) = unknown_within(properties, &arguments) {
+        let kept = if properties.contains_key("parameters") { ", or put it into `parameters`" } else { "" };
+        let hint = format!("leave it out{kept}; {}", meaning(properties, within));
+        return Err(Error::new(ErrorKind::Invalid, format!("`{within}` has no field `{unknown}`"), hint));
     }
     let mut required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     if let Some(missing) = required.find(|name| !arguments.contains_key(*name)) {
@@ -242,8 +244,89 @@ fn request<R: DeserializeOwned>(
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
         let name = path.split(['.', '[']).next().unwrap_or(&path);
-        Error::new(ErrorKind::Invalid, format!("`{path}`: {}", error.inner()), meaning(properties, name))
+        let problem = without_rust(&error.inner().to_string());
+        Error::new(ErrorKind::Invalid, format!("`{path}`: {problem}"), meaning(properties, name))
     })
+}
+
+/// Returns what to write in place of an argument that the tool does not have.
+fn unknown_hint(tool: &str, properties: &Map<String, Value>, unknown: &str) -> String {
+    let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
+    let other_name = || {
+        // A long name is none of these, and comparing it would take long.
+        let unknown = Some(unknown).filter(|unknown| unknown.len() <= 40)?;
+        let meant = OTHER_NAMES.iter().find(|(others, _)| others.iter().any(|other| spelt_alike(other, unknown)));
+        meant.and_then(|(_, names)| names.iter().find(|name| properties.contains_key(**name)).copied())
+    };
+    if let Some(meant) = properties.keys().find(like).map(String::as_str).or_else(other_name) {
+        return format!("write `{meant}`");
+    }
+    if properties.contains_key("parameters") {
+        return "put it into `parameters`, which keeps anything".to_owned();
+    }
+    let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    format!("leave it out; {tool} takes {}", names.join(", "))
+}
+
+/// What other programs call our arguments. Of several meanings the first that the tool has is meant.
+const OTHER_NAMES: &[(&[&str], &[&str])] = &[
+    (&["cfg", "cfgScale", "guidance", "scale"], &["guidanceScale"]),
+    (&["negative", "uc"], &["negativePrompt"]),
+    (&["checkpoint", "ckpt", "modelName"], &["model"]),
+    (&["samplerName"], &["sampler"]),
+    (&["denoisingStrength", "strength"], &["denoise"]),
+    (&["numInferenceSteps", "numSteps"], &["steps"]),
+    (&["image", "imagePath", "path", "file", "files", "output"], &["images"]),
+    (&["lora"], &["loras"]),
+    (&["text"], &["prompt", "query"]),
+    (&["session", "id"], &["sessionId", "reference"]),
+    (&["iteration", "iterationId", "ref", "sessionId"], &["reference", "references"]),
+    (&["stars", "score"], &["rating"]),
+    (&["error", "reason"], &["message"]),
+    (&["duration", "durationMs"], &["generationTimeMs"]),
+    (&["price"], &["cost"]),
+];
+
+/// Returns the first field of an object among the arguments that the schema does not have, with the argument. Without
+/// this, what an agent sends there would be dropped without a word.
+fn unknown_within<'a>(
+    properties: &Map<String, Value>,
+    arguments: &'a Map<String, Value>,
+) -> Option<(&'a str, &'a str)> {
+    arguments.iter().find_map(|(name, value)| {
+        let known = properties.get(name)?.get("properties")?.as_object()?;
+        let unknown = value.as_object()?.keys().find(|field| !known.contains_key(*field))?;
+        Some((name.as_str(), unknown.as_str()))
+    })
+}
+
+/// Rewords what serde expected, which it names as Rust does.
+fn without_rust(problem: &str) -> String {
+    let Some((found, expected)) = problem.rsplit_once(", expected ") else { return problem.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "a string" | "a borrowed string" => "text",
+        "a boolean" => "true or false",
+        name if name.starts_with("struct ") => "an object",
+        name if name.starts_with("enum ") => "one of the names in the schema",
+        other => other,
+    };
+    let found = found
+        .replace("invalid type: sequence", "a list")
+        .replace("invalid type: map", "an object")
+        .replace("invalid type: null", "null")
+        .replace("invalid type: string", "the text")
+        .replace("invalid type: floating point", "the number")
+        .replace("invalid type: integer", "the number")
+        .replace("invalid type: boolean", "the value")
+        .replace("invalid value: integer", "the number")
+        .replace("invalid value: floating point", "the number")
+        .replace("invalid value: string", "the text");
+    format!("{found}, expected {expected}")
 }
 
 /// Returns what an argument is for, in the words of the schema.
@@ -298,6 +381,36 @@ mod tests {
     }
 
     #[test]
+    fn names_of_other_programs_lead_to_ours() {
+        for (name, meant) in
+            [("cfg", "guidanceScale"), ("cfg_scale", "guidanceScale"), ("checkpoint", "model"), ("image", "images")]
+        {
+            let (_, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", name: 7 }));
+            assert_eq!(hint, format!("write `{meant}`"), "{name}");
+        }
+        let (_, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", "clipSkip": 2 }));
+        assert_eq!(hint, "put it into `parameters`, which keeps anything");
+        let (_, hint) = refusal::<crate::wire::GetRequest>(json!({ "sessionId": "x" }));
+        assert_eq!(hint, "write `reference`");
+        let cost = json!({ "amount": 1, "currency": "USD", "tokens": 5 });
+        let (message, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", "cost": cost }));
+        assert_eq!(message, "`cost` has no field `tokens`");
+        assert!(hint.starts_with("leave it out, or put it into `parameters`; `cost`: "), "{hint}");
+    }
+
+    #[test]
+    fn no_message_speaks_rust() {
+        for (arguments, expected) in [
+            (json!({ "prompt": "a cat", "cost": 5 }), "`cost`: the number `5`, expected an object"),
+            (json!({ "prompt": "a cat", "loras": "x" }), "`loras`: the text \"x\", expected a list"),
+            (json!({ "prompt": "a cat", "parameters": [] }), "`parameters`: a list, expected an object"),
+            (json!({ "prompt": 7 }), "`prompt`: the number `7`, expected text"),
+        ] {
+            assert_eq!(refusal::<RecordRequest>(arguments).0, expected);
+        }
+    }
+
+    #[test]
     fn a_name_becomes_one_short_line() {
         assert_eq!(one_line("claude-code 2.1.317", 120), "claude-code 2.1.317");
         assert_eq!(one_line(" a\n\u{1b}[31mb ", 120), "a [31mb");
@@ -315,6 +428,17 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read, ListRequest { limit: Some(3), ..ListRequest::default() });
+    }
+
+    #[test]
+    fn null_is_kept_where_it_means_something() {
+        let read = |arguments: Value| -> crate::wire::AnnotateRequest {
+            let schema = schema::input::<crate::wire::AnnotateRequest>(Effect::Settles);
+            request("annotate-iteration", &schema, arguments.as_object().unwrap().clone()).unwrap()
+        };
+        assert_eq!(read(json!({ "reference": "latest", "note": null })).rating, None);
+        assert_eq!(read(json!({ "reference": "latest", "rating": null, "note": null })).rating, Some(0));
+        assert_eq!(read(json!({ "reference": "latest", "rating": 4.0 })).rating, Some(4));
     }
 
     #[test]

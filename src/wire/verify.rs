@@ -21,11 +21,15 @@ pub struct VerifyView {
 impl From<VerifyReport> for VerifyView {
     fn from(report: VerifyReport) -> VerifyView {
         let hints = [
+            (report.log_is_gone, "restore journal/ or db/ of this workspace from a backup, or import an export of it"),
             (report.log_damaged, "run `retake repair` to rebuild events and texts, and to see what is lost"),
-            (report.stored_images_damaged, "record missing images again, or import an export that holds them"),
+            (
+                report.stored_images_damaged,
+                "import or record the image files again, or import an export that holds them",
+            ),
             (
                 report.linked_images_damaged,
-                "put linked originals back where they were, or record them again, which stores a copy",
+                "import the folder that linked originals are in now, with or without --link",
             ),
         ];
         let hints: Vec<&str> = hints.iter().filter(|(applies, _)| *applies).map(|(_, hint)| *hint).collect();

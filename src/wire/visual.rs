@@ -9,9 +9,15 @@ use crate::images::{Area, Comparison};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VisualView {
-    /// In how many of 128 bits their perceptual hashes differ: 0 to 31 is nearly the same image, around 64 another one.
+    /// The judgement in one line, composition and colour apart: `Composition: same · Colour: strongly changed · 98.7 % of
+    /// the area`.
+    pub verdict: String,
+    /// In how many of 128 bits their perceptual hashes differ, which do not know colours: 0 to 31 is the same composition,
+    /// around 64 another one.
     pub perceptual_distance: u32,
-    /// Whether they are nearly the same image.
+    /// How far their colours are apart on average: 0 is the same, 2 just noticeable, above 15 strongly changed.
+    pub colour_difference: f64,
+    /// Whether they are nearly the same image: in composition and in colour.
     pub nearly_same: bool,
     /// The mean structural similarity: 1 is the same, and different images are below 0.3.
     pub ssim: f64,
@@ -52,7 +58,9 @@ impl From<Comparison> for VisualView {
         // Further digits would only differ between machines.
         let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
         VisualView {
+            verdict: found.verdict(),
             perceptual_distance: found.distance,
+            colour_difference: rounded(found.colour_difference),
             nearly_same: found.is_nearly_same(),
             ssim: rounded(found.similarity),
             changed_area: rounded(found.changed),

@@ -13,6 +13,7 @@ pub struct Annotating<'a> {
     workspace: &'a Workspace,
     id: IterationId,
     rating: Option<u8>,
+    clears_rating: bool,
     tags: Option<Vec<String>>,
     add_tags: Vec<String>,
     remove_tags: Vec<String>,
@@ -27,6 +28,7 @@ impl Workspace {
             workspace: self,
             id,
             rating: None,
+            clears_rating: false,
             tags: None,
             add_tags: Vec::new(),
             remove_tags: Vec::new(),
@@ -39,7 +41,14 @@ impl Workspace {
 impl<'a> Annotating<'a> {
     /// Sets the rating, from 1 (worst) to 5 (best).
     pub fn rating(mut self, rating: u8) -> Annotating<'a> {
-        self.rating = Some(rating);
+        (self.rating, self.clears_rating) = (Some(rating), false);
+        self
+    }
+
+    /// Removes the rating.
+    pub fn clear_rating(mut self) -> Annotating<'a> {
+        self.rating = None;
+        self.clears_rating = true;
         self
     }
 
@@ -85,14 +94,19 @@ impl<'a> Annotating<'a> {
         self
     }
 
-    /// Writes the change, and returns the annotation as it is now.
+    /// Writes the change, and returns the annotation as it is now. Writes nothing if it changes nothing.
     pub fn commit(self) -> Result<Annotation, Error> {
         let Annotating { workspace, id, .. } = self;
         self.check()?;
         let before = workspace.brief_state(id)?.annotation;
         let change = self.change(&before);
         let draft = Draft::Annotate { index: id.index, change: change.clone() };
+        // A key that was used goes to the log, which tells a retry from another request.
+        let is_retry = workspace.has_key(id.session, self.author.key.as_deref())?;
         let batch = workspace.batch(self.author, Target::Existing(id.session), vec![draft])?;
+        if !is_retry && changes_nothing(&before, &change) {
+            return Ok(before);
+        }
         let key = batch.key.clone();
         let ack = workspace.log.append(batch)?;
         if ack.repeated {
@@ -105,7 +119,7 @@ impl<'a> Annotating<'a> {
 
     fn check(&self) -> Result<(), Error> {
         let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
-        if self.rating.is_none() && !changes_tags && self.note.is_none() {
+        if self.rating.is_none() && !self.clears_rating && !changes_tags && self.note.is_none() {
             return Err(Error::NothingToAnnotate);
         }
         if let Some(rating) = self.rating.filter(|rating| !(1..=5).contains(rating)) {
@@ -138,6 +152,13 @@ impl<'a> Annotating<'a> {
             }
             distinct
         });
-        AnnotationChange { rating: self.rating, tags, note: self.note.clone() }
+        let rating = if self.clears_rating { Some(AnnotationChange::NO_RATING) } else { self.rating };
+        AnnotationChange { rating, tags, note: self.note.clone() }
     }
+}
+
+fn changes_nothing(before: &Annotation, change: &AnnotationChange) -> bool {
+    let mut after = before.clone();
+    after.apply(change);
+    after == *before
 }

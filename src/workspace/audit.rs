@@ -16,6 +16,8 @@ pub struct SessionTrail {
     pub events: Vec<Event>,
     /// What is wrong; empty if the chain holds in both copies.
     pub faults: Vec<Fault>,
+    /// In a team workspace, the database role that wrote each event, by sequence number: PostgreSQL vouches for it.
+    pub roles: HashMap<u32, String>,
 }
 
 /// Whether a session's images are there, unchanged.
@@ -45,7 +47,18 @@ impl Workspace {
     pub fn audit(&self, id: SessionId) -> Result<SessionTrail, Error> {
         self.head(id)?;
         let Trail { events, faults, .. } = self.log.trail(id)?;
-        Ok(SessionTrail { events, faults })
+        Ok(SessionTrail { events, faults, roles: self.roles(id)? })
+    }
+
+    #[cfg(feature = "team")]
+    fn roles(&self, id: SessionId) -> Result<HashMap<u32, String>, Error> {
+        Ok(self.team.as_ref().map(|team| team.roles(id)).transpose()?.unwrap_or_default())
+    }
+
+    #[cfg(not(feature = "team"))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "the form it has in a team workspace")]
+    fn roles(&self, _id: SessionId) -> Result<HashMap<u32, String>, Error> {
+        Ok(HashMap::new())
     }
 
     /// Reads every image of a trail and compares it with its hash.

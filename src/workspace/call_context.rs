@@ -1,4 +1,4 @@
-//! The context of a long call: reports how far it has come, and tells whether the caller still waits.
+//! The context of a long call: progress reports, and whether the caller still waits.
 
 use std::sync::Arc;
 

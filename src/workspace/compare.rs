@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use crate::images;
 use crate::model::diff::{LoraRow, ParameterRow, loras, parameters};
-use crate::model::{Hash, IterationId, IterationState, Recipe, RecipeDiff};
+use crate::model::{ExactReference, Hash, IterationId, IterationState, Recipe, RecipeDiff};
 
 use super::lineage::Lineage;
-use super::{Error, Workspace};
+use super::{CallContext, Error, Workspace};
 
 /// What differs between iterations.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Comparison {
-    /// The iterations, in the order given.
-    pub iterations: Vec<(IterationId, IterationState)>,
+    /// The iterations, in the order given, each with the image that was named.
+    pub iterations: Vec<(ExactReference, IterationState)>,
     /// How each of the others differs from the first.
     pub differences: Vec<Difference>,
     /// The parameters that are not the same in all recipes.
@@ -33,12 +34,13 @@ pub struct Comparison {
 
 /// How an iteration differs from the first.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Difference {
-    /// The iteration.
-    pub iteration: IterationId,
+    /// The iteration, with the image that was named.
+    pub reference: ExactReference,
     /// What differs between the recipes.
     pub recipe: RecipeDiff,
-    /// What differs between the first images; `None` if one of the two has no image.
+    /// What differs between the images that were named, or the first ones; `None` if one of the two has no image.
     pub visual: Option<Result<images::Comparison, Error>>,
 }
 
@@ -48,7 +50,7 @@ impl fmt::Display for Comparison {
             if number > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{}: {}", difference.iteration, difference.recipe.summary)?;
+            write!(f, "{}: {}", difference.reference, difference.recipe.summary)?;
         }
         Ok(())
     }
@@ -58,24 +60,39 @@ impl fmt::Display for Comparison {
 const COUNT: std::ops::RangeInclusive<usize> = 2..=12;
 
 impl Workspace {
-    /// Compares iterations: the others with the first.
-    pub fn compare(&self, ids: &[IterationId]) -> Result<Comparison, Error> {
-        if !COUNT.contains(&ids.len()) {
-            return Err(Error::CompareCount(ids.len()));
+    /// Compares iterations, or single images of them: the others with the first.
+    pub fn compare(&self, references: &[impl Copy + Into<ExactReference>]) -> Result<Comparison, Error> {
+        self.compare_in(references, &CallContext::default())
+    }
+
+    /// Compares iterations, with progress, until the caller cancels.
+    pub fn compare_in(
+        &self,
+        references: &[impl Copy + Into<ExactReference>],
+        context: &CallContext,
+    ) -> Result<Comparison, Error> {
+        if !COUNT.contains(&references.len()) {
+            return Err(Error::CompareCount(references.len()));
         }
-        let iterations: Vec<(IterationId, IterationState)> =
-            ids.iter().map(|id| Ok((*id, self.state(*id)?))).collect::<Result<_, Error>>()?;
+        let references: Vec<ExactReference> = references.iter().copied().map(Into::into).collect();
+        let ids: Vec<IterationId> = references.iter().map(|reference| reference.iteration).collect();
+        let iterations: Vec<(ExactReference, IterationState)> = references
+            .into_iter()
+            .map(|reference| Ok((reference, self.state(reference.iteration)?)))
+            .collect::<Result<_, Error>>()?;
         let recipes: Vec<&Recipe> = iterations.iter().map(|(_, state)| &state.iteration.recipe).collect();
-        let image = |state: &IterationState| state.iteration.images.first().map(|image| image.hash);
         let mut differences = Vec::new();
-        if let Some(((_, first), others)) = iterations.split_first() {
-            for (id, other) in others {
+        if let Some((first, others)) = iterations.split_first() {
+            let of = u64::try_from(others.len()).unwrap_or(u64::MAX);
+            for (done, other) in (0..).zip(others) {
+                context.step("comparing images", done, of)?;
                 let visual = image(first).zip(image(other)).map(|(one, other)| self.compare_images(one, other));
-                let recipe = RecipeDiff::between(&first.iteration.recipe, &other.iteration.recipe);
-                differences.push(Difference { iteration: *id, recipe, visual });
+                let recipe = RecipeDiff::between(&first.1.iteration.recipe, &other.1.iteration.recipe);
+                differences.push(Difference { reference: other.0, recipe, visual });
             }
+            context.step("comparing images", of, of)?;
         }
-        let (common_ancestor, steps) = common_ancestor(&mut Lineage::new(self), ids)?;
+        let (common_ancestor, steps) = common_ancestor(&mut Lineage::new(self), &ids)?;
         Ok(Comparison {
             differences,
             parameters: parameters::table(&recipes),
@@ -85,6 +102,12 @@ impl Workspace {
             steps,
             iterations,
         })
+    }
+
+    /// Returns the nearest iteration that all of these were derived from, or are, and how many steps each is away from it;
+    /// no steps if there is none.
+    pub fn common_ancestor(&self, ids: &[IterationId]) -> Result<(Option<IterationId>, Vec<u32>), Error> {
+        common_ancestor(&mut Lineage::new(self), ids)
     }
 
     /// Compares two images of the store.
@@ -98,9 +121,16 @@ impl Workspace {
     }
 
     /// Draws panels side by side, as a heat map or as a sheet; `None` if no panel has an image.
-    pub fn render(&self, how: images::Render, panels: &[images::Panel]) -> Option<images::Rendering> {
-        panels.iter().find_map(|panel| panel.image)?;
-        (how != images::Render::None).then(|| self.images.render(how, panels))
+    pub fn render(
+        &self,
+        how: images::Render,
+        panels: &[images::Panel],
+        context: &CallContext,
+    ) -> Result<Option<images::Rendering>, Error> {
+        if how == images::Render::None || panels.iter().all(|panel| panel.image.is_none()) {
+            return Ok(None);
+        }
+        self.images.render_until(how, panels, |done, of| context.step("drawing", done, of)).map(Some)
     }
 
     fn incomparable(&self, error: images::Incomparable) -> Error {
@@ -111,6 +141,12 @@ impl Workspace {
 
 /// The longest side of a heat map by itself, which is about as large as windows are.
 const MAP_SIDE: u32 = 1600;
+
+/// Returns the image that is compared: the one that was named, or the first.
+fn image((reference, state): &(ExactReference, IterationState)) -> Option<Hash> {
+    let number = usize::try_from(reference.image_number()).unwrap_or(usize::MAX);
+    state.iteration.images.get(number).map(|image| image.hash)
+}
 
 /// Finds the nearest iteration that all were derived from, and how far each is away from it.
 fn common_ancestor(lineage: &mut Lineage<'_>, ids: &[IterationId]) -> Result<(Option<IterationId>, Vec<u32>), Error> {

@@ -1,55 +1,178 @@
-//! The covers of sessions: the image that a wall of sessions shows for each, found without loading the session.
+//! The covers of sessions: what a wall of sessions shows for each, from one pass over its iterations.
 
-use crate::model::{EventBody, Hash, IterationId, OutcomeStatus, SessionId};
-use crate::store::Detail;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::diff::RecipeDiff;
+use crate::model::{Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
+
+use super::strip::REJECTED_TAG;
 use super::writing::truncate;
 use super::{Error, Workspace};
 
-/// The image and prompt that stand for a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What stands for a session.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cover {
-    /// The iteration it is taken from: the newest that has an image, or else the newest.
+    /// The iteration it is taken from: one tagged [`COVER_TAG`], else the best rated with an image, else the newest with
+    /// an image, else the newest.
     pub reference: IterationId,
     /// Its prompt, truncated.
     pub prompt: String,
     /// Its image.
-    pub image: Option<Hash>,
+    pub image: Option<Take>,
+    /// The name of its image's file.
+    pub file_name: Option<String>,
     /// Its outcome.
     pub outcome: OutcomeStatus,
+    /// The best rating of the session.
+    pub rating: Option<u8>,
+    /// Some of the session's images, from first to last, to leaf through.
+    pub takes: Vec<Take>,
+    /// The number of all its images.
+    pub images: u32,
+    /// What changed last, in one line; `None` if the last iteration was derived from nothing.
+    pub change: Option<String>,
+    /// The newest note of the session, truncated.
+    pub note: Option<String>,
+    /// What it has cost, by currency.
+    pub cost: BTreeMap<String, f64>,
+    /// The number of lines that were left open beside the one that the last iteration ends.
+    pub open_branches: u32,
+    /// The outcome of the last iteration.
+    pub last_outcome: OutcomeStatus,
+    /// The number of iterations that were lost to damage.
+    pub lost: u32,
 }
 
-/// The maximum number of events examined for an image, from the newest back.
-const LOOK_BACK: u32 = 24;
-/// The maximum size of a prompt.
-const MAX_PROMPT_BYTES: usize = 240;
+/// An image of a session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Take {
+    /// The index of its iteration.
+    pub index: u32,
+    /// The image.
+    pub hash: Hash,
+    /// Its width divided by its height, if they are known.
+    pub ratio: Option<f32>,
+}
+
+/// The tag of an iteration that is to be the cover of its session.
+pub const COVER_TAG: &str = "cover";
+/// The maximum number of images to leaf through.
+const MAX_TAKES: usize = 12;
+/// The maximum size of a prompt or note.
+const MAX_TEXT_BYTES: usize = 240;
+/// The maximum size of a line of changes.
+const MAX_CHANGE_BYTES: usize = 120;
 
 impl Workspace {
-    /// Returns the cover of each of these sessions; `None` if nothing of it is left.
-    pub fn covers(&self, ids: &[SessionId]) -> Result<Vec<Option<Cover>>, Error> {
-        ids.iter().map(|id| self.cover(*id)).collect()
-    }
-
-    fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
-        let Some(head) = self.log.head(id)? else { return Ok(None) };
-        let mut newest = None;
-        for seq in (0..head.next_seq).rev().take(LOOK_BACK as usize) {
-            let event = self.log.event(id, seq, Detail::Brief)?;
-            let Some(EventBody::Recorded { index, iteration }) = event.map(|event| event.body) else { continue };
-            iteration.images.first().inspect(|image| self.images.remember(image));
-            let mut prompt = iteration.recipe.prompt;
-            truncate(&mut prompt, MAX_PROMPT_BYTES);
-            let cover = Cover {
-                reference: id.iteration(index),
-                prompt,
-                image: iteration.images.first().map(|image| image.hash),
-                outcome: iteration.outcome.status,
-            };
-            if cover.image.is_some() {
-                return Ok(Some(cover));
-            }
-            newest.get_or_insert(cover);
+    /// Returns the cover of a session; `None` if nothing of it is left.
+    pub fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
+        let session = match self.load_session(id) {
+            Ok(session) => session,
+            Err(Error::SessionNotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        for image in session.iterations.values().flat_map(|state| &state.iteration.images) {
+            self.images.remember(image);
         }
-        Ok(newest)
+        Ok(Cover::of(&session))
+    }
+}
+
+impl Cover {
+    fn of(session: &Session) -> Option<Cover> {
+        let id = session.head.id;
+        let (last_index, last) = session.iterations.last_key_value()?;
+        let (index, chosen) = chosen(session).unwrap_or((*last_index, last));
+        let mut takes: Vec<Take> = Vec::new();
+        let (mut cost, mut rating, mut note) = (BTreeMap::new(), None, None);
+        let mut ends: BTreeSet<u32> = BTreeSet::new();
+        for (index, state) in &session.iterations {
+            if !has_tag(state, REJECTED_TAG) {
+                takes.extend(state.iteration.images.iter().map(|image| take(*index, image)));
+            }
+            if let Some(spent) = &state.iteration.outcome.cost {
+                *cost.entry(spent.currency.clone()).or_insert(0.0) += spent.amount;
+            }
+            rating = rating.max(state.annotation.rating);
+            note = state.annotation.note.as_ref().filter(|note| !note.trim().is_empty()).or(note);
+            if let Some(parent) = state.iteration.parent.filter(|parent| parent.session == id) {
+                ends.remove(&parent.index);
+            }
+            // A failed attempt leaves nothing open.
+            if state.iteration.outcome.status == OutcomeStatus::Succeeded {
+                ends.insert(*index);
+            }
+        }
+        ends.remove(last_index);
+        let before = last.iteration.parent.filter(|parent| parent.session == id);
+        let change = before.and_then(|parent| session.iterations.get(&parent.index)).map(|parent| {
+            cut(RecipeDiff::between(&parent.iteration.recipe, &last.iteration.recipe).summary, MAX_CHANGE_BYTES)
+        });
+        let images = u32::try_from(takes.len()).unwrap_or(u32::MAX);
+        let lost = session.head.last_index.map_or(0, |last| last.saturating_add(1));
+        Some(Cover {
+            reference: id.iteration(index),
+            prompt: cut(chosen.iteration.recipe.prompt.clone(), MAX_TEXT_BYTES),
+            image: chosen.iteration.images.first().map(|image| take(index, image)),
+            file_name: chosen.iteration.images.iter().find_map(|image| image.name.clone()),
+            outcome: chosen.iteration.outcome.status,
+            rating,
+            takes: spread(&takes),
+            images,
+            change: change.filter(|change| !change.is_empty()),
+            note: note.map(|note| cut(note.clone(), MAX_TEXT_BYTES)),
+            cost,
+            open_branches: u32::try_from(ends.len()).unwrap_or(u32::MAX),
+            last_outcome: last.iteration.outcome.status,
+            lost: lost.saturating_sub(u32::try_from(session.iterations.len()).unwrap_or(u32::MAX)),
+        })
+    }
+}
+
+/// Returns the iteration whose image stands for the session.
+fn chosen(session: &Session) -> Option<(u32, &IterationState)> {
+    let pictured = || session.iterations.iter().filter(|(_, state)| !state.iteration.images.is_empty());
+    let tagged = pictured().rev().find(|(_, state)| has_tag(state, COVER_TAG));
+    let rank = |state: &IterationState| (!has_tag(state, REJECTED_TAG), state.annotation.rating);
+    let best = || pictured().max_by_key(|(index, state)| (rank(state), **index));
+    tagged.or_else(best).map(|(index, state)| (*index, state))
+}
+
+fn has_tag(state: &IterationState, wanted: &str) -> bool {
+    state.annotation.tags.iter().any(|tag| tag == wanted)
+}
+
+fn take(index: u32, image: &ImageRef) -> Take {
+    let size = image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0);
+    #[expect(clippy::cast_precision_loss, reason = "a ratio for a layout needs three digits")]
+    let ratio = size.map(|(width, height)| width as f32 / height as f32);
+    Take { index, hash: image.hash, ratio }
+}
+
+/// Returns images from first to last, evenly spread.
+fn spread(takes: &[Take]) -> Vec<Take> {
+    if takes.len() <= MAX_TAKES {
+        return takes.to_vec();
+    }
+    let last = takes.len() - 1;
+    (0..MAX_TAKES).filter_map(|at| takes.get(at * last / (MAX_TAKES - 1)).copied()).collect()
+}
+
+fn cut(mut text: String, bytes: usize) -> String {
+    truncate(&mut text, bytes);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_to_leaf_through_are_spread_from_first_to_last() {
+        let takes: Vec<Take> = (0..100).map(|index| Take { index, hash: Hash::NONE, ratio: None }).collect();
+        let few = spread(&takes);
+        assert_eq!(few.len(), MAX_TAKES);
+        assert_eq!((few.first().unwrap().index, few.last().unwrap().index), (0, 99));
+        assert_eq!(spread(&takes[..5]).len(), 5);
     }
 }

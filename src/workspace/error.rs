@@ -1,4 +1,4 @@
-//! What can go wrong, as values that callers can match on. The words for people and agents are `wire/error.rs`'s.
+//! What can go wrong, as values that callers can match on. `wire/error.rs` words them for people and agents.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -54,7 +54,7 @@ pub enum Error {
     #[error("{0} is archived and takes no more iterations")]
     Archived(SessionId),
     /// The session does not have the number of iterations that the caller built on.
-    #[error("{session} has {actual} iterations, not {expected}")]
+    #[error("{session} has {actual} {}, not {expected}", if *actual == 1 { "iteration" } else { "iterations" })]
     CountMismatch {
         /// The session.
         session: SessionId,
@@ -110,6 +110,9 @@ pub enum Error {
     /// Nothing was given to annotate.
     #[error("there is nothing to annotate")]
     NothingToAnnotate,
+    /// Neither a title nor a project was given.
+    #[error("there is neither a title nor a project")]
+    NothingToName,
     /// Too few or too many iterations were given to compare.
     #[error("expected 2 to 12 iterations to compare, not {0}")]
     CompareCount(usize),
@@ -187,6 +190,7 @@ pub enum Error {
 
 /// What is wrong with an image that was to be recorded.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ImageProblem {
     /// Its file cannot be opened.
     Unreadable {
@@ -201,6 +205,11 @@ pub enum ImageProblem {
         path: PathBuf,
         /// Whether it is a directory.
         directory: bool,
+    },
+    /// Its bytes are not those of an image.
+    NotAnImage {
+        /// Its file, if it has one.
+        path: Option<PathBuf>,
     },
     /// It has no bytes.
     Empty {
@@ -233,6 +242,7 @@ impl fmt::Display for ImageProblem {
                 let what = if *directory { "is a directory" } else { "is not a regular file" };
                 write!(f, "{what}: {}", path.display())
             }
+            ImageProblem::NotAnImage { path } => write!(f, "is not an image of a known type{}", place(path)),
             ImageProblem::Empty { path } => write!(f, "is empty{}", place(path)),
             ImageProblem::TooLarge { bytes, path } => {
                 write!(f, "has {bytes} bytes, and at most {} are allowed{}", images::MAX_IMAGE_BYTES, place(path))

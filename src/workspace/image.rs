@@ -4,21 +4,58 @@ use std::path::PathBuf;
 
 use image::RgbImage;
 
-use crate::images::{self, Header, ThumbSide};
-use crate::model::{Hash, ImageRef, IterationId};
+use crate::images::{self, Defect, Header, ThumbSide};
+use crate::model::{Hash, ImageRef, IterationId, Query};
 
-use super::{Error, Workspace};
+use super::{Error, Search, SimilarTo, Workspace};
 
 /// An original, found by its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
-    /// Its media type, as its first bytes tell.
+    /// Its media type, recognised by its first bytes.
     pub mime_type: &'static str,
     /// Its bytes, exactly as they were recorded.
     pub data: Vec<u8>,
 }
 
+/// Something unusual about an image that was recorded. Nothing can be removed, so that recording is the time to say so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageWarning {
+    /// The file is truncated or broken.
+    Defect(Defect),
+    /// Another iteration has an image with the same bytes.
+    SameBytes(IterationId),
+}
+
+/// The maximum number of similar iterations among which the same bytes are searched.
+const MAX_SIMILAR: usize = 200;
+
 impl Workspace {
+    /// Returns what is unusual about the images of an iteration, each with the image's number. What cannot be found out is
+    /// left out: the iteration is recorded by now.
+    pub fn image_warnings(&self, id: IterationId) -> Vec<(usize, ImageWarning)> {
+        let images = self.brief_state(id).map(|state| state.iteration.images).unwrap_or_default();
+        let mut warnings = Vec::new();
+        for (number, image) in images.iter().enumerate() {
+            if image.pixels.is_none() {
+                let defect = images::defect(&self.images.path(image.hash));
+                warnings.extend(defect.map(|defect| (number, ImageWarning::Defect(defect))));
+            } else if let Some(other) = self.other_with(id, number, image) {
+                warnings.push((number, ImageWarning::SameBytes(other)));
+            }
+        }
+        warnings
+    }
+
+    /// Returns another iteration that has an image with these bytes. The index finds what looks the same.
+    fn other_with(&self, id: IterationId, number: usize, image: &ImageRef) -> Option<IterationId> {
+        let similar_to = if number == 0 { SimilarTo::Iteration(id.into()) } else { SimilarTo::Image(image.hash) };
+        let search = Search { similar_to: Some(similar_to), ..Search::from(Query::parse("", self.now()).ok()?) };
+        let hits = self.find(search).take(MAX_SIMILAR).map_while(Result::ok);
+        let mut same = hits.take_while(|hit| hit.distance == Some(0)).filter(|hit| hit.id() != id);
+        same.find(|hit| hit.iteration.images.iter().any(|other| other.hash == image.hash)).map(|hit| hit.id())
+    }
+
     /// Returns one image of an iteration, counted from 0, with its bytes exactly as they were recorded.
     pub fn image(&self, id: IterationId, number: u32) -> Result<(ImageRef, Vec<u8>), Error> {
         let images = self.brief_state(id)?.iteration.images;
@@ -44,9 +81,20 @@ impl Workspace {
         self.images.path(image.hash)
     }
 
+    /// Returns the path of the original with that hash, if it is a file on this machine.
+    pub fn local_original(&self, hash: Hash) -> Option<PathBuf> {
+        Some(self.images.path(hash)).filter(|path| path.is_file())
+    }
+
     /// Returns the thumbnail of an image as a JPEG file of at most 74,000 bytes, made if it does not exist yet.
     pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, Error> {
         self.images.thumbnail(hash, side).map_err(|error| Error::unavailable(hash, &self.images.path(hash), error))
+    }
+
+    /// Returns an image as a JPEG file of at most `max_bytes`, reduced as little as that takes.
+    pub fn reduced(&self, hash: Hash, max_bytes: usize) -> Result<Vec<u8>, Error> {
+        let reduced = self.images.reduced(hash, max_bytes);
+        reduced.map_err(|error| Error::unavailable(hash, &self.images.path(hash), error))
     }
 
     /// Returns the pixels of the large thumbnail, for a face that draws by itself.

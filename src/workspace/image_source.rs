@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::images::{Images, MAX_IMAGE_BYTES};
-use crate::model::ImageRef;
+use crate::disk::read_at;
+use crate::images::{Header, Images, MAX_IMAGE_BYTES, UNKNOWN_TYPE, metadata};
 use crate::model::iteration::{MAX_NAME_BYTES, check_count};
+use crate::model::{ImageRef, Recipe};
 
 use super::error::ImageProblem;
 use super::writing::truncate;
@@ -35,6 +36,21 @@ impl OpenedImage {
     pub fn new(file: File, path: PathBuf) -> OpenedImage {
         OpenedImage { file: Arc::new(file), path }
     }
+
+    /// Returns the open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the name under which it was opened.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Checks its size.
+    pub(super) fn check(&self) -> Result<(), ImageProblem> {
+        check_size(self.file.metadata().map_or(0, |found| found.len()), Some(&self.path))
+    }
 }
 
 impl PartialEq for OpenedImage {
@@ -50,10 +66,11 @@ pub(crate) fn check_all(images: &[ImageSource]) -> Result<(), Error> {
     check_count("images", images.len())?;
     for (number, image) in images.iter().enumerate() {
         let checked = match image {
-            ImageSource::File(path) => check_file(path),
-            ImageSource::Bytes(bytes) => check_size(bytes.len() as u64, None),
+            ImageSource::File(path) => check_file(path).and_then(|file| check_type(&file, path)),
+            ImageSource::Bytes(bytes) => check_size(bytes.len() as u64, None).and_then(|()| known_type(bytes, None)),
             ImageSource::Opened(opened) => {
-                check_size(opened.file.metadata().map_or(0, |found| found.len()), Some(&opened.path))
+                let length = opened.file.metadata().map_or(0, |found| found.len());
+                check_size(length, Some(&opened.path)).and_then(|()| check_type(&opened.file, &opened.path))
             }
         };
         checked.map_err(|problem| Error::InvalidImage { number, problem })?;
@@ -61,15 +78,33 @@ pub(crate) fn check_all(images: &[ImageSource]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a file can be read and is neither empty nor too large.
-pub(crate) fn check_file(path: &Path) -> Result<(), ImageProblem> {
+/// Checks that a file can be read and is neither empty nor too large, and opens it.
+pub(crate) fn check_file(path: &Path) -> Result<File, ImageProblem> {
     let unreadable = |source| ImageProblem::Unreadable { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(unreadable)?;
     if !found.is_file() {
         return Err(ImageProblem::NotAFile { path: path.to_owned(), directory: found.is_dir() });
     }
     check_size(found.len(), Some(path))?;
-    File::open(path).map_err(unreadable)?;
+    File::open(path).map_err(unreadable)
+}
+
+/// The number of bytes that tell the type of a file.
+const FIRST_BYTES: usize = 64;
+
+/// Checks that a file begins like an image. Anything else is refused: what is recorded can be read back, by other users
+/// of the workspace too, so that recording must not be a way to read any file.
+fn check_type(file: &File, path: &Path) -> Result<(), ImageProblem> {
+    let first =
+        read_at(file, 0, FIRST_BYTES).map_err(|source| ImageProblem::Unreadable { path: path.to_owned(), source })?;
+    known_type(&first, Some(path))
+}
+
+fn known_type(bytes: &[u8], path: Option<&Path>) -> Result<(), ImageProblem> {
+    let first = bytes.get(..FIRST_BYTES).unwrap_or(bytes);
+    if Header::of(first).mime_type == UNKNOWN_TYPE {
+        return Err(ImageProblem::NotAnImage { path: path.map(Path::to_owned) });
+    }
     Ok(())
 }
 
@@ -83,6 +118,16 @@ fn check_size(bytes: u64, path: Option<&Path>) -> Result<(), ImageProblem> {
 }
 
 impl ImageSource {
+    /// Returns the recipe that its file holds as metadata; `None` if it holds no prompt or cannot be read.
+    pub(crate) fn recipe(&self) -> Option<Recipe> {
+        let reading = match self {
+            ImageSource::File(path) => metadata::read_file(path).ok()?,
+            ImageSource::Bytes(bytes) => metadata::read(bytes),
+            ImageSource::Opened(opened) => metadata::read_from(&*opened.file).ok()?,
+        };
+        Some(reading.recipe).filter(|recipe| !recipe.prompt.trim().is_empty())
+    }
+
     /// Stores the image durably.
     fn store(&self, images: &Images) -> Result<ImageRef, Error> {
         let mut stored = match self {
@@ -101,7 +146,15 @@ impl ImageSource {
 impl Workspace {
     /// Stores images durably, in order.
     pub(crate) fn store_images(&self, images: &[ImageSource]) -> Result<Vec<ImageRef>, Error> {
-        images.iter().map(|image| image.store(&self.images)).collect()
+        let stored = images.iter().enumerate().map(|(number, image)| {
+            let stored = image.store(&self.images)?;
+            // The file may have been swapped for another since it was checked.
+            if stored.mime_type == UNKNOWN_TYPE {
+                return Err(Error::InvalidImage { number, problem: ImageProblem::NotAnImage { path: None } });
+            }
+            Ok(stored)
+        });
+        stored.collect()
     }
 }
 
@@ -115,7 +168,7 @@ mod tests {
         let empty = dir.path().join("empty.png");
         fs::write(&empty, "").unwrap();
         let message = |path: &Path| {
-            let images = [ImageSource::Bytes(b"hi".to_vec()), ImageSource::File(path.to_owned())];
+            let images = [ImageSource::Bytes(b"GIF89a".to_vec()), ImageSource::File(path.to_owned())];
             check_all(&images).unwrap_err().to_string()
         };
         let absent = dir.path().join("absent.png");
@@ -124,5 +177,10 @@ mod tests {
         assert_eq!(message(&empty), format!("image 1 is empty: {}", empty.display()));
         assert!(message(&empty.join("below")).contains("does not exist"));
         assert!(message(Path::new("")).contains("does not exist"));
+        let secret = dir.path().join("secret.png");
+        fs::write(&secret, "API_KEY=sk-secret").unwrap();
+        assert_eq!(message(&secret), format!("image 1 is not an image of a known type: {}", secret.display()));
+        let bytes = check_all(&[ImageSource::Bytes(b"API_KEY".to_vec())]).unwrap_err().to_string();
+        assert_eq!(bytes, "image 0 is not an image of a known type");
     }
 }

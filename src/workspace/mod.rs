@@ -2,8 +2,9 @@
 //!
 //! Reading: [`Workspace::resolve`] and its neighbours in `read.rs` (one iteration or a whole session), `listing.rs`,
 //! `search.rs`, `compare.rs`, `resume.rs`, `story.rs` and `lineage.rs`, `audit.rs`, `projects.rs`, `image.rs`, and for
-//! the gallery `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs` and `archive.rs`, which share
-//! `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`, `thumbnails.rs`. What goes wrong is one [`Error`].
+//! the gallery `overview.rs`, `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs`, `naming.rs` and
+//! `archive.rs`, which share `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`, `thumbnails.rs`. What goes
+//! wrong is one [`Error`].
 //!
 //! Absent here: JSON, size limits of replies, cursors, URIs, tool names, flags, printing, sockets and async. The time of
 //! day comes in as a [`Clock`].
@@ -13,12 +14,15 @@ mod archive;
 mod audit;
 mod call_context;
 mod compare;
+mod costs;
 mod cover;
 mod error;
 mod image;
 mod image_source;
 pub(crate) mod lineage;
 mod listing;
+mod naming;
+mod overview;
 mod projects;
 mod read;
 mod record;
@@ -29,6 +33,7 @@ mod status;
 mod story;
 mod strip;
 mod thumbnails;
+pub(crate) mod user;
 mod verify;
 mod writing;
 
@@ -36,11 +41,13 @@ pub use annotate::Annotating;
 pub use audit::{ImageCheck, SessionTrail};
 pub use call_context::CallContext;
 pub use compare::{Comparison, Difference};
-pub use cover::Cover;
+pub use cover::{COVER_TAG, Cover, Take};
 pub use error::{Error, ImageProblem};
-pub use image::Original;
+pub use image::{ImageWarning, Original};
 pub use image_source::{ImageSource, OpenedImage};
 pub use listing::{SessionFilter, Sessions};
+pub use naming::Naming;
+pub use overview::{Overview, ProjectTally, Selection};
 pub use projects::Project;
 pub use record::Recording;
 pub use resume::{Branch, Earlier, Liked, Resumption};
@@ -48,7 +55,7 @@ pub use search::{Search, SearchHit, SearchPage, SearchResults, SimilarTo};
 pub use session::{IterationHandle, NewSession, SessionHandle};
 pub use status::{Sizes, WorkspaceStatus};
 pub use story::Step;
-pub use strip::{Strip, StripStep};
+pub use strip::{Mark, REJECTED_TAG, Strip, StripImage, StripStep};
 pub use thumbnails::{Thumbnails, ThumbnailsReport, UnavailableImage};
 pub use verify::{RepairReport, VerifyReport};
 
@@ -56,7 +63,10 @@ pub use crate::sharing::{Change, EventSummary, Lifetime, OnWait, OwnerInfo, Wait
 pub use crate::store::{Clock, Progress, Recovery};
 
 pub(crate) use audit::ImageState;
+pub(crate) use image_source::check_all as check_images;
 pub(crate) use listing::place;
+pub(crate) use story::step_label;
+pub(crate) use verify::lost_of;
 pub(crate) use writing::{Author, truncate};
 
 use std::path::{Path, PathBuf};
@@ -91,13 +101,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        let user = ["USER", "USERNAME", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Options {
-            clock: Arc::new(|| Timestamp::from(chrono::Utc::now())),
-            actor: Actor {
-                client: concat!("retake ", env!("CARGO_PKG_VERSION")).to_owned(),
-                user: user.unwrap_or_default(),
-            },
+            clock: Arc::new(Timestamp::now),
+            actor: Actor { client: concat!("retake ", env!("CARGO_PKG_VERSION")).to_owned(), user: user::current() },
             progress: None,
             lifetime: Lifetime::OneShot,
             on_wait: None,
@@ -116,6 +122,9 @@ pub struct Workspace {
     clock: Clock,
     actor: Actor,
     progress: Option<Progress>,
+    costs: costs::Costs,
+    #[cfg(feature = "team")]
+    pub(crate) team: Option<crate::team::TeamWorkspace>,
 }
 
 impl Workspace {
@@ -136,7 +145,17 @@ impl Workspace {
         }
         let participation = Participation { lifetime, extensions, on_wait, carrier: None };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
-        Ok(Workspace { log, images, dir: dir.to_owned(), clock, actor, progress })
+        Ok(Workspace {
+            log,
+            images,
+            dir: dir.to_owned(),
+            clock,
+            actor,
+            progress,
+            costs: costs::Costs::default(),
+            #[cfg(feature = "team")]
+            team: None,
+        })
     }
 
     /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
@@ -154,7 +173,16 @@ impl Workspace {
         let carrier = Some(team.open_log(clock.clone()));
         let participation = Participation { lifetime, extensions: vec![search_index(dir)], on_wait, carrier };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
-        Ok(Workspace { log, images, dir: dir.to_owned(), clock, actor, progress })
+        Ok(Workspace {
+            log,
+            images,
+            dir: dir.to_owned(),
+            clock,
+            actor,
+            progress,
+            costs: costs::Costs::default(),
+            team: Some(team.clone()),
+        })
     }
 
     /// Returns the directory of the workspace.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Order, Status, Timestamp};
+use crate::model::{Cost, Order, Status, Timestamp, amounts};
 
 use super::{Error, SessionFilter, Workspace};
 
 /// A project.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Project {
     /// Its name, as the most recently modified session spells it.
     pub name: String,
@@ -17,6 +17,8 @@ pub struct Project {
     pub archived: u64,
     /// The number of iterations in all its sessions.
     pub iterations: u64,
+    /// What all its iterations cost, each currency for itself.
+    pub cost: Vec<Cost>,
     /// When one of its sessions was last modified.
     pub last_modified_at: Timestamp,
 }
@@ -40,13 +42,16 @@ impl Workspace {
                 sessions: 0,
                 archived: 0,
                 iterations: 0,
+                cost: Vec::new(),
                 last_modified_at: summary.last_modified_at,
             });
             project.sessions += 1;
             project.archived += u64::from(summary.archived);
             project.iterations += u64::from(summary.iteration_count());
+            project.cost.extend(self.cost(summary.id)?);
         }
         let mut projects: Vec<Project> = projects.into_values().collect();
+        projects.iter_mut().for_each(|project| project.cost = amounts::total(&project.cost));
         projects.sort_by(|a, b| b.last_modified_at.cmp(&a.last_modified_at).then_with(|| a.name.cmp(&b.name)));
         Ok((projects, without))
     }

@@ -1,7 +1,7 @@
 //! Reading: from a reference to an iteration, one iteration at a time or a whole session.
 
 use crate::model::{
-    Event, EventBody, Head, IterationId, IterationState, Order, Position, Reference, Session, SessionChoice, SessionId,
+    ExactReference, Head, IterationId, IterationState, Order, Position, Reference, Session, SessionChoice, SessionId,
     Status, Summary,
 };
 use crate::store::Detail;
@@ -9,11 +9,28 @@ use crate::store::Detail;
 use super::{Error, Workspace};
 
 impl Workspace {
-    /// Returns the iteration that a reference stands for. It was recorded once, though damage may have taken it since.
+    /// Returns the iteration that a reference stands for, or whose image it names. It was recorded once, though damage may
+    /// have taken it since.
     pub fn resolve(&self, reference: Reference) -> Result<IterationId, Error> {
+        Ok(self.resolve_exactly(reference)?.iteration)
+    }
+
+    /// Returns the iteration that a reference stands for, and which of its images is named. That image was recorded.
+    pub fn resolve_exactly(&self, reference: Reference) -> Result<ExactReference, Error> {
+        let iteration = self.resolve_iteration(reference)?;
+        if let Some(number) = reference.image {
+            let count = self.brief_state(iteration)?.iteration.images.len();
+            if usize::try_from(number).map_or(true, |number| number >= count) {
+                return Err(Error::ImageNotFound { iteration, number, count });
+            }
+        }
+        Ok(ExactReference { iteration, image: reference.image })
+    }
+
+    fn resolve_iteration(&self, reference: Reference) -> Result<IterationId, Error> {
         let summary = match reference.session {
             SessionChoice::Id(id) => self.summary(id)?,
-            SessionChoice::MostRecent => self.most_recent(Status::All)?.ok_or(Error::NoSessions)?,
+            SessionChoice::MostRecent => self.most_recent_active()?,
         };
         let last = summary.current_iteration_index();
         let index = match reference.position {
@@ -32,26 +49,14 @@ impl Workspace {
         self.head(id)?.summary().ok_or(Error::SessionLost(id))
     }
 
-    /// Returns one iteration with its whole recipe and its annotations.
-    ///
-    /// Only this iteration's parameters are read: those of a long session together can be larger than memory.
+    /// Returns one iteration with its whole recipe and its annotations. The rest of its session is not read.
     pub fn state(&self, id: IterationId) -> Result<IterationState, Error> {
-        let events = self.log.events(id.session, Detail::Brief)?;
-        let seq = events.iter().find(|event| is_recording_of(event, id.index)).map(|event| event.seq);
-        let mut state = self.take_iteration(id, Session::fold(events))?;
-        let whole = seq.map(|seq| self.log.event(id.session, seq, Detail::Full)).transpose()?.flatten();
-        if let Some(Event { body: EventBody::Recorded { iteration, .. }, .. }) = whole {
-            state.iteration = *iteration;
-        }
-        state.iteration.images.iter().for_each(|image| self.images.remember(image));
-        Ok(state)
+        self.point_read(id, Detail::Full)
     }
 
-    /// Returns one iteration without its large parameters.
+    /// Returns one iteration without its large parameters. The rest of its session is not read.
     pub fn brief_state(&self, id: IterationId) -> Result<IterationState, Error> {
-        let state = self.take_iteration(id, Session::fold(self.log.events(id.session, Detail::Brief)?))?;
-        state.iteration.images.iter().for_each(|image| self.images.remember(image));
-        Ok(state)
+        self.point_read(id, Detail::Brief)
     }
 
     /// Returns the iterations that name this one as their parent, in any session.
@@ -67,6 +72,15 @@ impl Workspace {
     /// Returns the head of a session, which must exist.
     pub(crate) fn head(&self, id: SessionId) -> Result<Head, Error> {
         self.log.head(id)?.ok_or(Error::SessionNotFound(id))
+    }
+
+    /// Returns the most recently modified session that is not archived.
+    pub(crate) fn most_recent_active(&self) -> Result<Summary, Error> {
+        match self.most_recent(Status::Active)? {
+            Some(summary) => Ok(summary),
+            None if self.most_recent(Status::All)?.is_some() => Err(Error::AllArchived),
+            None => Err(Error::NoSessions),
+        }
     }
 
     /// Returns the most recently modified session with that status.
@@ -90,25 +104,24 @@ impl Workspace {
         }
     }
 
-    /// Takes an iteration out of its session, or says why it is not there: it never was, or damage took it.
-    fn take_iteration(&self, id: IterationId, session: Option<Session>) -> Result<IterationState, Error> {
-        let mut iterations = session.map(|session| session.iterations).unwrap_or_default();
-        if let Some(state) = iterations.remove(&id.index) {
-            return Ok(state);
-        }
+    fn point_read(&self, id: IterationId, detail: Detail) -> Result<IterationState, Error> {
+        let state = self.log.iteration(id, detail)?.map_or_else(|| Err(self.missing(id)?), Ok)?;
+        state.iteration.images.iter().for_each(|image| self.images.remember(image));
+        Ok(state)
+    }
+
+    /// Returns why an iteration is not in its session: it was never recorded, or damage took it.
+    fn missing(&self, id: IterationId) -> Result<Error, Error> {
         let last = self.summary(id.session)?.current_iteration_index();
         if id.index > last {
-            return Err(Error::IterationNotFound { session: id.session, index: id.index, last });
+            return Ok(Error::IterationNotFound { session: id.session, index: id.index, last });
         }
+        let iterations = self.load_session(id.session)?.iterations;
         let nearest = iterations.range(..id.index).next_back().or_else(|| iterations.iter().next());
         let nearest = nearest.map(|(index, _)| id.session.iteration(*index));
-        Err(Error::IterationLost { iteration: id, nearest })
+        Ok(Error::IterationLost { iteration: id, nearest })
     }
 }
 
 /// The number of ids read at once.
 const ID_CHUNK: usize = 512;
-
-fn is_recording_of(event: &Event, index: u32) -> bool {
-    matches!(event.body, EventBody::Recorded { index: recorded, .. } if recorded == index)
-}

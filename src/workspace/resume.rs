@@ -3,9 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::{
-    Annotation, IterationId, IterationState, Reference, SessionChoice, SessionId, Status, StepLabel, Summary,
-};
+use crate::model::{Annotation, IterationId, IterationState, Reference, SessionChoice, SessionId, StepLabel, Summary};
 use crate::model::{Position, diff};
 
 use super::lineage::Lineage;
@@ -98,16 +96,12 @@ impl Workspace {
             last.ok_or(Error::SessionLost(session))
         };
         match from {
-            Some(Reference { session: SessionChoice::Id(session), position: Position::Unsaid }) => {
+            Some(Reference { session: SessionChoice::Id(session), position: Position::Unsaid, image: None }) => {
                 self.summary(session)?;
                 last_left(session)
             }
             Some(reference) => self.resolve(reference),
-            None => match self.most_recent(Status::Active)? {
-                Some(summary) => last_left(summary.id),
-                None if self.log.totals()?.sessions > 0 => Err(Error::AllArchived),
-                None => Err(Error::NoSessions),
-            },
+            None => last_left(self.most_recent_active()?.id),
         }
     }
 

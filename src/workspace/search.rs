@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::images;
 use crate::model::{
-    Annotation, Hash, Head, Iteration, IterationId, PerceptualHash, Query, Recipe, Reference, SessionId, Timestamp,
+    Actor, Annotation, ExactReference, Hash, Head, ImageRef, Iteration, IterationId, PerceptualHash, Query, Recipe,
+    Reference, SessionId, Timestamp,
 };
 use crate::search::{Facets, Finding, Question, SearchKey, SearchLog, Sort};
 
 use super::error::Error;
-use super::{CallContext, Progress, Workspace, image_source};
+use super::{CallContext, OpenedImage, Progress, Workspace, image_source};
 
 /// What to search for.
 #[derive(Clone, Debug)]
@@ -31,12 +32,23 @@ pub struct Search {
 /// An image to compare others with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimilarTo {
-    /// The first image of an iteration.
-    Iteration(IterationId),
+    /// An image of an iteration: the one that is named, or the first that could be decoded.
+    Iteration(ExactReference),
     /// An image of the store.
     Image(Hash),
     /// Any image file.
     File(PathBuf),
+    /// An image file that is already open, so that its name cannot lead elsewhere any more.
+    Opened(OpenedImage),
+}
+
+/// What an image looks like.
+#[derive(Clone, Copy)]
+struct Appearance {
+    perceptual_hash: PerceptualHash,
+    pixels: Hash,
+    /// The iteration it belongs to, which should not be found by itself.
+    except: Option<IterationId>,
 }
 
 /// A part of the search results.
@@ -62,6 +74,8 @@ pub struct SearchHit {
     pub annotation: Annotation,
     /// The head of its session.
     pub(crate) session: Head,
+    /// Who recorded it.
+    pub(crate) recorded_by: Actor,
     /// The number of bits in which its perceptual hash differs from the given one.
     pub distance: Option<u32>,
     /// The number of matches in its session, if only the first of each session was asked for.
@@ -77,6 +91,11 @@ impl SearchHit {
     /// Returns the id of its session.
     pub fn session(&self) -> SessionId {
         self.place.id.session
+    }
+
+    /// Returns whether it has the very pixels that were searched for.
+    pub fn is_identical(&self) -> bool {
+        self.distance.is_some() && self.place.rank == 0
     }
 
     /// Returns its recipe.
@@ -145,14 +164,12 @@ impl Workspace {
         limit: usize,
         context: &CallContext,
     ) -> Result<SearchPage, Error> {
-        let (perceptual_hash, except) = match &search.similar_to {
-            Some(similar_to) => self.appearance(similar_to).map(|(hash, except)| (Some(hash), except))?,
-            None => (None, None),
-        };
+        let wanted = search.similar_to.as_ref().map(|similar_to| self.appearance(similar_to)).transpose()?;
         let question = Question {
             query: search.query.clone(),
-            perceptual_hash,
-            except,
+            perceptual_hash: wanted.map(|wanted| wanted.perceptual_hash),
+            pixels: wanted.map(|wanted| wanted.pixels),
+            except: wanted.and_then(|wanted| wanted.except),
             sort: search.sort,
             after,
             skip,
@@ -167,7 +184,7 @@ impl Workspace {
         });
         let findings = self.log.search(&question, Some(&progress))?;
         let hits: Vec<SearchHit> = findings.findings.into_iter().map(SearchHit::from).collect();
-        for image in hits.iter().filter_map(|hit| hit.iteration.images.first()) {
+        for image in hits.iter().flat_map(|hit| &hit.iteration.images) {
             self.images.remember(image);
         }
         Ok(SearchPage { hits, total: findings.found.total, more: findings.found.more, facets: findings.found.facets })
@@ -175,33 +192,46 @@ impl Workspace {
 
     /// Returns the perceptual hash of any image file.
     pub fn perceptual_hash_of_file(&self, path: impl AsRef<Path>) -> Result<PerceptualHash, Error> {
-        let path = path.as_ref();
-        image_source::check_file(path).map_err(|problem| Error::InvalidImage { number: 0, problem })?;
-        match self.images.see_file(path) {
-            Ok(seen) => Ok(seen.perceptual_hash),
-            Err(images::ImageUnavailable::Unread(error)) => Err(Error::io("read the image", path, error)),
-            Err(images::ImageUnavailable::Undecodable(reason)) => {
-                Err(Error::Undecodable { image: path.display().to_string(), reason })
-            }
-        }
+        Ok(self.see(path.as_ref())?.perceptual_hash)
     }
 
-    /// Returns the perceptual hash of an image, and the iteration that should not be found by itself.
-    fn appearance(&self, image: &SimilarTo) -> Result<(PerceptualHash, Option<IterationId>), Error> {
+    fn see(&self, path: &Path) -> Result<images::Seen, Error> {
+        image_source::check_file(path).map_err(|problem| Error::InvalidImage { number: 0, problem })?;
+        seen_file(path, self.images.see_file(path))
+    }
+
+    /// Returns what an image looks like.
+    fn appearance(&self, image: &SimilarTo) -> Result<Appearance, Error> {
+        let seen = |seen: images::Seen| Appearance {
+            perceptual_hash: seen.perceptual_hash,
+            pixels: seen.pixels,
+            except: None,
+        };
         match image {
-            SimilarTo::Iteration(id) => {
-                let images = self.brief_state(*id)?.iteration.images;
-                match images.iter().find_map(|image| image.perceptual_hash) {
-                    Some(hash) => Ok((hash, Some(*id))),
-                    None => Err(Error::NothingToSee { iteration: *id, recorded: !images.is_empty() }),
+            SimilarTo::Iteration(ExactReference { iteration, image }) => {
+                let mut images = self.brief_state(*iteration)?.iteration.images;
+                if let Some(number) = image {
+                    let named = usize::try_from(*number).ok().and_then(|number| images.get(number).cloned());
+                    images = named.into_iter().collect();
+                }
+                let look = |image: &ImageRef| {
+                    let pixels = image.pixels.unwrap_or(image.hash);
+                    Some(Appearance { perceptual_hash: image.perceptual_hash?, pixels, except: Some(*iteration) })
+                };
+                match images.iter().find_map(look) {
+                    Some(appearance) => Ok(appearance),
+                    None => Err(Error::NothingToSee { iteration: *iteration, recorded: !images.is_empty() }),
                 }
             }
             SimilarTo::Image(hash) => {
                 let path = self.images.path(*hash);
-                let seen = self.images.see_file(&path);
-                Ok((seen.map_err(|error| Error::unavailable(*hash, &path, error))?.perceptual_hash, None))
+                self.images.see_file(&path).map(seen).map_err(|error| Error::unavailable(*hash, &path, error))
             }
-            SimilarTo::File(path) => Ok((self.perceptual_hash_of_file(path)?, None)),
+            SimilarTo::File(path) => self.see(path).map(seen),
+            SimilarTo::Opened(opened) => {
+                opened.check().map_err(|problem| Error::InvalidImage { number: 0, problem })?;
+                seen_file(opened.path(), self.images.see_open(opened.file())).map(seen)
+            }
         }
     }
 
@@ -211,11 +241,21 @@ impl Workspace {
     }
 }
 
+fn seen_file(path: &Path, seen: Result<images::Seen, images::ImageUnavailable>) -> Result<images::Seen, Error> {
+    match seen {
+        Ok(seen) => Ok(seen),
+        Err(images::ImageUnavailable::Unread(error)) => Err(Error::io("read the image", path, error)),
+        Err(images::ImageUnavailable::Undecodable(reason)) => {
+            Err(Error::Undecodable { image: path.display().to_string(), reason })
+        }
+    }
+}
+
 impl SimilarTo {
     /// Reads what a caller wrote: a reference, the hash of a recorded image, or the path of an image file.
     pub(crate) fn parse(text: &str, workspace: &Workspace) -> Result<SimilarTo, Error> {
         if let Ok(reference) = text.parse::<Reference>() {
-            return Ok(SimilarTo::Iteration(workspace.resolve(reference)?));
+            return Ok(SimilarTo::Iteration(workspace.resolve_exactly(reference)?));
         }
         Ok(text.parse().map_or_else(|_| SimilarTo::File(text.into()), SimilarTo::Image))
     }
@@ -223,13 +263,14 @@ impl SimilarTo {
 
 impl From<Finding> for SearchHit {
     fn from(finding: Finding) -> SearchHit {
-        let Finding { hit, iteration, note, session } = finding;
+        let Finding { hit, iteration, note, session, recorded_by } = finding;
         let rating = Some(hit.rating).filter(|rating| *rating > 0);
         SearchHit {
             place: hit.place,
             iteration: *iteration,
             annotation: Annotation { rating, tags: hit.tags, note },
             session,
+            recorded_by,
             distance: hit.distance,
             matches_in_session: hit.siblings,
         }

@@ -2,7 +2,7 @@
 
 use crate::model::{Annotation, IterationId, IterationState, Recipe, SessionId, Summary, Timestamp};
 
-use super::{Annotating, Error, Recording, Workspace};
+use super::{Annotating, Error, Naming, Recording, Workspace};
 
 /// A session that starts with the first iteration recorded through it.
 #[derive(Clone)]
@@ -94,6 +94,11 @@ impl<'a> SessionHandle<'a> {
         let id = self.summary.id;
         let session = self.workspace.load_session(id)?;
         Ok(session.iterations.into_iter().map(move |(index, state)| (id.iteration(index), state)))
+    }
+
+    /// Prepares a change to its title or project.
+    pub fn name(&self) -> Naming<'a> {
+        self.workspace.name_session(self.summary.id)
     }
 
     /// Archives the session: it takes no more iterations.

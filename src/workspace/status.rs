@@ -13,6 +13,7 @@ use super::{Error, Workspace};
 /// How a workspace is doing.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct WorkspaceStatus {
     /// The directory it is in.
     pub workspace: String,
@@ -29,7 +30,7 @@ pub struct WorkspaceStatus {
     pub sizes: Sizes,
     /// How many recoveries the workspace has been through.
     pub recoveries: u64,
-    /// Recoveries whose report nobody has read yet, oldest first.
+    /// Recoveries whose report has not been read yet, oldest first.
     #[schemars(with = "Vec<serde_json::Value>")]
     pub unread_recoveries: Vec<Recovery>,
 }
@@ -37,6 +38,7 @@ pub struct WorkspaceStatus {
 /// What the parts of a workspace take on disk, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Sizes {
     /// The journal.
     pub journal: u64,
@@ -51,7 +53,7 @@ pub struct Sizes {
 }
 
 impl Workspace {
-    /// How the workspace is doing.
+    /// Returns the state of the workspace.
     pub fn status(&self) -> Result<WorkspaceStatus, Error> {
         let totals = self.log.totals()?;
         let size = |part: &str| bytes_below(&self.dir.join(part));
@@ -75,7 +77,7 @@ impl Workspace {
         })
     }
 
-    /// Every recovery the workspace has been through, oldest first.
+    /// Returns every recovery the workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(self.log.recoveries()?)
     }
@@ -86,7 +88,7 @@ impl Workspace {
     }
 }
 
-/// What lies in a directory and those below it. What cannot be read counts nothing: this only informs.
+/// Returns the size of a directory tree. Entries that cannot be read are left out: the figure is for information.
 fn bytes_below(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

@@ -1,6 +1,6 @@
 //! How work went: each iteration as a step from the one it was derived from.
 
-use crate::model::{IterationId, IterationState, OutcomeStatus, StepLabel};
+use crate::model::{IterationId, IterationState, OutcomeStatus, Recipe, StepLabel};
 
 use super::lineage::Lineage;
 use super::{Error, Workspace};
@@ -29,6 +29,19 @@ impl Workspace {
     }
 }
 
+impl Workspace {
+    /// Returns how an iteration was made: its ancestors and itself as steps, oldest first, of which the last `limit`; and
+    /// the number of further ones before them.
+    pub fn ancestry(&self, id: IterationId, limit: usize) -> Result<(Vec<Step>, usize), Error> {
+        let mut lineage = Lineage::new(self);
+        let line = lineage.line(id)?;
+        let steps = line.iter().take(limit).map(|id| lineage.step(*id));
+        let mut steps: Vec<Step> = steps.filter_map(Result::transpose).collect::<Result<_, Error>>()?;
+        steps.reverse();
+        Ok((steps, line.len().saturating_sub(limit)))
+    }
+}
+
 impl Lineage<'_> {
     /// Returns an iteration as a step from its parent; `None` if it was lost.
     pub(crate) fn step(&mut self, id: IterationId) -> Result<Option<Step>, Error> {
@@ -36,12 +49,39 @@ impl Lineage<'_> {
         let (label, summary) = match state.iteration.parent {
             None => (None, state.iteration.recipe.prompt.clone()),
             Some(parent) => match self.changes(parent, id)? {
-                Some(changes) => (Some(changes.label), changes.summary),
+                Some(changes) => {
+                    let old = self.state(parent)?.map(|old| (&old.iteration.recipe, image_size(old)));
+                    let new = (&state.iteration.recipe, image_size(&state));
+                    let label = old.map_or(changes.label, |old| step_label(changes.label, old, new));
+                    (Some(label), changes.summary)
+                }
                 None => (None, format!("from {parent}, which was not compared")),
             },
         };
         Ok(Some(Step { id, state, label, summary, rerolls: 0 }))
     }
+}
+
+/// The factor by which an upscale is at least larger; less is a crop.
+const MIN_UPSCALE: f64 = 1.2;
+
+/// Returns the label of a step from its recipes and the sizes of its images: tools that only enlarge an image often leave
+/// the recipe as it was, so that the size alone tells.
+pub(crate) fn step_label(
+    label: StepLabel,
+    (old, old_size): (&Recipe, Option<(u32, u32)>),
+    (new, new_size): (&Recipe, Option<(u32, u32)>),
+) -> StepLabel {
+    let same_idea = matches!(label, StepLabel::Reroll | StepLabel::Tweak) && old.seed.is_some() && old.seed == new.seed;
+    let (Some((w0, h0)), Some((w1, h1))) = (old_size, new_size) else { return label };
+    let scale = f64::from(w1) / f64::from(w0.max(1));
+    // Sizes are multiples of eight, so an exact shape is off by a few pixels.
+    let same_shape = (f64::from(h0) * scale - f64::from(h1)).abs() <= 8.0;
+    if same_idea && scale >= MIN_UPSCALE && same_shape { StepLabel::Refine } else { label }
+}
+
+fn image_size(state: &IterationState) -> Option<(u32, u32)> {
+    state.iteration.images.first().and_then(|image| image.width.zip(image.height))
 }
 
 impl Step {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::diff::RecipeDiff;
-use crate::model::{Hash, IterationId, IterationState, OutcomeStatus, Session, SessionId, Summary, Timestamp};
+use crate::model::{
+    Annotation, Hash, IterationId, IterationState, OutcomeStatus, Session, SessionId, StepLabel, Summary, Timestamp,
+};
 
 use super::writing::truncate;
 use super::{Error, Workspace};
@@ -15,8 +17,39 @@ pub struct Strip {
     pub session: Summary,
     /// The number of lanes that its branches take; 1 if there are none.
     pub lanes: u32,
+    /// What the session is about if it has no title: the beginning of its first prompt, or the name of its first file.
+    pub subject: Option<String>,
+    /// The mark of every iteration of the session, by index.
+    pub marks: Vec<Mark>,
     /// The iterations of the window, in ascending order, without those that were lost.
     pub steps: Vec<StripStep>,
+}
+
+/// The tag of an iteration that was rejected. Galleries hide it; nothing is deleted.
+pub const REJECTED_TAG: &str = "rejected";
+
+/// What was decided about an iteration, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Not rated and not rejected.
+    Unreviewed,
+    /// Rated, from 1 to 5.
+    Rated(u8),
+    /// Rejected, whatever its rating.
+    Rejected,
+    /// Lost to damage.
+    Lost,
+}
+
+impl Mark {
+    /// Returns the mark of an annotation.
+    pub fn of(annotation: &Annotation) -> Mark {
+        match annotation.rating {
+            _ if annotation.tags.iter().any(|tag| tag == REJECTED_TAG) => Mark::Rejected,
+            Some(rating) => Mark::Rated(rating),
+            None => Mark::Unreviewed,
+        }
+    }
 }
 
 /// An iteration in a filmstrip.
@@ -28,20 +61,35 @@ pub struct StripStep {
     pub timestamp: Timestamp,
     /// Its prompt, truncated.
     pub prompt: String,
-    /// Its first image.
-    pub image: Option<Hash>,
+    /// Its images.
+    pub images: Vec<StripImage>,
     /// Its outcome.
     pub outcome: OutcomeStatus,
     /// Its rating.
     pub rating: Option<u8>,
+    /// What was decided about it.
+    pub mark: Mark,
     /// The iteration it was derived from.
     pub parent: Option<IterationId>,
+    /// The kind of step from its parent; `None` if the parent is elsewhere or lost.
+    pub label: Option<StepLabel>,
     /// What changed since its parent, in one line; `None` if the parent is elsewhere or lost.
     pub change: Option<String>,
     /// Its lane, from 0.
     pub lane: u32,
     /// The lane of its parent, if that is in this session.
     pub parent_lane: Option<u32>,
+}
+
+/// An image in a filmstrip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StripImage {
+    /// Its hash.
+    pub hash: Hash,
+    /// Its media type.
+    pub mime_type: String,
+    /// Its width and height in pixels, if they could be read.
+    pub size: Option<(u32, u32)>,
 }
 
 /// The maximum size of a prompt.
@@ -62,7 +110,10 @@ impl Workspace {
         });
         let steps = steps.collect();
         let count = lanes.values().max().map_or(1, |last| last.saturating_add(1));
-        Ok(Strip { session: summary, lanes: count, steps })
+        let marks = (0..summary.iteration_count())
+            .map(|index| session.iterations.get(&index).map_or(Mark::Lost, |state| Mark::of(&state.annotation)));
+        let marks = marks.collect();
+        Ok(Strip { subject: subject(&session), session: summary, lanes: count, marks, steps })
     }
 }
 
@@ -73,23 +124,46 @@ fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<
     truncate(&mut prompt, MAX_PROMPT_BYTES);
     let parent = iteration.parent;
     let here = parent.filter(|parent| parent.session == id).map(|parent| parent.index);
-    let change = here.and_then(|parent| session.iterations.get(&parent)).map(|parent| {
-        let mut line = RecipeDiff::between(&parent.iteration.recipe, &iteration.recipe).summary;
+    let diff = here
+        .and_then(|parent| session.iterations.get(&parent))
+        .map(|parent| RecipeDiff::between(&parent.iteration.recipe, &iteration.recipe));
+    let (label, change) = diff.map(|diff| (diff.label, diff.summary)).unzip();
+    let change = change.map(|mut line| {
         truncate(&mut line, MAX_CHANGE_BYTES);
         line
+    });
+    let images = iteration.images.iter().map(|image| StripImage {
+        hash: image.hash,
+        mime_type: image.mime_type.clone(),
+        size: image.width.zip(image.height),
     });
     StripStep {
         index,
         timestamp: iteration.created_at,
         prompt,
-        image: iteration.images.first().map(|image| image.hash),
+        images: images.collect(),
         outcome: iteration.outcome.status,
         rating: state.annotation.rating,
+        mark: Mark::of(&state.annotation),
         parent,
+        label,
         change,
         lane: lanes.get(&index).copied().unwrap_or(0),
         parent_lane: here.and_then(|parent| lanes.get(&parent).copied()),
     }
+}
+
+/// Returns what a session without a title is about.
+fn subject(session: &Session) -> Option<String> {
+    let text = |state: &IterationState| {
+        let prompt = state.iteration.recipe.prompt.trim();
+        let name = || state.iteration.images.first().and_then(|image| image.name.clone());
+        if prompt.is_empty() { name() } else { Some(prompt.to_owned()) }
+    };
+    session.iterations.values().find_map(text).map(|mut text| {
+        truncate(&mut text, MAX_PROMPT_BYTES);
+        text
+    })
 }
 
 /// Returns the lane of every iteration: the first child continues in its parent's lane, and a later one takes the lowest

@@ -1,5 +1,5 @@
-//! `make_thumbnails`: those that are missing, or all of them anew. They are made while pictures are recorded and whenever
-//! one is asked for, so this is for a cache that was thrown away, and for those who want to wait only once.
+//! `make_thumbnails`: makes those that are missing, or all of them again. They are also made while images are recorded and
+//! on demand, so this is for a cache that was deleted, or to wait only once.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -52,7 +52,7 @@ pub struct UnavailableImage {
 const MAX_UNSEEN: usize = 50;
 
 impl Workspace {
-    /// Makes thumbnails on all cores. Files that were never pictures for us are passed over.
+    /// Makes thumbnails on all cores. Files that could never be decoded are skipped.
     pub fn make_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<ThumbnailsReport, Error> {
         let wanted = self.without_thumbnails(which, context)?;
         let total = wanted.len() as u64;
@@ -80,7 +80,7 @@ impl Workspace {
         Ok(view)
     }
 
-    /// The images whose thumbnails are to be made, each with an iteration that has it.
+    /// Returns the images whose thumbnails are to be made, each with an iteration that has it.
     fn without_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<Vec<(Hash, IterationId)>, Error> {
         let mut wanted = BTreeMap::new();
         self.each_session(|id| {

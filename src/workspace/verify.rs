@@ -1,19 +1,21 @@
 //! `verify` and `repair`: every byte of the workspace checked, and each copy rebuilt from the other.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{EventBody, Timestamp};
+use crate::model::{Event, EventBody, Hash, SessionId, Timestamp};
 use crate::scrub::ScrubReport;
 use crate::store::{Detail, Recovery};
 
-use super::{Error, ImageState, Workspace};
+use super::{Error, ImageState, Progress, Workspace};
 
 /// What a check of the whole workspace found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Sessions checked.
     pub sessions: u64,
@@ -25,12 +27,22 @@ pub struct VerifyReport {
     pub images: u64,
     /// What is wrong, each in one line that names what it concerns.
     pub problems: Vec<String>,
+    /// Events that were lost and are named for as long as they are gone, each session in one line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
+    /// Images in the store that no event names, at most 1000 of them, as paths below the workspace. A recording that was
+    /// interrupted leaves one; nothing is wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreferenced_images: Vec<String>,
     /// When a long-lived process had last read everything in the background; absent if none ever has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_read_at: Option<Timestamp>,
     /// Whether events or long texts are damaged.
     #[serde(skip)]
     pub log_damaged: bool,
+    /// Whether there are images but not a single event.
+    #[serde(skip)]
+    pub log_is_gone: bool,
     /// Whether images in the store are missing or damaged.
     #[serde(skip)]
     pub stored_images_damaged: bool,
@@ -42,6 +54,7 @@ pub struct VerifyReport {
 /// What a repair did.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct RepairReport {
     /// Whether anything was wrong and has been rebuilt.
     pub repaired: bool,
@@ -54,14 +67,19 @@ pub struct RepairReport {
 impl VerifyReport {
     /// Returns whether nothing is wrong.
     pub fn is_whole(&self) -> bool {
-        self.problems.is_empty()
+        self.problems.is_empty() && self.losses.is_empty()
     }
 }
 
 impl Workspace {
     /// Checks every byte: both copies of every event, every long text, every image.
     pub fn verify(&self) -> Result<VerifyReport, Error> {
-        let found = self.log.verify(self.progress.clone())?;
+        self.verify_with(self.progress.clone())
+    }
+
+    /// Checks every byte, and reports progress to this callback in place of the workspace's own.
+    pub fn verify_with(&self, progress: Option<Progress>) -> Result<VerifyReport, Error> {
+        let found = self.log.verify(progress.clone())?;
         let mut report = VerifyReport {
             sessions: found.sessions,
             events: found.events,
@@ -71,8 +89,34 @@ impl Workspace {
             last_read_at: ScrubReport::read(self.dir()).completed_at,
             ..VerifyReport::default()
         };
-        self.verify_images(&mut report)?;
+        let named = self.verify_images(&mut report, progress.as_ref())?;
+        for hash in self.images.stored().filter(|hash| !named.contains(hash)).take(MAX_UNREFERENCED) {
+            let path = self.images.path(hash);
+            let path = path.strip_prefix(self.dir()).unwrap_or(&path);
+            report.unreferenced_images.push(path.display().to_string());
+        }
+        let images = self.images_without_a_log()?;
+        if images > 0 {
+            report.log_is_gone = true;
+            let are = if images == 1 { "image of it is" } else { "images of it are" };
+            report.problems.push(format!("the log is gone: no event is left, but {images} {are}"));
+        }
         Ok(report)
+    }
+
+    /// Returns the number of images in the store, at most 1000, that are older than a log without a single event: that log
+    /// was created in the place of another. Images that are younger were stored by a recording that was interrupted.
+    pub(crate) fn images_without_a_log(&self) -> Result<u64, Error> {
+        if self.log.totals()?.events > 0 {
+            return Ok(0);
+        }
+        let journal = fs::metadata(self.dir().join("journal"));
+        let Ok(born) = journal.and_then(|found| found.created().or_else(|_| found.modified())) else { return Ok(0) };
+        let stored = self.images.stored().filter(|hash| {
+            let stored = fs::metadata(self.images.path(*hash)).and_then(|found| found.modified());
+            stored.is_ok_and(|stored| stored < born)
+        });
+        Ok(stored.take(MAX_UNREFERENCED).count() as u64)
     }
 
     /// Rebuilds what is wrong with the events, each copy from the other. Images are kept once and cannot be mended.
@@ -81,14 +125,17 @@ impl Workspace {
         Ok(RepairReport { repaired: recovery.is_some(), recovery })
     }
 
-    /// Adds every image that is missing or altered to the report, once for each iteration it belongs to.
-    fn verify_images(&self, report: &mut VerifyReport) -> Result<(), Error> {
+    /// Adds every image that is missing or altered to the report, once for each iteration it belongs to, and every known
+    /// loss. Returns all images that events name.
+    fn verify_images(&self, report: &mut VerifyReport, progress: Option<&Progress>) -> Result<HashSet<Hash>, Error> {
         let total = self.log.totals()?.sessions;
         // An image that several iterations share is read once and named for each of them.
         let mut seen = HashMap::new();
         let mut done = 0;
         self.each_session(|id| {
-            for event in self.log.events(id, Detail::Brief)? {
+            let events = self.log.events(id, Detail::Brief)?;
+            report.losses.extend(lost_of(id, &events));
+            for event in events {
                 let EventBody::Recorded { index, iteration } = event.body else { continue };
                 for image in iteration.images {
                     self.images.remember(&image);
@@ -116,10 +163,47 @@ impl Workspace {
                 }
             }
             done += 1;
-            self.report("checking images", done, total.max(done));
+            if let Some(progress) = progress {
+                progress("checking images", done, total.max(done));
+            }
             Ok(())
         })?;
         report.images = seen.len() as u64;
-        Ok(())
+        Ok(seen.into_keys().collect())
     }
 }
+
+/// Returns in one line what a session lost and has not got back; `None` if nothing.
+pub(crate) fn lost_of(id: SessionId, events: &[Event]) -> Option<String> {
+    let there: HashSet<u32> = events.iter().map(|event| event.seq).collect();
+    let losses =
+        || events.iter().filter_map(|event| if let EventBody::Lost(loss) = &event.body { Some(loss) } else { None });
+    let lost: BTreeSet<u32> =
+        losses().flat_map(|loss| &loss.seqs).copied().filter(|seq| !there.contains(seq)).collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let indexes = events.iter().filter_map(|event| match event.body {
+        EventBody::Recorded { index, .. } => Some(index),
+        _ => None,
+    });
+    let indexes: BTreeSet<u32> = indexes.collect();
+    let last = losses().filter_map(|loss| loss.last_index).chain(indexes.last().copied()).max();
+    let gone = (0..=last.unwrap_or_default()).filter(|index| last.is_some() && !indexes.contains(index));
+    let gone: Vec<String> = gone.take(MAX_NAMED).map(|index| format!("#{index}")).collect();
+    let numbers: Vec<String> = lost.iter().take(MAX_NAMED).map(u32::to_string).collect();
+    let (events, are) = if lost.len() == 1 { ("event", "is") } else { ("events", "are") };
+    let mut line = format!("{id}: {} {events} {are} lost: {}", lost.len(), numbers.join(", "));
+    if lost.len() > MAX_NAMED {
+        line.push_str(", …");
+    }
+    if !gone.is_empty() {
+        line.push_str(&format!("; with iteration{} {}", if gone.len() == 1 { "" } else { "s" }, gone.join(", ")));
+    }
+    Some(line)
+}
+
+/// The maximum number of events or iterations that one line names.
+const MAX_NAMED: usize = 20;
+/// The maximum number of images without an event that a report names.
+const MAX_UNREFERENCED: usize = 1000;

@@ -50,7 +50,7 @@ fn bad_flags_are_explained() {
         &["record", "a", "--model", "two\nlines"],
         &["record", "--json", "a cat"],
         &["record", "a", "--json", "-"],
-        &["annotate", "latest", "--rating", "0"],
+        &["annotate", "latest", "--rating", "3.5"],
         &["annotate", "latest", "--rating", "6"],
         &["annotate", "latest", "--rating", "-1"],
         &["annotate", "latest", "--rating", "good"],
@@ -134,7 +134,7 @@ fn a_prompt_of_10_mb_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn arguments_that_are_no_text_are_refused_and_not_guessed_at() {
+fn arguments_that_are_not_utf_8_are_refused() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
 

@@ -33,7 +33,7 @@ fn workspace() -> TestWorkspace {
 }
 
 #[test]
-fn a_session_is_told_as_a_story() {
+fn a_session_is_shown_as_a_story() {
     let workspace = workspace();
     let mut screen = Transcript::new(&workspace);
     screen.run(&["show", FIRST]).run(&["show", SECOND]).run(&["show", FIRST, "--limit", "2"]);

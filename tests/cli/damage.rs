@@ -1,4 +1,4 @@
-//! A damaged workspace: who reads is told and ends with status 3 when something is gone, who writes is warned, and
+//! A damaged workspace: readers report it and end with status 3 if something is gone, writers warn, and
 //! `repair` shows the reports once.
 
 use std::fs;
@@ -20,7 +20,7 @@ fn journal(workspace: &TestWorkspace) -> PathBuf {
 }
 
 #[test]
-fn a_loss_is_told_until_its_report_is_read() {
+fn a_loss_is_shown_until_its_report_is_read() {
     let workspace = workspace();
     // In neither copy any more: the database is gone, and the journal's copy of one event has another prompt.
     let mut bytes = fs::read(journal(&workspace)).unwrap();

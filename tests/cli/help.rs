@@ -2,7 +2,7 @@
 
 use crate::support::TestWorkspace;
 
-const VERBS: [&str; 22] = [
+const VERBS: [&str; 23] = [
     "list",
     "show",
     "record",
@@ -10,6 +10,7 @@ const VERBS: [&str; 22] = [
     "compare",
     "search",
     "annotate",
+    "rename",
     "archive",
     "restore",
     "audit",
@@ -44,7 +45,7 @@ fn every_verb_explains_itself() {
 }
 
 #[test]
-fn the_list_of_verbs_here_is_whole() {
+fn every_command_is_in_this_list() {
     let help = TestWorkspace::new().run(&["-h"]).stdout();
     let commands = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let named = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -54,9 +55,10 @@ fn the_list_of_verbs_here_is_whole() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let ran = TestWorkspace::new().run(&["--version"]);
-    assert_eq!((ran.status(), ran.stdout()), (0, format!("retake {}\n", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(ran.status(), 0, "{ran}");
+    assert_eq!(ran.stdout().lines().next(), Some(concat!("retake ", env!("CARGO_PKG_VERSION"))), "{ran}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `retake mcp install`: into the files of the clients, as they are where nobody has touched them and where somebody has.
+//! `retake mcp install`: into the configuration files of clients, both new and edited ones.
 //! On Linux, where the tests decide what home is.
 #![cfg(target_os = "linux")]
 
@@ -30,6 +30,11 @@ fn read(path: &PathBuf) -> Value {
     }
 }
 
+/// The arguments that let agents record files below the home directory and the temporary one only.
+fn with_roots(workspace: &TestWorkspace) -> Value {
+    json!(["mcp", "--root", workspace.root().join("home"), "--root", "/tmp"])
+}
+
 #[test]
 fn prints_and_leaves_everything_alone() {
     let workspace = TestWorkspace::new();
@@ -41,7 +46,8 @@ fn prints_and_leaves_everything_alone() {
         let entry = &read(&path)[key]["retake"];
         assert_eq!(entry["command"], env!("CARGO_BIN_EXE_retake"));
         let studio = workspace.dir().canonicalize().unwrap().join("studio");
-        assert_eq!(entry["args"], json!(["mcp", "--workspace", studio]));
+        let (below, tmp) = (workspace.root().join("home"), "/tmp");
+        assert_eq!(entry["args"], json!(["mcp", "--workspace", studio, "--root", below, "--root", tmp]));
         assert!(ran.stderr().contains(file), "{ran}");
         assert!(!home(&workspace, file).exists());
     }
@@ -56,7 +62,7 @@ fn writes_once_and_keeps_what_was_there() {
         let made = install();
         assert_eq!((&made["written"], &made["changed"], made.get("backup")), (&json!(true), &json!(true), None));
         let first = fs::read(&path).unwrap();
-        assert_eq!(read(&path)[key]["retake"]["args"], json!(["mcp"]));
+        assert_eq!(read(&path)[key]["retake"]["args"], with_roots(&workspace));
         let again = install();
         assert_eq!((&again["changed"], again.get("backup")), (&json!(false), None));
         assert_eq!(fs::read(&path).unwrap(), first);
@@ -76,7 +82,10 @@ fn writes_once_and_keeps_what_was_there() {
             assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
         }
         let now = read(&path);
-        assert_eq!((&now[key]["other"]["command"], &now[key]["retake"]["args"]), (&json!("x"), &json!(["mcp"])));
+        assert_eq!(
+            (&now[key]["other"]["command"], &now[key]["retake"]["args"]),
+            (&json!("x"), &with_roots(&workspace))
+        );
         if client == "codex" {
             assert!(fs::read_to_string(&path).unwrap().starts_with("# keep me\n"));
         } else {
@@ -95,7 +104,7 @@ fn what_it_does_not_understand_it_leaves_alone() {
     for (client, file, _) in FILES {
         let path = home(&workspace, file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        for theirs in [&b"{ // a comment\n \"a\": 1 }"[..], b"[1, 2", b"\xff\xfe"] {
+        for theirs in [&b"{ // a comment\n \"a\": 1"[..], b"[1, 2", b"\xff\xfe"] {
             fs::write(&path, theirs).unwrap();
             let ran = workspace.run(&["mcp", "install", client, "--write"]);
             assert_eq!(ran.status(), 1, "{ran}");
@@ -118,7 +127,9 @@ fn for_one_directory_and_through_links() {
         ("codex", ".codex/config.toml"),
     ] {
         workspace.json(&["mcp", "install", client, "--project", "--write"]);
-        assert!(workspace.dir().join(file).exists(), "{client}");
+        let key = FILES.iter().find(|(name, ..)| *name == client).unwrap().2;
+        let args = read(&workspace.dir().join(file))[key]["retake"]["args"].clone();
+        assert_eq!(args, json!(["mcp", "--root", "."]), "{client}: no path of this machine");
     }
     assert_eq!(workspace.run(&["mcp", "install", "claude-desktop", "--project"]).status(), 2);
     assert_eq!(workspace.run(&["mcp", "install", "emacs"]).status(), 2);
@@ -130,7 +141,10 @@ fn for_one_directory_and_through_links() {
     std::os::unix::fs::symlink(&real, &path).unwrap();
     workspace.json(&["mcp", "install", "cursor", "--write", "--name", "takes"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
-    assert_eq!(read(&real)["mcpServers"]["takes"]["args"], json!(["mcp"]));
+    assert_eq!(read(&real)["mcpServers"]["takes"]["args"], with_roots(&workspace));
+    workspace.json(&["mcp", "install", "cursor", "--write", "--name", "takes", "--root", "renders"]);
+    let renders = workspace.dir().canonicalize().unwrap().join("renders");
+    assert_eq!(read(&real)["mcpServers"]["takes"]["args"], json!(["mcp", "--root", renders]));
 }
 
 /// What it writes starts a server.
@@ -145,4 +159,45 @@ fn the_entry_works() {
     assert_eq!(ran.status(), 0, "{ran}");
     assert!(ran.stdout().contains(r#""serverInfo":{"name":"retake""#), "{ran}");
     assert!(workspace.dir().join("studio/retake.toml").exists());
+}
+
+#[test]
+fn the_command_is_written_as_it_is_found() {
+    let workspace = TestWorkspace::new();
+    let bin = workspace.root().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let link = bin.join("retake");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_retake"), &link).unwrap();
+    let mut command = workspace.command(&["mcp", "install", "cursor"]);
+    command.env("PATH", &bin);
+    let printed: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+    assert_eq!(printed["mcpServers"]["retake"]["command"], json!(link), "an upgrade replaces what the link points to");
+    let shared = workspace.run(&["mcp", "install", "cursor", "--project"]).stdout();
+    let shared: Value = serde_json::from_str(&shared).unwrap();
+    assert_eq!(shared["mcpServers"]["retake"]["command"], "retake", "others have it elsewhere");
+}
+
+#[test]
+fn comments_stay_and_uninstalling_takes_out_what_was_put_in() {
+    let workspace = TestWorkspace::new();
+    for (client, file, key) in FILES {
+        let path = home(&workspace, file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let before = if client == "codex" {
+            "# mine\n[mcp_servers.other]\ncommand = \"x\"\nargs = []\n".to_owned()
+        } else {
+            format!(
+                "{{\n  // mine\n  \"{key}\": {{\n    \"other\": {{ \"command\": \"x\", \"args\": [] }},\n  }},\n}}\n"
+            )
+        };
+        fs::write(&path, &before).unwrap();
+        assert_eq!(workspace.json(&["mcp", "install", client, "--write"])["changed"], true);
+        let with = fs::read_to_string(&path).unwrap();
+        assert!(with.contains("mine") && with.contains("retake") && with.contains("other"), "{client}: {with}");
+        let removed = workspace.json(&["mcp", "uninstall", client]);
+        assert_eq!(removed["changed"], true, "{client}: {removed}");
+        let without = fs::read_to_string(&path).unwrap();
+        assert!(without.contains("mine") && without.contains("other") && !without.contains("\"mcp\""), "{without}");
+        assert_eq!(workspace.json(&["mcp", "uninstall", client])["changed"], false);
+    }
 }

@@ -4,13 +4,18 @@
 
 mod bad_input;
 mod changes;
+mod daily;
 mod damage;
 mod help;
 mod importing;
 mod installing;
+mod naming;
 mod piping;
 mod places;
 mod raw;
+mod readers;
+#[cfg(unix)]
+mod readme;
 mod searching;
 mod story;
 mod streaming;

@@ -1,4 +1,4 @@
-//! Output that nobody reads to its end, or that cannot be written; colours and the log.
+//! Output to a closed pipe or a full disk; colours and the log.
 
 use std::io;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::support::{FIRST, TestWorkspace};
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat"]);
     for args in [
@@ -35,7 +35,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn reports_that_nobody_could_read_stay_unread() {
+fn reports_that_could_not_be_printed_stay_unread() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat"]);
     std::fs::remove_file(workspace.workspace().join("journal/00000001.log")).unwrap();
@@ -48,7 +48,7 @@ fn reports_that_nobody_could_read_stay_unread() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_behind_the_output_is_told() {
+fn a_full_disk_under_stdout_is_reported() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat"]);
     for args in [&["list"] as &[&str], &["list", "--json"], &["export"]] {

@@ -17,7 +17,7 @@ fn the_closest_word_on_the_workspace_counts() {
         let output = command.output().unwrap();
         let health: Value = serde_json::from_slice(&output.stdout).unwrap();
         let place = health["workspace"].as_str().unwrap().to_owned();
-        let place = std::path::Path::new(&place).canonicalize().unwrap();
+        let place = std::path::Path::new(&place);
         (
             place.strip_prefix(&root).unwrap().to_string_lossy().into_owned(),
             health["chosenBy"].as_str().unwrap().to_owned(),
@@ -34,7 +34,7 @@ fn the_closest_word_on_the_workspace_counts() {
 }
 
 #[test]
-fn without_any_place_it_says_so() {
+fn a_workspace_that_is_a_file_is_refused() {
     let workspace = TestWorkspace::new();
     std::fs::write(workspace.root().join("file"), "").unwrap();
     let ran = workspace.run(&["--workspace", "../file", "list"]);
@@ -52,5 +52,6 @@ fn the_trail_names_the_program_and_the_user() {
 
     let output = workspace.command(&["record", "b", "--session", &id]).env_remove("USER").output().unwrap();
     assert!(output.status.success());
-    assert_eq!(workspace.json(&["audit", &id])["events"][2]["actor"]["user"], "unknown");
+    let user = workspace.json(&["audit", &id])["events"][2]["actor"]["user"].as_str().unwrap().to_owned();
+    assert!(!user.is_empty() && user != "unknown", "without the variable, the system knows: {user}");
 }

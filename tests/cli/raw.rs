@@ -32,7 +32,7 @@ fn lays_out_what_is_in_a_file() {
 }
 
 #[test]
-fn needs_no_workspace_and_makes_none() {
+fn reads_a_file_without_a_workspace() {
     let workspace = TestWorkspace::new();
     std::fs::remove_dir(workspace.workspace()).unwrap();
     workspace.file("bridge.png", picture());

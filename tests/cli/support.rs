@@ -62,6 +62,7 @@ impl TestWorkspace {
             .env_clear()
             .env("HOME", self.root.path().join("home"))
             .env("USER", "ada")
+            .env("TZ", "UTC")
             .stdin(Stdio::null());
     }
 

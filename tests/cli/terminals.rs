@@ -1,5 +1,5 @@
 //! Pictures in terminals: each kind is played here at the other end of a real pseudo-terminal, with the answers that such a
-//! terminal gives, and is sent what it can draw. Where nobody would see a picture, none is drawn.
+//! terminal gives, and is sent what it can draw. In files, pipes and JSON no image is drawn.
 //!
 //! `script` makes the pseudo-terminal; it is part of every Linux system.
 
@@ -136,7 +136,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     rest.split_once(end).unwrap().0
 }
 
-/// The number behind a name in what kitty is told.
+/// Returns the number after a name in a kitty sequence.
 fn told(control: &str, name: char) -> u32 {
     let value = control.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     value.unwrap().parse().unwrap()
@@ -240,7 +240,7 @@ fn one_terminal_inside_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn a_terminal_with_a_great_name_that_says_nothing_gets_half_blocks() {
+fn a_terminal_that_does_not_answer_gets_half_blocks() {
     let workspace = workspace();
     for terminal in [&KITTY, &FOOT] {
         let sent = sent(&workspace, &Terminal { answers: &[], env: terminal.env }, "compare '#0' '#1'");
@@ -249,7 +249,7 @@ fn a_terminal_with_a_great_name_that_says_nothing_gets_half_blocks() {
 }
 
 #[test]
-fn nothing_is_drawn_where_nobody_would_see_it() {
+fn nothing_is_drawn_for_json_pipes_and_plain_terminals() {
     let workspace = workspace();
     let plain = Terminal { env: &[("TERM", "xterm-kitty"), ("NO_COLOR", "1")], answers: &[] };
     let dumb = Terminal { env: &[("TERM", "dumb")], answers: &[] };

@@ -71,7 +71,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // A test that failed leaves nobody behind; one that went well has ended it already.
+        // A failed test must not leave the process running; a successful one has ended it already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -102,7 +102,7 @@ fn is_whole(workspace: &TestWorkspace, pictures: u64) {
 }
 
 #[test]
-fn each_picture_is_a_line_once_it_is_whole() {
+fn each_image_is_printed_once_it_is_complete() {
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
     let watching = Watching::new(&workspace, &["--json", "--project", "foxes"]);
@@ -165,7 +165,7 @@ fn two_watches_of_a_folder_and_an_import_record_everything_once() {
     let one = Watching::new(&workspace, &["--json"]);
     let two = Watching::new(&workspace, &["--json"]);
     for batch in 0..BATCHES {
-        // The pictures of a batch, one seed after the other: whoever looks sooner sees a smaller run.
+        // The pictures of a batch, one seed after the other: an earlier scan sees a smaller run.
         for number in 0..4 {
             let text = format!(
                 "a fox in the snow\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: {}, Size: 16x16, Model: sdxl",
@@ -174,7 +174,7 @@ fn two_watches_of_a_folder_and_an_import_record_everything_once() {
             let bytes = made::png(batch * 10 + number, &[("parameters", &text)]);
             fs::write(dir.join(format!("{batch:03}-{number}.png")), bytes).unwrap();
             if batch % 2 == 0 {
-                // Someone who looks at other moments still; when it ends, all that is there is in.
+                // Scans happen at other moments too; at the end everything is imported.
                 assert_eq!(workspace.run(&["import", "output"]).status(), 0);
             }
         }

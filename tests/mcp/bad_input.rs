@@ -88,7 +88,7 @@ async fn twenty_megabytes_of_arguments() {
         }
         assert!(client.refused("resources/read", json!({ "uri": huge })).await < 0);
         assert!(client.refused(&huge, json!({})).await < 0);
-        // Parameters are kept as they came, within a limit that is told.
+        // Parameters are kept as they came, within a documented limit.
         let answer =
             client.call("record-iteration", json!({ "prompt": "a", "parameters": { "workflow": huge } })).await;
         let kept = u64::from(!answer.failed);

@@ -121,14 +121,14 @@ impl Client {
         writer.flush().await.unwrap();
     }
 
-    /// Sends bytes that are no whole line.
+    /// Sends bytes without a line break.
     pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         let writer = self.writer.as_mut().expect("not closed yet");
         writer.write_all(bytes).await.unwrap();
         writer.flush().await.unwrap();
     }
 
-    /// The next message; none when the server has closed its side.
+    /// Returns the next message; `None` if the server has closed its side.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let line = tokio::time::timeout(Duration::from_secs(60), self.reader.next_line());
         let line = line.await.expect("an answer within 60 s").unwrap()?;

@@ -58,7 +58,7 @@ async fn a_disk_that_fails_is_told_and_nothing_is_recorded() {
     let images = workspace.dir.path().join("ws/images");
     std::fs::remove_dir_all(&images).ok();
     std::fs::write(&images, "in the way").unwrap();
-    let error = client.fail("record-iteration", json!({ "prompt": "a", "images": [{ "data": "AAAA" }] })).await;
+    let error = client.fail("record-iteration", json!({ "prompt": "a", "images": [{ "data": "SUkqAHh4" }] })).await;
     assert_eq!(error["kind"], "internal", "{error}");
     assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
 }

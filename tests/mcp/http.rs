@@ -236,7 +236,7 @@ async fn a_connection_that_is_gone_is_not_missed_unless_its_client_ended_it() {
     let unknown = endpoint.post_on(Some("of-another-day"), Era::Initialize, "tools/call", list()).await;
     assert_eq!(answer(&unknown.json().await).view["totalSessions"], 0);
     let named = [("Accept", "text/event-stream"), ("Mcp-Session-Id", connection.as_str())];
-    assert!(endpoint.send("DELETE", &named, b"").await.status < 300);
+    assert_eq!(endpoint.send("DELETE", &named, b"").await.status, 204, "what the Python clients expect");
     let after = endpoint.post_on(Some(&connection), Era::Initialize, "tools/call", list()).await;
     assert_eq!(after.status, 404);
     // Those who never begin, or begin too many times, are served for themselves.
@@ -273,6 +273,12 @@ async fn what_is_no_message_is_refused_as_json() {
     let other = [("Content-Type", "text/plain"), ("Accept", "application/json, text/event-stream")];
     assert_eq!(endpoint.send("POST", &other, b"{}").await.status, 415);
     assert_eq!(endpoint.send("POST", &headers[..1], b"{}").await.status, 406);
+    let anything = [("Content-Type", "application/json"), ("Accept", "*/*")];
+    let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    assert_eq!(endpoint.send("POST", &anything, ping).await.status, 200);
+    let surrogate = br#"{"jsonrpc":"2.0","id":41,"method":"tools/call","params":{"name":"\ud83d"}}"#;
+    let refused = endpoint.send("POST", &headers, surrogate).await.json().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(41), &json!(-32700)), "{refused}");
     for method in ["GET", "DELETE", "PUT"] {
         assert_eq!(endpoint.send(method, &headers, b"").await.status, 405, "{method}");
     }
@@ -296,7 +302,7 @@ async fn no_file_is_read_for_a_request() {
             assert!(refused.view["error"]["hint"].as_str().unwrap().contains("base64"));
         }
         // 20 MB of picture do fit.
-        let data = STANDARD.encode(vec![7_u8; 20_000_000]);
+        let data = STANDARD.encode([b"II*\0".to_vec(), vec![7; 20_000_000]].concat());
         let recorded =
             endpoint.call(era, "record-iteration", json!({ "prompt": "a", "images": [{ "data": data }] })).await;
         assert!(!recorded.failed, "{}", recorded.text);
@@ -334,13 +340,13 @@ async fn a_subscription_is_a_stream_that_fires_and_ends_with_the_server() {
     assert!(stream.next().await.is_none());
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn progress_makes_a_stream_with_the_answer_at_its_end() {
     for era in Era::BOTH {
         let endpoint = Endpoint::start().await;
         let mut client = endpoint.workspace.client(Era::Stateless).await;
-        let pipe = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
+        let image = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
         let arguments = json!({ "sessionId": "session-2025-12-11-001" });
         let params =
             json!({ "name": "audit-session", "arguments": arguments, "_meta": { "progressToken": "how far?" } });
@@ -348,7 +354,7 @@ async fn progress_makes_a_stream_with_the_answer_at_its_end() {
         let progress = stream.next().await.unwrap();
         assert_eq!(progress["method"], "notifications/progress", "{progress}");
         assert_eq!(progress["params"]["total"].as_f64(), Some(2.0));
-        crate::waiting::let_go(pipe).await;
+        crate::waiting::let_go(image).await;
         let mut last = stream.next().await.unwrap();
         while last.get("method").is_some() {
             last = stream.next().await.unwrap();
@@ -358,13 +364,13 @@ async fn progress_makes_a_stream_with_the_answer_at_its_end() {
     }
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_client_that_goes_in_the_middle_of_a_call_is_not_waited_for() {
     for era in Era::BOTH {
         let endpoint = Endpoint::start().await;
         let mut client = endpoint.workspace.client(Era::Stateless).await;
-        let pipe = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
+        let image = crate::waiting::slow_session(&mut client, endpoint.workspace.dir.path().join("ws")).await;
         for _ in 0..8 {
             let arguments = json!({ "sessionId": "session-2025-12-11-001" });
             let params =
@@ -375,7 +381,7 @@ async fn a_client_that_goes_in_the_middle_of_a_call_is_not_waited_for() {
         }
         let recorded = endpoint.call(era, "record-iteration", json!({ "prompt": "a fox" })).await;
         assert_eq!(recorded.view["reference"], "session-2025-12-11-002#0");
-        crate::waiting::let_go(pipe).await;
+        crate::waiting::let_go(image).await;
         assert_eq!(endpoint.call(era, "list-sessions", json!({})).await.view["totalSessions"], 2);
     }
 }

@@ -22,4 +22,5 @@ mod resources;
 mod story;
 mod subscriptions;
 mod surface;
+mod transcript;
 mod waiting;

@@ -1,4 +1,4 @@
-//! The protocol itself: opening, versions, and what is no request at all.
+//! The protocol itself: initialisation, versions, and invalid messages.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,8 @@ async fn every_version_with_initialize_is_answered_with_itself() {
         let opened = client.request("initialize", initialize(version)).await;
         assert_eq!(opened["result"]["protocolVersion"], version);
         let capabilities = json!({
-            "tools": {}, "prompts": {}, "completions": {}, "resources": { "subscribe": true, "listChanged": true }
+            "tools": {}, "prompts": {}, "completions": {}, "resources": { "subscribe": true, "listChanged": true },
+            "extensions": { "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html;profile=mcp-app"] } }
         });
         assert_eq!(opened["result"]["capabilities"], capabilities);
         assert_eq!(opened["result"]["serverInfo"]["name"], "retake");

@@ -25,7 +25,7 @@ async fn what_the_tools_answer_can_be_read() {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
         let image = b"\x89PNG\r\n\x1a\nnot much of one";
-        let images = json!([{ "data": STANDARD.encode(image) }, { "data": STANDARD.encode("another") }]);
+        let images = json!([{ "data": STANDARD.encode(image) }, { "data": STANDARD.encode("II*\0another") }]);
         client.record("2025-12-11T10:00:00Z", json!({ "title": "Foxes", "images": images })).await;
         for (uri, tool, arguments) in [
             ("retake://sessions", "list-sessions", json!({})),
@@ -48,7 +48,7 @@ async fn what_the_tools_answer_can_be_read() {
         assert_eq!(STANDARD.decode(picture["blob"].as_str().unwrap()).unwrap(), image);
         assert_eq!(picture["mimeType"], "image/png");
         let further = read(&mut client, "retake://iterations/session-2025-12-11-001/0/image/1").await;
-        assert_eq!(STANDARD.decode(further["blob"].as_str().unwrap()).unwrap(), b"another");
+        assert_eq!(STANDARD.decode(further["blob"].as_str().unwrap()).unwrap(), b"II*\0another");
         // Where the tool says a picture can be read, it can.
         let whole = client.get("get-iteration", json!({ "reference": "latest" })).await;
         for image in whole["images"].as_array().unwrap() {
@@ -81,14 +81,20 @@ async fn nothing_there_is_refused_as_each_era_wants() {
 }
 
 #[tokio::test]
-async fn a_picture_too_large_to_send_says_so() {
+async fn what_is_too_large_and_no_image_has_no_address() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
-    client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode(vec![7; 520_001]) }] })).await;
+    client
+        .record(
+            "2025-12-11T10:00:00Z",
+            json!({ "images": [{ "data": STANDARD.encode([b"II*\0".to_vec(), vec![7; 519_997]].concat()) }] }),
+        )
+        .await;
     let uri = "retake://iterations/session-2025-12-11-001/0/image";
     let response = client.request("resources/read", json!({ "uri": uri })).await;
-    assert!(response["error"]["message"].as_str().unwrap().contains("520001 bytes"), "{response}");
+    assert!(response["error"]["message"].as_str().unwrap().contains("cannot be shown"), "{response}");
     let whole = client.call("get-iteration", json!({ "reference": "latest" })).await;
+    assert!(whole.view["images"][0].get("uri").is_none(), "{}", whole.text);
     assert_eq!(whole.also, Vec::<Value>::new(), "no link that leads nowhere");
 }
 
@@ -161,7 +167,7 @@ async fn a_title_takes_one_short_line() {
 async fn pictures_stay_fresh_and_lists_do_not() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
-    client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode("picture") }] })).await;
+    client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode("II*\0picture") }] })).await;
     for (uri, at_least, at_most) in [
         ("retake://sessions", 0, 0),
         ("retake://iterations/session-2025-12-11-001/0", 0, 0),

@@ -51,8 +51,8 @@ async fn subscribe_settled(client: &mut Client, uris: &[&str]) -> u64 {
     subscribe(client, &all).await
 }
 
-/// Starts a session, and waits until that is told: all that happened before it has been told by then. Gives what else
-/// was told meanwhile. What happened just before a subscription may be told too, so it takes one to begin with.
+/// Starts a session and waits for its notification: all earlier changes have been notified by then. Returns the other
+/// notifications. Changes just before a subscription may be notified too, so tests begin with a call of this.
 async fn settle(client: &mut Client, other: &mut Client) -> Vec<Value> {
     let started = other.record("2025-12-11T10:00:00Z", json!({})).await;
     let started = format!("retake://sessions/{}", started.split('#').next().unwrap());
@@ -156,12 +156,12 @@ async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
         client.record("2025-12-11T12:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!(other.heard(UPDATED).await["uri"], FIRST);
 
-        // When the owner goes, another takes over, and what may have been missed is told as a change.
+        // When the owner goes, another takes over, and possibly missed changes are notified.
         drop(other);
         drop(owner);
         assert_eq!(client.heard(UPDATED).await["uri"].as_str().map(|uri| uri.starts_with("retake://")), Some(true));
 
-        // An open subscription is no work in flight that the end has to wait for.
+        // An open subscription is not work in flight that shutdown waits for.
         let begun = std::time::Instant::now();
         client.hang_up();
         while client.next().await.is_some() {}
@@ -189,7 +189,7 @@ async fn what_never_changes_cannot_be_waited_for() {
     assert_eq!(client.refused("resources/subscribe", json!({ "uri": FIRST })).await, -32601);
 }
 
-/// Whoever has gone is not told, and does not keep the workspace open.
+/// A client that has gone is not notified, and does not keep the workspace open.
 #[tokio::test]
 async fn a_client_that_goes_leaves_nothing_behind() {
     let workspace = TestWorkspace::new();

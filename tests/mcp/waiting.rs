@@ -1,10 +1,13 @@
-//! Long calls: how far they have come, and what happens when nobody waits for them. A picture that is a pipe makes a call
-//! that takes as long as the test wants: whoever reads it waits until somebody writes.
-#![cfg(unix)]
+//! Long calls: progress and cancellation. An image that grows as soon as it is opened makes a call take as long as the test
+//! wants: the reader does not reach its end until the test cuts it off.
+#![cfg(target_os = "linux")]
 
+use std::fs::File;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
-use std::process::Command;
+use std::sync::{Arc, Mutex};
 
+use rustix::fs::inotify;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Era, TestWorkspace, answer, meta};
@@ -12,23 +15,51 @@ use crate::process;
 
 const AUDIT: &str = "session-2025-12-11-001";
 
-/// Records two pictures, and puts a pipe in the place of the first.
-pub(crate) async fn slow_session(client: &mut Client, workspace: PathBuf) -> PathBuf {
-    let images = json!([{ "data": "Zmlyc3Q=" }, { "data": "c2Vjb25k" }]);
+/// The length of the slow image: less than what is refused, and more than is read before it grows.
+const FIRST_LENGTH: u64 = 200 << 20;
+/// What it grows to once it is open: minutes of reading, and nothing on the disk.
+const LENGTH: u64 = 1 << 40;
+
+/// An image whose end is not reached once it is opened.
+pub(crate) struct SlowImage {
+    file: Arc<Mutex<GrowingFile>>,
+}
+
+struct GrowingFile {
+    file: File,
+    may_grow: bool,
+}
+
+/// Records two images, and puts a slow one in the place of the first.
+pub(crate) async fn slow_session(client: &mut Client, workspace: PathBuf) -> SlowImage {
+    let images = json!([{ "data": "SUkqAGZpcnN0" }, { "data": "SUkqAHNlY29uZA==" }]);
     client.record("2025-12-11T10:00:00Z", json!({ "images": images })).await;
     let whole = client.get("get-iteration", json!({ "reference": "latest" })).await;
     let hash = whole["images"][0]["hash"].as_str().unwrap();
-    let pipe = workspace.join("images").join(&hash[..2]).join(&hash[2..]);
-    std::fs::remove_file(&pipe).unwrap();
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    pipe
+    let path = workspace.join("images").join(&hash[..2]).join(&hash[2..]);
+    std::fs::remove_file(&path).unwrap();
+    let file = File::create(&path).unwrap();
+    file.set_len(FIRST_LENGTH).unwrap();
+    let watch = inotify::init(inotify::CreateFlags::empty()).unwrap();
+    inotify::add_watch(&watch, &path, inotify::WatchFlags::OPEN).unwrap();
+    let file = Arc::new(Mutex::new(GrowingFile { file, may_grow: true }));
+    let growing = Arc::clone(&file);
+    std::thread::spawn(move || {
+        let mut buffer = [const { MaybeUninit::uninit() }; 512];
+        inotify::Reader::new(watch, &mut buffer).next().unwrap();
+        let growing = growing.lock().unwrap();
+        if growing.may_grow {
+            growing.file.set_len(LENGTH).unwrap();
+        }
+    });
+    SlowImage { file }
 }
 
-/// Lets whoever reads the pipe go on.
-pub(crate) async fn let_go(pipe: PathBuf) {
-    tokio::task::spawn_blocking(move || drop(std::fs::OpenOptions::new().write(true).open(pipe).unwrap()))
-        .await
-        .unwrap();
+/// Lets the reader of the image continue: its end is now before the place where the reader is.
+pub(crate) async fn let_go(image: SlowImage) {
+    let mut growing = image.file.lock().unwrap();
+    growing.may_grow = false;
+    growing.file.set_len(0).unwrap();
 }
 
 /// Asks for an audit that does not end by itself; returns when it is known to be under way.
@@ -50,10 +81,10 @@ async fn progress_comes_before_the_answer_and_others_are_served_meanwhile() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
-        let pipe = slow_session(&mut client, workspace.dir.path().join("ws")).await;
+        let image = slow_session(&mut client, workspace.dir.path().join("ws")).await;
         let id = begin(&mut client).await;
         assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
-        let_go(pipe).await;
+        let_go(image).await;
         let done = client.next_answer().await.unwrap();
         assert_eq!(done["id"], id);
         assert_eq!(answer(&done).view["images"]["checked"], 2);
@@ -68,14 +99,14 @@ async fn a_cancelled_call_ends_and_is_answered_no_more() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
-        let pipe = slow_session(&mut client, workspace.dir.path().join("ws")).await;
+        let image = slow_session(&mut client, workspace.dir.path().join("ws")).await;
         let id = begin(&mut client).await;
         let params = json!({ "requestId": id, "reason": "no longer needed", "_meta": meta() });
         client
             .send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string())
             .await;
         assert_eq!(client.get("list-sessions", json!({})).await["totalSessions"], 1);
-        let_go(pipe).await;
+        let_go(image).await;
         for _ in 0..20 {
             client.get("list-sessions", json!({})).await;
         }
@@ -85,7 +116,7 @@ async fn a_cancelled_call_ends_and_is_answered_no_more() {
     }
 }
 
-/// A call that does not end keeps nobody: what was written is whole lines, and the process ends.
+/// A call that does not end does not keep the process alive: everything written is complete lines, and it exits.
 #[tokio::test]
 async fn the_end_waits_only_so_long() {
     let dir = tempfile::tempdir().unwrap();

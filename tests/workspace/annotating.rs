@@ -1,6 +1,8 @@
 //! Annotating, archiving and restoring.
 
-use retake::internals::wire::{AnnotateRequest, ArchiveRequest, ErrorKind, ListRequest};
+use retake::internals::wire::{
+    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ListRequest, SearchRequest, UpdateRequest,
+};
 
 use crate::support::*;
 
@@ -79,4 +81,88 @@ fn an_archive_that_is_retried_after_a_restore_stays_restored() {
     let restore = ArchiveRequest { session_id: id, ..ArchiveRequest::default() };
     ws.api().restore(&restore).unwrap();
     assert!(!ws.api().archive(&archive).unwrap().archived(), "a retry is no second archiving");
+}
+
+#[test]
+fn a_rating_can_be_removed() {
+    let ws = TestWorkspace::new();
+    let id = ws.session(1);
+    let annotate = |text: &str| {
+        let request: AnnotateRequest = serde_json::from_str(text).unwrap();
+        json(&ws.api().annotate(&AnnotateRequest { reference: format!("{id}#0"), ..request }).unwrap().annotations)
+    };
+    assert_eq!(annotate(r#"{"reference":"","rating":4,"tags":["hero"]}"#), r#"{"rating":4,"tags":["hero"]}"#);
+    assert_eq!(
+        annotate(r#"{"reference":"","note":"soft"}"#),
+        r#"{"rating":4,"tags":["hero"],"note":"soft"}"#,
+        "absent"
+    );
+    assert_eq!(annotate(r#"{"reference":"","rating":null}"#), r#"{"tags":["hero"],"note":"soft"}"#, "null removes");
+    let trail = ws.api().audit(&AuditRequest { session_id: id.clone(), ..AuditRequest::default() }).unwrap();
+    assert_eq!(trail.events.last().unwrap().summary, "rating removed");
+    assert!(
+        ws.api()
+            .search(&SearchRequest { query: Some("has:rating".into()), ..SearchRequest::default() })
+            .unwrap()
+            .iterations
+            .is_empty()
+    );
+
+    // It is read back from the log, not only from memory.
+    let read = ws.reopen_after(|root| std::fs::remove_dir_all(root.join("db")).unwrap()).state(&id).annotation;
+    assert_eq!((read.rating, read.note.as_deref()), (None, Some("soft")));
+}
+
+#[test]
+fn what_changes_nothing_is_not_written() {
+    let ws = TestWorkspace::new();
+    let id = ws.session(1);
+    let base = AnnotateRequest { reference: format!("{id}#0"), ..AnnotateRequest::default() };
+    let rated = AnnotateRequest { rating: Some(4), tags: Some(vec!["hero".into()]), ..base.clone() };
+    ws.api().annotate(&rated).unwrap();
+    let before = ws.written();
+    let modified = ws.api().session(&id).unwrap().last_modified_at();
+    ws.wait(60_000);
+    for same in [
+        rated,
+        AnnotateRequest { note: Some(String::new()), ..base.clone() },
+        AnnotateRequest { add_tags: vec!["hero".into()], ..base.clone() },
+        AnnotateRequest { remove_tags: vec!["other".into()], ..base },
+    ] {
+        ws.api().annotate(&same).unwrap();
+    }
+    assert_eq!(ws.written(), before);
+    assert_eq!(ws.api().session(&id).unwrap().last_modified_at(), modified);
+}
+
+#[test]
+fn a_session_is_named_afterwards() {
+    let ws = TestWorkspace::new();
+    let id = ws.session(1);
+    let modified = ws.api().session(&id).unwrap().last_modified_at();
+    ws.wait(60_000);
+    let update = |title: Option<&str>, project: Option<&str>| UpdateRequest {
+        session_id: id.clone(),
+        title: title.map(str::to_owned),
+        project: project.map(str::to_owned),
+        ..UpdateRequest::default()
+    };
+    let named = |request: UpdateRequest| {
+        let row = ws.api().update_session(&request).unwrap();
+        (row.title().map(str::to_owned), row.project().map(str::to_owned))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(named(update(Some("Winter"), None)), (some("Winter"), None));
+    assert_eq!(named(update(None, Some("cards"))), (some("Winter"), some("cards")), "what is left out stays");
+    let before = ws.written();
+    assert_eq!(named(update(Some("Winter"), Some("cards"))), (some("Winter"), some("cards")));
+    assert_eq!(ws.written(), before, "what changes nothing is not written");
+    assert_eq!(named(update(Some(" "), None)), (None, some("cards")), "an empty title removes it");
+    assert_eq!(ws.api().session(&id).unwrap().last_modified_at(), modified, "naming is not work");
+    fails(ws.api().update_session(&update(None, None)), ErrorKind::Invalid, "neither a title nor a project");
+    fails(ws.api().update_session(&update(Some(&"x".repeat(5000)), None)), ErrorKind::Invalid, "title");
+    ws.api().archive(&ArchiveRequest { session_id: id.clone(), ..ArchiveRequest::default() }).unwrap();
+    assert_eq!(named(update(Some("Done"), None)), (some("Done"), some("cards")), "archived ones too");
+    let latest = UpdateRequest { session_id: "latest".into(), ..update(Some("x"), None) };
+    fails(ws.api().update_session(&latest), ErrorKind::NotFound, "archived");
 }

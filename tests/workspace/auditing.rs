@@ -95,7 +95,7 @@ fn missing_and_damaged_images_are_named_with_their_iterations() {
 }
 
 #[test]
-fn a_healthy_workspace_says_so() {
+fn a_healthy_workspace_verifies() {
     let ws = TestWorkspace::new();
     let picture = path(&ws.file("1.png", &png(2, 2, 1)));
     ws.record(&RecordRequest { images: vec![picture], ..prompt("a cat") });

@@ -32,7 +32,7 @@ fn a_recording_that_is_wrong_writes_nothing() {
 
     use ErrorKind::{Conflict, Invalid, NotFound};
     for (request, kind, message) in [
-        (RecordRequest { prompt: String::new(), ..base() }, Invalid, "prompt is empty"),
+        (RecordRequest { prompt: String::new(), ..base() }, Invalid, "no image has one in its metadata"),
         (RecordRequest { prompt: " \n\t".into(), ..base() }, Invalid, "prompt is empty"),
         (RecordRequest { prompt: "a\0b".into(), ..base() }, Invalid, "prompt has the control character U+0000"),
         (RecordRequest { prompt: "x".repeat(MAX_PROMPT_BYTES + 1), ..base() }, Invalid, "prompt is 262145 bytes long"),
@@ -58,7 +58,7 @@ fn a_recording_that_is_wrong_writes_nothing() {
         (RecordRequest { created_at: Some("2025-12-13T00:00:00Z".into()), ..base() }, Invalid, "a day ahead of now"),
         (RecordRequest { session_id: Some("cats".into()), ..base() }, Invalid, "\"cats\" is not a session id"),
         (RecordRequest { session_id: Some(format!("{id}#1")), ..base() }, Invalid, "is not a session id"),
-        (RecordRequest { session_id: Some("latest".into()), ..base() }, Invalid, "is not a session id"),
+        (RecordRequest { session_id: Some("lates".into()), ..base() }, Invalid, "is not a session id"),
         (
             RecordRequest { session_id: Some("session-2025-12-11-099".into()), ..base() },
             NotFound,
@@ -122,7 +122,7 @@ fn the_other_verbs_refuse_what_is_not_there() {
 
     let annotate = |request: AnnotateRequest| ws.api().annotate(&request);
     let base = || AnnotateRequest { reference: id.clone(), rating: Some(3), ..AnnotateRequest::default() };
-    fails(annotate(AnnotateRequest { rating: Some(0), ..base() }), ErrorKind::Invalid, "rating is 0");
+    fails(annotate(AnnotateRequest { rating: Some(6), ..base() }), ErrorKind::Invalid, "rating is 6");
     fails(annotate(AnnotateRequest { rating: None, ..base() }), ErrorKind::Invalid, "nothing to annotate");
     fails(annotate(AnnotateRequest { reference: format!("{id}#7"), ..base() }), ErrorKind::NotFound, "iteration 7");
     let long = Some("x".repeat(MAX_NOTE_BYTES + 1));

@@ -82,8 +82,8 @@ fn a_bundle_proves_itself_without_a_workspace() {
 fn every_flipped_bit_of_a_bundle_is_found() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
-    // Every byte would take minutes; a stride that is no multiple of anything in it meets every part. The words of the
-    // first file are for people, and zeros between files belong to nobody.
+    // Every byte would take minutes; a stride that is not a multiple of anything in it hits every part. The words of the
+    // first file are for people, and zeros between files have no meaning.
     for at in (2048..bundle.len() - 1024).step_by(1021).filter(|at| bundle[*at] != 0) {
         let mut altered = bundle.clone();
         altered[at] ^= 0x10;
@@ -192,7 +192,7 @@ fn dropping_the_last_event_is_found() {
 }
 
 #[test]
-fn a_cut_bundle_says_so_and_checks_what_is_there() {
+fn a_truncated_bundle_is_reported_and_checked_as_far_as_it_goes() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
     for end in (2000..bundle.len() - 1024).step_by(4099) {
@@ -203,7 +203,7 @@ fn a_cut_bundle_says_so_and_checks_what_is_there() {
 }
 
 #[test]
-fn what_the_workspace_lacked_is_said_and_is_no_fault_of_the_bundle() {
+fn images_missing_from_the_workspace_are_listed_and_not_a_fault_of_the_bundle() {
     let ws = full();
     let (bare, report) = bundled(&ws, &ExportRequest { omit_images: true, ..ExportRequest::default() });
     assert_eq!((report.images, report.problems.len()), (0, 0));
@@ -217,7 +217,7 @@ fn what_the_workspace_lacked_is_said_and_is_no_fault_of_the_bundle() {
 }
 
 #[test]
-fn what_is_no_bundle_is_refused() {
+fn other_files_are_refused_as_bundles() {
     let dir = tempfile::tempdir().unwrap();
     for bytes in [&b""[..], b"hello", &png(64, 64, 3), &[0; 4096], br#"{"type":"retake-export","version":1}"#] {
         fails(verify_bundle(&written(&dir, bytes), None), ErrorKind::Invalid, "this is not a bundle");

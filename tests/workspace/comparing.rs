@@ -2,7 +2,8 @@
 
 use retake::internals::model::iteration::MAX_NAME_BYTES;
 use retake::internals::model::{Lora, Seed, StepLabel};
-use retake::internals::wire::{CompareRequest, CompareView, ErrorKind, RecordRequest};
+use retake::internals::wire::{CompareRequest, CompareView, ErrorKind, ImageRequest, RecordRequest, SearchRequest};
+use retake::internals::workspace::CallContext;
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -23,7 +24,7 @@ fn only_what_differs() {
         seed: Some(Seed(u64::MAX)),
         steps: Some(20),
         guidance_scale: Some(7.0),
-        loras: vec![Lora { name: "fur".into(), weight: 0.8 }],
+        loras: vec![Lora::new("fur", 0.8)],
         ..prompt("1girl, (red dress:1.2), standing")
     };
     ws.record(&base);
@@ -31,7 +32,7 @@ fn only_what_differs() {
     ws.record(&RecordRequest {
         steps: Some(30),
         guidance_scale: Some(5.5),
-        loras: vec![Lora { name: "fur".into(), weight: 0.6 }],
+        loras: vec![Lora::new("fur", 0.6)],
         prompt: "1girl, solo, (red dress:1.35)".into(),
         ..base.clone()
     });
@@ -150,7 +151,7 @@ fn the_most_that_may_be_compared_still_fits() {
             negative_prompt: Some("\\".repeat(20_000 - n)),
             model: name("m"),
             sampler: name("s"),
-            loras: (0..64).map(|at| Lora { name: format!("{at}{n}{}", "l".repeat(500)), weight: 0.5 }).collect(),
+            loras: (0..64).map(|at| Lora::new(format!("{at}{n}{}", "l".repeat(500)), 0.5)).collect(),
             images: vec![path(&ws.file(&format!("{}.png", "n".repeat(200)), &png(1, 1, 1)))],
             parameters,
             ..prompt(&long("a"))
@@ -165,7 +166,7 @@ fn the_most_that_may_be_compared_still_fits() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn what_cannot_be_compared_is_reported() {
     let ws = TestWorkspace::new();
     let id = ws.session(2);
     for (references, message) in [
@@ -177,4 +178,87 @@ fn what_cannot_be_compared_is_said() {
         fails(ws.api().compare(&request(&references)), ErrorKind::Invalid, message);
     }
     fails(ws.api().compare(&request(&["latest", &format!("{id}#7")])), ErrorKind::NotFound, "has no iteration 7");
+}
+
+#[test]
+fn each_image_of_a_batch_has_a_reference() {
+    let ws = TestWorkspace::new();
+    let batch = RecordRequest {
+        images: vec![path(&ws.file("a.png", &png(64, 48, 1))), path(&ws.file("b.png", &png(64, 48, 9)))],
+        ..prompt("a cat, twice")
+    };
+    let id = ws.record(&batch).reference.to_string();
+    let (first, second) = (format!("{id}/0"), format!("{id}/1"));
+
+    let view = compare(&ws, &[&first, &second]);
+    let named: Vec<String> = view.iterations.iter().map(|it| it.reference.to_string()).collect();
+    assert_eq!(named, [first.clone(), second.clone()]);
+    assert_eq!(view.differences[0].reference.to_string(), second);
+    assert_ne!(view.iterations[0].image.as_ref().unwrap().hash, view.iterations[1].image.as_ref().unwrap().hash);
+    assert_eq!(view.iterations[1].image.as_ref().unwrap().uri, "retake://iterations/session-2025-12-11-001/0/image/1");
+    assert_eq!(view.differences[0].summary, "same recipe");
+    assert_eq!(compare(&ws, &["latest", "#0/0"]).differences[0].visual.as_ref().unwrap().changed_area, 0.0);
+
+    let bytes =
+        |reference: &str| ws.api().image(&ImageRequest { reference: reference.into(), image: None }).unwrap().data;
+    assert_eq!((bytes(&first), bytes("latest/1")), (png(64, 48, 1), png(64, 48, 9)));
+    assert_eq!(ws.api().resolve("#latest/1").unwrap().to_string(), id, "an image also names its iteration");
+    fails(ws.api().compare(&request(&["#0/0", "#0/2"])), ErrorKind::NotFound, "#0 has no image 2");
+    fails(ws.api().resolve("#0/2"), ErrorKind::NotFound, "#0 has no image 2");
+}
+
+#[test]
+fn a_comparison_that_nobody_waits_for_ends() {
+    let ws = TestWorkspace::new();
+    let with =
+        |name: &str, seed| RecordRequest { images: vec![path(&ws.file(name, &png(64, 48, seed)))], ..prompt("a cat") };
+    ws.record(&with("a.png", 1));
+    ws.record(&with("b.png", 2));
+    let context = CallContext::default().cancel_when(|| true);
+    let both = request(&["session-2025-12-11-001", "session-2025-12-11-002"]);
+    let error = ws.api().with_context(&context).compare(&both).unwrap_err();
+    assert!(matches!(error.as_workspace_error(), Some(retake::internals::workspace::Error::Cancelled)), "{error}");
+    let view = ws.api().compare(&both).unwrap();
+    let error = ws.api().with_context(&context).render(&view, None).map(|_| ()).unwrap_err();
+    assert!(matches!(error.as_workspace_error(), Some(retake::internals::workspace::Error::Cancelled)), "{error}");
+}
+
+#[test]
+fn composition_and_colour_are_judged_apart() {
+    let ws = TestWorkspace::new();
+    // The same hills, in the morning and in the evening.
+    let hills = |light: [u8; 3]| {
+        let image = image::RgbImage::from_fn(160, 120, |x, y| {
+            let shade = (x * 3 + y * 5) % 200 + 50;
+            image::Rgb(light.map(|channel: u8| u8::try_from(u32::from(channel) * shade / 255).unwrap_or(255)))
+        });
+        let mut file = std::io::Cursor::new(Vec::new());
+        image.write_to(&mut file, image::ImageFormat::Png).unwrap();
+        file.into_inner()
+    };
+    for (name, light) in
+        [("morning.png", [90, 140, 230]), ("evening.png", [240, 130, 60]), ("again.png", [92, 141, 229])]
+    {
+        ws.record(&RecordRequest { images: vec![path(&ws.file(name, &hills(light)))], ..prompt("hills") });
+    }
+    let visual = |other: &str| {
+        let view = compare(&ws, &["session-2025-12-11-001", other]);
+        view.differences[0].visual.clone().unwrap()
+    };
+    let evening = visual("session-2025-12-11-002");
+    assert!(evening.verdict.starts_with("Composition: same · Colour: strongly changed · "), "{}", evening.verdict);
+    assert!(!evening.nearly_same && evening.colour_difference > 15.0, "{evening:?}");
+    let again = visual("session-2025-12-11-003");
+    assert!(again.verdict.starts_with("Composition: same · Colour: same · "), "{}", again.verdict);
+    assert!(again.nearly_same);
+
+    // The image itself comes before what only has its composition.
+    let found = ws
+        .api()
+        .search(&SearchRequest { similar_to: Some("session-2025-12-11-001".into()), ..SearchRequest::default() });
+    assert!(found.unwrap().iterations.iter().all(|hit| !hit.identical));
+    let file = ws.file("copy.png", &hills([240, 130, 60]));
+    let found = ws.api().search(&SearchRequest { similar_to: Some(file), ..SearchRequest::default() }).unwrap();
+    assert_eq!(found.iterations[0].reference.to_string(), "session-2025-12-11-002#0");
+    assert!(found.iterations[0].identical && !found.iterations[1].identical);
 }

@@ -28,7 +28,7 @@ fn damaged() -> (TestWorkspace, String) {
 }
 
 #[test]
-fn the_listing_says_so_until_somebody_has_read_it() {
+fn the_listing_shows_a_recovery_until_its_report_is_read() {
     let (ws, _) = damaged();
     let list = ws.list(&ListRequest::default());
     let recovery = list.recovery.clone().unwrap();

@@ -121,7 +121,7 @@ fn samples() -> Option<PathBuf> {
 }
 
 #[test]
-fn real_pictures_are_recognised() {
+fn real_images_are_recognised() {
     let Some(dir) = samples() else { return };
     let ws = TestWorkspace::new();
     let mut paths: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -56,7 +56,10 @@ fn verify_names_each_and_says_how_it_comes_back() {
     assert!(changed.contains(" was changed where it is linked: ") && changed.ends_with("changed.png"), "{changed}");
     let hint = view.hint.as_ref().unwrap();
     assert!(!hint.contains("retake repair"), "no event is wrong: {hint}");
-    assert!(hint.contains("record missing images again, or import") && hint.contains("back where they were"), "{hint}");
+    assert!(
+        hint.contains("import or record the image files again") && hint.contains("linked originals are in now"),
+        "{hint}"
+    );
 
     // As the hint says: back where it was, or recorded again.
     let dir = ws.dir.path().join("pictures");
@@ -105,7 +108,7 @@ fn every_verb_still_shows_the_iteration() {
     let view = checked(ws.api().compare(&request)).unwrap();
     assert_eq!(view.iterations.len(), 3);
     assert!(view.differences.iter().all(|it| it.visual.is_none() && it.visual_problem.is_some()), "{view:?}");
-    let drawn = ws.api().render(&view, None).unwrap();
+    let drawn = ws.api().render(&view, None).unwrap().unwrap();
     assert!(drawn.pixels().width() > 300, "with an empty place for each");
 
     let mut out = Vec::new();

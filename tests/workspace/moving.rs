@@ -107,7 +107,7 @@ fn people_can_read_the_lines() {
 }
 
 #[test]
-fn some_sessions_or_no_pictures_when_asked() {
+fn an_export_can_be_limited_to_sessions_or_leave_images_out() {
     let ws = full();
     let some = ExportRequest { session_ids: vec!["session-2025-12-11-002".parse().unwrap()], omit_images: true };
     assert!(!export(&ws, &some).contains("session-2024"));
@@ -128,7 +128,7 @@ fn some_sessions_or_no_pictures_when_asked() {
 }
 
 #[test]
-fn a_missing_picture_is_reported_and_the_rest_written() {
+fn a_missing_image_is_reported_and_the_rest_exported() {
     let ws = full();
     std::fs::remove_dir_all(ws.root().join("images")).unwrap();
     let mut out = Vec::new();
@@ -174,7 +174,7 @@ fn a_bad_line_is_named() {
     assert!(problems[1].1.starts_with("the record of session-2024-02-29-001 is not base64"), "{problems:?}");
     assert_eq!(problems[2].0, event as u64 + 2, "what follows cannot be taken in either");
     assert!(problems[2].1.contains("session-2024-02-29-001: "), "{problems:?}");
-    assert!(problems[2].1.ends_with("1 of its events were not taken in"), "{problems:?}");
+    assert!(problems[2].1.ends_with("1 event was not taken in"), "{problems:?}");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_session_that_differs_is_named_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn other_files_are_refused_as_exports() {
     let ws = TestWorkspace::new();
     for bytes in [&b""[..], b"\n\n", b"hello\nworld", &png(64, 64, 3), &[b'x'; 100_000], b"[1,2]\n{}"] {
         fails(ws.workspace.import(&mut &*bytes), ErrorKind::Invalid, "this is not a Retake export");

@@ -21,7 +21,7 @@ fn the_first_recording_starts_a_session() {
 }
 
 #[test]
-fn the_next_comes_from_the_one_before_unless_told() {
+fn the_default_parent_is_the_previous_iteration() {
     let ws = TestWorkspace::new();
     let id = ws.session(3);
     let other = ws.record(&RecordRequest { parent: Some(format!("{id}#1")), ..prompt("elsewhere") });
@@ -77,12 +77,12 @@ fn everything_recorded_is_given_back() {
 #[test]
 fn pictures_are_kept_byte_for_byte() {
     let ws = TestWorkspace::new();
-    let (first, second) = (png(31, 17, 9), b"a format nobody knows".to_vec());
+    let (first, second) = (png(31, 17, 9), b"II*\0a format nobody shows".to_vec());
     let request = RecordRequest {
         images: vec![
             path(&ws.file("cat.png", &first)),
             ImageInput::Data(ImageData {
-                data: "YSBmb3JtYXQgbm9ib2R5IGtub3dz".into(),
+                data: "SUkqAGEgZm9ybWF0IG5vYm9keSBzaG93cw==".into(),
                 mime_type: Some("image/png".into()),
             }),
         ],
@@ -94,7 +94,7 @@ fn pictures_are_kept_byte_for_byte() {
     assert_eq!((view.images[0].width, view.images[0].height), (Some(31), Some(17)));
     assert_eq!(view.images[0].name.as_deref(), Some("cat.png"));
     assert_eq!(view.images[0].uri, "retake://iterations/session-2025-12-11-001/0/image");
-    assert_eq!(view.images[1].mime_type, "application/octet-stream");
+    assert_eq!(view.images[1].mime_type, "image/tiff");
     assert_eq!(view.images[1].uri, "retake://iterations/session-2025-12-11-001/0/image/1");
     assert!(!view.images[0].missing);
 
@@ -112,7 +112,7 @@ fn pictures_are_kept_byte_for_byte() {
     std::fs::remove_file(&file).unwrap();
     fails(image(None), ErrorKind::Damaged, "is missing");
     let view = ws.api().get(&GetRequest { reference, ..GetRequest::default() }).unwrap();
-    assert!(json(&view).contains(r#"/0/image","missing":true}"#));
+    assert!(json(&view).contains(r#""name":"cat.png","missing":true}"#));
 }
 
 #[test]

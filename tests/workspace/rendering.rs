@@ -113,7 +113,7 @@ fn landscape(width: u32, height: u32, sky: Rgb<u8>, sun: bool) -> RgbImage {
 
 fn panel(image: Option<Hash>, index: u32, lines: &[&str]) -> Panel {
     let lines = lines.iter().map(|line| (*line).to_owned()).collect();
-    Panel { image, title: format!("session-2025-12-11-001#{index}"), lines }
+    Panel { image, absent: None, title: format!("session-2025-12-11-001#{index}"), lines }
 }
 
 fn size(images: &Images, how: Render, panels: &[Panel]) -> (u32, u32) {

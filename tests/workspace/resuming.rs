@@ -56,7 +56,7 @@ fn all_it_takes_to_go_on() {
         steps: Some(30),
         guidance_scale: Some(5.5),
         negative_prompt: Some("blurry".into()),
-        loras: vec![Lora { name: "fur".into(), weight: 0.8 }],
+        loras: vec![Lora::new("fur", 0.8)],
         parameters: parameters.as_object().unwrap().clone(),
         images: vec![path(&ws.file("a.png", &png(4, 4, 9)))],
         ..seeded("1girl, solo, (red dress:1.35)", u64::MAX)
@@ -154,7 +154,7 @@ fn without_a_reference_it_is_the_most_recent_active_session() {
 }
 
 #[test]
-fn a_long_story_is_told_in_few_steps() {
+fn a_long_story_is_summarised_in_few_steps() {
     let ws = TestWorkspace::new();
     let id = ws.record(&seeded("a cat, 0", 0)).session.id().to_string();
     for n in 1..400_u64 {

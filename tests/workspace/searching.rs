@@ -1,9 +1,12 @@
 //! Searching, as a user would notice it.
 
-use retake::internals::model::Status;
+use std::fs::{self, File};
+
+use retake::internals::model::{Cost, OutcomeStatus, Status};
 use retake::internals::search::Sort;
 use retake::internals::wire::{
-    AnnotateRequest, ArchiveRequest, ErrorKind, ExcerptField, RecordRequest, SearchRequest, SearchView,
+    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ExcerptField, OpenedImage, RecordRequest, SearchRequest,
+    SearchView,
 };
 
 use crate::support::TestWorkspace;
@@ -53,7 +56,11 @@ fn words_phrases_beginnings_and_titles_newest_first() {
     let workspace = bridges();
     for (query, expected) in [
         ("", vec![format!("{TWO}#0"), format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
-        ("bridge", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("bridge", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("\"bridge\"", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
+        ("ridge", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
+        ("stones", vec![format!("{ONE}#2")]),
+        ("br", vec![]),
         ("BRIDG*", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
         ("\"glass bridge\"", vec![format!("{ONE}#0")]),
         // A negative prompt with fog in it makes no fog.
@@ -75,7 +82,7 @@ fn words_phrases_beginnings_and_titles_newest_first() {
 }
 
 #[test]
-fn what_was_just_said_is_found() {
+fn an_annotation_is_found_at_once() {
     let workspace = bridges();
     let reference = format!("{ONE}#1");
     let annotate = |rating: Option<u8>, tags: &[&str], note: &str| {
@@ -127,8 +134,11 @@ fn rows_say_enough_to_choose_by_and_mark_what_matched() {
             excerpt.parts.iter().filter(|part| part.is_match).map(|part| (excerpt.field, part.text.as_str()))
         })
         .collect();
-    assert_eq!(marked, [(ExcerptField::Prompt, "glass"), (ExcerptField::Title, "Río")]);
-    let whole: String = found.matches[0].parts.iter().map(|part| part.text.as_str()).collect();
+    assert_eq!(marked, [(ExcerptField::Title, "Río")], "the prompt is in the row already");
+    let view = workspace.api().marking_prompts().search(&request("glass rio")).unwrap();
+    let found = &view.iterations[2].matches[0];
+    assert_eq!(found.field, ExcerptField::Prompt);
+    let whole: String = found.parts.iter().map(|part| part.text.as_str()).collect();
     assert_eq!(whole, "A glass bridge at night");
 }
 
@@ -141,9 +151,9 @@ fn counts_go_with_the_query() {
         counts.iter().map(|one| format!("{} {}", one.value, one.count)).collect::<Vec<_>>()
     };
     assert_eq!(shown(&facets.model), ["SDXL 1.0 1"]);
-    assert_eq!(shown(&facets.project), ["Cats 2"]);
-    assert_eq!(shown(&facets.rating), ["none 2"]);
-    assert_eq!(shown(&facets.status), ["active 2"]);
+    assert_eq!(shown(&facets.project), ["Cats 3"]);
+    assert_eq!(shown(&facets.rating), ["none 3"]);
+    assert_eq!(shown(&facets.status), ["active 3"]);
 }
 
 #[test]
@@ -195,7 +205,7 @@ fn an_answer_stays_small_whatever_was_recorded() {
 }
 
 #[test]
-fn a_wrong_request_says_where_and_what_to_do() {
+fn invalid_requests_name_the_field_and_a_way_out() {
     let workspace = bridges();
     for (request, message) in [
         (request("bridge modle:sdxl"), "unknown facet `modle`, at character 8"),
@@ -220,10 +230,87 @@ fn a_wrong_request_says_where_and_what_to_do() {
 }
 
 #[test]
+fn numbers_schedulers_actors_and_messages_are_found() {
+    let workspace = TestWorkspace::new();
+    let record = |request: RecordRequest| workspace.api().record(&request).unwrap();
+    record(RecordRequest {
+        prompt: "1girl, boats".to_owned(),
+        steps: Some(30),
+        guidance_scale: Some(7.5),
+        scheduler: Some("Karras".to_owned()),
+        provider: Some("ComfyUI".to_owned()),
+        cost: Some(Cost { amount: 0.04, currency: "USD".to_owned() }),
+        project: Some("Harbour".to_owned()),
+        ..RecordRequest::default()
+    });
+    record(RecordRequest {
+        prompt: "a nude".to_owned(),
+        steps: Some(20),
+        outcome: Some(OutcomeStatus::Refused),
+        message: Some("blocked by the safety filter".to_owned()),
+        ..RecordRequest::default()
+    });
+    let user = workspace.api().audit(&AuditRequest { session_id: ONE.to_owned(), ..AuditRequest::default() }).unwrap();
+    let user = format!("actor:\"{}\"", user.events[0].actor.user);
+    for (query, expected) in [
+        ("girl", vec![ONE]),
+        ("boat", vec![ONE]),
+        ("steps:30", vec![ONE]),
+        ("steps:<30", vec![TWO]),
+        ("steps:20..30", vec![TWO, ONE]),
+        ("cfg:>=7.5", vec![ONE]),
+        ("cfg:>7.5", vec![]),
+        ("cost:>0.01", vec![ONE]),
+        ("-cost:>0.01", vec![TWO]),
+        ("scheduler:karras provider:comfy", vec![ONE]),
+        ("safety", vec![TWO]),
+        ("message:safety", vec![TWO]),
+        (&user, vec![TWO, ONE]),
+        ("actor:nobody-of-that-name", vec![]),
+        ("project:HARBOUR", vec![ONE]),
+    ] {
+        let expected: Vec<String> = expected.into_iter().map(|id| format!("{id}#0")).collect();
+        assert_eq!(references(&ask(&workspace, query)), expected, "{query}");
+    }
+    let of = |project: &str| {
+        let request = SearchRequest { project: Some(project.to_owned()), ..SearchRequest::default() };
+        workspace.api().search(&request).unwrap().total_matches
+    };
+    assert_eq!((of("harbour"), of("HARB"), of("town")), (1, 1, 0));
+}
+
+#[test]
+fn a_search_without_results_says_which_word_is_the_reason() {
+    let workspace = bridges();
+    for (query, hint) in [
+        ("zebra", Some("nothing recorded contains \"zebra\": check the spelling")),
+        ("glass zebra", Some("nothing recorded contains \"zebra\": check the spelling")),
+        ("river glass stone", Some("each word matches something, but not all together: leave one out, or write OR")),
+        ("bridge rating:5", Some("the words match, but not with the other conditions: leave some of them out")),
+        ("rating:5", None),
+        ("bridge", None),
+    ] {
+        assert_eq!(ask(&workspace, query).hint.as_deref(), hint, "{query}");
+    }
+}
+
+#[test]
 fn projects_are_counted() {
     let workspace = bridges();
     let list = workspace.api().projects().unwrap();
     assert_eq!((list.total_projects, list.sessions_without), (1, 1));
     let cats = &list.projects[0];
     assert_eq!((cats.project.as_str(), cats.sessions, cats.iterations, cats.archived), ("Cats", 1, 3, 0));
+}
+
+#[test]
+fn an_open_file_is_compared_wherever_its_name_leads_by_then() {
+    let workspace = TestWorkspace::new();
+    let path = workspace.file("like.png", &retake_testutils::made::png(1, &[]));
+    let opened = OpenedImage::new(File::open(&path).unwrap(), path.clone().into());
+    fs::remove_file(&path).unwrap();
+    let by_name = SearchRequest { similar_to: Some(path), ..SearchRequest::default() };
+    workspace.api().search(&by_name).unwrap_err();
+    let by_file = SearchRequest { similar_opened: Some(opened), ..by_name };
+    assert_eq!(workspace.api().search(&by_file).unwrap().total_matches, 0);
 }

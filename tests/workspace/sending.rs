@@ -57,7 +57,7 @@ fn a_session_to_send() {
     assert_eq!((report.sessions, report.images, report.problems.len()), (1, 3, 0));
     let names: Vec<String> =
         files_below(&dir).keys().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
-    assert_eq!(names, ["000.png", "001-1.png", "001-2.png", "contact-sheet.png", "session.md"]);
+    assert_eq!(names, ["000.png", "001-1.png", "001-2.png", "contact-sheet.png", "session.jsonl", "session.md"]);
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!("session_page", fs::read_to_string(dir.join("session.md")).unwrap());
     });
@@ -66,7 +66,7 @@ fn a_session_to_send() {
 }
 
 #[test]
-fn a_picture_carries_its_recipe_and_its_reference() {
+fn an_exported_image_carries_its_recipe_and_its_reference() {
     let ws = TestWorkspace::new();
     let id = session(&ws);
     let (dir, _) = sent(&ws, &[&id]);
@@ -98,7 +98,7 @@ fn several_sessions_lie_in_a_folder_each_and_nothing_is_overwritten() {
 }
 
 #[test]
-fn long_recipes_are_sent_whole_and_many_pictures_on_several_sheets() {
+fn long_recipes_are_exported_in_full_and_many_images_on_several_sheets() {
     let ws = TestWorkspace::new();
     let mut parameters = serde_json::Map::new();
     for number in 0..12 {

@@ -71,7 +71,7 @@ fn the_most_that_may_be_recorded_is_still_shown() {
         title: name.clone(),
         project: name,
         message: Some("\n".repeat(MAX_NOTE_BYTES)),
-        loras: vec![Lora { name: "x".repeat(MAX_NAME_BYTES), weight: 0.1 }; 64],
+        loras: vec![Lora::new("x".repeat(MAX_NAME_BYTES), 0.1); 64],
         images: (0..64).map(|n| path(&ws.file(&format!("{n}-{}.png", "n".repeat(200)), &png(1, 1, n)))).collect(),
         ..RecordRequest::default()
     };

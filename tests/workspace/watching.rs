@@ -83,7 +83,7 @@ fn workspace() -> (TestWorkspace, PathBuf) {
 }
 
 #[test]
-fn new_pictures_join_the_session_in_progress() {
+fn new_images_join_the_session_in_progress() {
     let (ws, dir) = workspace();
     watching(&ws, &dir, |heard| {
         assert_eq!(heard.ready().len(), 0);

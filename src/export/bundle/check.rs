@@ -15,7 +15,7 @@ use crate::disk::read_at;
 use crate::export::EventLine;
 use crate::model::{Event, EventBody, Hash, SessionId, Timestamp};
 use crate::store::{self, Detail};
-use crate::workspace::Error;
+use crate::workspace::{Error, lost_of};
 
 use super::tar::{self, Entry};
 use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file};
@@ -41,6 +41,9 @@ pub struct BundleView {
     /// What the bundle says it never had: images that were left out, or missing when it was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+    /// Events that were lost before the bundle was made, each session in one line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
     /// What is wrong: missing or altered, each in one line that names what it concerns.
     pub problems: Vec<String>,
 }
@@ -74,7 +77,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
         check.problem("the file is cut short or damaged: what follows cannot be read".to_owned());
     }
     check.all(seal).map_err(unread)?;
-    check.found.whole = check.found.problems.is_empty();
+    check.found.whole = check.found.problems.is_empty() && check.found.losses.is_empty();
     Ok(check.found)
 }
 
@@ -177,7 +180,7 @@ impl Check {
             return Ok(());
         };
         let mut lines = BufReader::new(Section::new(self.file.try_clone()?, &entry));
-        let (mut links, mut lost) = (Vec::new(), BTreeSet::new());
+        let (mut links, mut lost, mut events) = (Vec::new(), BTreeSet::new(), Vec::new());
         let (mut line, mut number) = (Vec::new(), 0_u64);
         loop {
             line.clear();
@@ -203,7 +206,9 @@ impl Check {
                 }
                 _ => {}
             }
+            events.push(event);
         }
+        self.found.losses.extend(lost_of(id, &events));
         self.found.sessions += 1;
         self.found.events += number;
         self.links(id, &links, &lost);
@@ -258,14 +263,14 @@ impl Check {
 }
 
 /// The bytes of one file in the tar, read from where they are known to be: the position of a file is shared.
-struct Section {
+pub(super) struct Section {
     file: File,
     at: u64,
     left: u64,
 }
 
 impl Section {
-    fn new(file: File, entry: &Entry) -> Section {
+    pub(super) fn new(file: File, entry: &Entry) -> Section {
         Section { file, at: entry.offset, left: entry.size }
     }
 }

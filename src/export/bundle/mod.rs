@@ -15,10 +15,13 @@
 //! agrees with itself, not that nobody made another one.
 
 mod check;
+mod files;
 mod tar;
 mod write;
 
 pub use check::{BundleView, verify_bundle};
+
+pub(crate) use files::{BundleFiles, Part};
 
 use serde::{Deserialize, Serialize};
 

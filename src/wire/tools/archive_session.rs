@@ -9,9 +9,9 @@ impl Tool for ArchiveSession {
     const NAME: &'static str = "archive-session";
     const TITLE: &'static str = "Archive session";
     const DESCRIPTION: &'static str = "\
-Archive one session: it takes no more iterations, and stays listed and readable. Use it if a workflow is finished or \
-abandoned; restore-session undoes it. Deletes nothing, and leaves `lastModifiedAt` as it is. Archiving an archived \
-session changes nothing.";
+Archive one finished or abandoned session: it refuses further iterations, and stays listed, searchable and readable. \
+Use it when a workflow is done; restore-session undoes it. Deletes nothing and leaves `lastModifiedAt` as it is. Its \
+iterations can still be rated, annotated and branched from. Archiving an archived session changes nothing.";
     const EFFECT: Effect = Effect::Settles;
     type Request = ArchiveRequest;
     type View = SessionRow;

@@ -1,5 +1,6 @@
 //! `compare-iterations`: what differs between attempts.
 
+use super::APP_VIEW;
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{CompareRequest, CompareView, Error};
 
@@ -9,22 +10,23 @@ impl Tool for CompareIterations {
     const NAME: &'static str = "compare-iterations";
     const TITLE: &'static str = "Compare iterations";
     const DESCRIPTION: &'static str = "\
-Compare 2 to 12 iterations of any sessions: prompt tags or words added, removed, reweighted and moved, the parameters, \
-LoRAs and ComfyUI nodes that differ and no others, the nearest common ancestor, and how far the images are apart with \
-the box of what changed; a drawing of them comes along unless `render` is `none`. Use it to find out which change made \
-the difference; for the steps that led to one iteration use resume-session. Reads only. The others are compared with the \
-first. What was truncated to keep the reply small is named in `truncated`; `maxChars` allows for more.";
+Compare 2 to 12 iterations of any sessions with the first of them: which prompt tags, parameters, LoRAs and ComfyUI \
+nodes differ, their nearest common ancestor, and how the images differ in composition, colour and area. Use it to \
+find out which change made the difference; for the steps that led to one iteration use resume-session. A drawing \
+comes along unless `render` is `none`, and an interactive view where the client has one. Large images take seconds; \
+the call reports progress and can be cancelled. What was cut to keep the reply small is named in `truncated`.";
     const EFFECT: Effect = Effect::Reads;
+    const VIEW: Option<&'static str> = Some(APP_VIEW);
     type Request = CompareRequest;
     type View = CompareView;
 
     fn call(call: &Call<'_>, request: CompareRequest) -> Result<Reply<CompareView>, Error> {
         let view = call.api.compare(&request)?;
-        let drawn = call.api.render(&view, request.render);
+        let drawn = call.api.render(&view, request.render)?;
         let reply = Reply::from(view);
         Ok(match drawn {
             Some(drawn) => {
-                let (file, mime_type) = drawn.within(MAX_DRAWING_BYTES);
+                let (file, mime_type) = drawn.fitting(MAX_DRAWING_SIDE).within(MAX_DRAWING_BYTES);
                 reply.with_image(file, mime_type)
             }
             None => reply,
@@ -32,6 +34,8 @@ first. What was truncated to keep the reply small is named in `truncated`; `maxC
     }
 }
 
+/// The longest side of a drawing: what is larger, models are shown reduced.
+const MAX_DRAWING_SIDE: u32 = 1568;
 /// The maximum size of a drawing (a third more as base64): enough to read its labels, and little enough for clients with
 /// small limits.
 const MAX_DRAWING_BYTES: usize = 300_000;

@@ -1,7 +1,7 @@
-//! `get-iteration`: one iteration with everything that is known of it, and its picture.
+//! `get-iteration`: one iteration with everything that is known about it, and its image.
 
-use super::{MAX_RESOURCE_BYTES, thumbnails};
-use crate::wire::tool::{Attachment, Call, Effect, Reply, Tool};
+use super::thumbnails;
+use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{Error, GetRequest, IterationView};
 
 pub(super) struct GetIteration;
@@ -10,23 +10,23 @@ impl Tool for GetIteration {
     const NAME: &'static str = "get-iteration";
     const TITLE: &'static str = "Get iteration";
     const DESCRIPTION: &'static str = "\
-Get one iteration whole: the recipe to make it again, its outcome, annotations, parent and children, and its images. Use it once you have the reference; to find one use list-iterations. Reads only. With `includeImage` the \
-first image comes along as a thumbnail. What was truncated to keep the reply small is named in `truncated`; `maxChars` allows for more.";
+Get one iteration whole: the recipe to make it again, outcome, annotations, parent, children and images. Use it once \
+you have a reference; to find one use search-iterations, or list-iterations within a session; to continue from it use \
+resume-session, which also tells how it came about. With `includeImage` or `image` a thumbnail of at most 512 pixels \
+comes along; the original is at `path` (over stdio), or at `uri` as a resource. What was cut to keep the reply small \
+is named in `truncated`; `maxChars` allows for more.";
     const EFFECT: Effect = Effect::Reads;
     type Request = GetRequest;
     type View = IterationView;
 
     fn call(call: &Call<'_>, request: GetRequest) -> Result<Reply<IterationView>, Error> {
         let view = call.api.get(&request)?;
-        let readable = view.images.iter().find(|image| !image.missing && image.bytes <= MAX_RESOURCE_BYTES);
-        let link = readable.map(|image| Attachment::ImageLink {
-            uri: image.uri.clone(),
-            mime_type: image.mime_type.clone(),
-            bytes: image.bytes,
-        });
-        let image = if request.include_image { view.images.first().cloned() } else { None };
-        let mut reply = Reply::from(view);
-        reply.attachments.extend(link);
-        Ok(thumbnails::with_image(reply, call.api.workspace(), image.as_ref()))
+        let first = view.images.first().cloned();
+        let reply = Reply::from(view);
+        Ok(match (call.api.image_to_send(&request)?, first) {
+            (Some(image), _) => thumbnails::with_image(reply, call.api.workspace(), Some(&image)),
+            (None, Some(first)) => thumbnails::with_link(reply, &first),
+            (None, None) => reply,
+        })
     }
 }

@@ -10,10 +10,10 @@ impl Tool for ListIterations {
     const NAME: &'static str = "list-iterations";
     const TITLE: &'static str = "List iterations";
     const DESCRIPTION: &'static str = "\
-List the iterations of one session: the newest ones, in ascending order, with prompt, outcome, rating and the main \
-parameters. Use it to see how a session went or to choose an iteration; for one whole recipe use get-iteration, to find \
-the session use list-sessions. Reads only. With `includeImages` \
-small thumbnails come along. Long prompts are truncated; `nextCursor` leads to older iterations.";
+List the iterations of one session: the newest, in ascending order, with prompt, outcome, rating and main parameters. \
+Use it to see how a session went or to choose an iteration; for one whole recipe use get-iteration, to find the \
+session use list-sessions. With `includeImages` small thumbnails of the newest come along, half a megabyte at most. A \
+page stays below 24 kB unless `maxChars` raises it, long prompts are cut, and `nextCursor` leads to older iterations.";
     const EFFECT: Effect = Effect::Reads;
     type Request = IterationsRequest;
     type View = IterationList;

@@ -17,8 +17,9 @@ impl Tool for ListProjects {
     const NAME: &'static str = "list-projects";
     const TITLE: &'static str = "List projects";
     const DESCRIPTION: &'static str = "\
-List the projects of this workspace, most recently modified first, each with its numbers of sessions and iterations. Use \
-it to find a project's exact name; for its sessions use list-sessions with `project`. Reads only.";
+List the projects of this workspace, most recently modified first, each with its sessions and iterations. Use it to \
+see what is worked on or to find a project's name; for its sessions use list-sessions with `project`. Sessions \
+without a project are not counted here.";
     const EFFECT: Effect = Effect::Reads;
     type Request = ProjectsRequest;
     type View = ProjectList;

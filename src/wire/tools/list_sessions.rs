@@ -10,8 +10,9 @@ impl Tool for ListSessions {
     const TITLE: &'static str = "List sessions";
     const DESCRIPTION: &'static str = "\
 List the image-generation sessions of this workspace, most recently modified first, each with its iteration count. \
-Use it to find a session to continue or to see what there is; for the attempts inside one session use list-iterations. \
-Reads only. `totalSessions` counts all that match; a page stays below 24 kB unless `maxChars` raises it, and `nextCursor` leads on. If `recovery` \
+Use it to find a session or to see what there is; for the attempts inside one use list-iterations, to find attempts \
+by content use search-iterations. Archived sessions are included unless `status` excludes them. `totalSessions` \
+counts all that match; a page stays below 24 kB unless `maxChars` raises it, and `nextCursor` leads on. If `recovery` \
 is present, data was damaged: tell the user.";
     const EFFECT: Effect = Effect::Reads;
     type Request = ListRequest;

@@ -13,6 +13,7 @@ mod restore_session;
 mod resume_session;
 mod search_iterations;
 mod thumbnails;
+mod update_session;
 
 use std::sync::LazyLock;
 
@@ -21,9 +22,12 @@ use super::tool::Entry;
 /// The largest image that is sent as a resource: below 700 kB as base64, which clients with small limits still take.
 pub(crate) const MAX_RESOURCE_BYTES: u64 = 520_000;
 
+/// The page that shows a comparison or a story in clients that can show pages (MCP Apps).
+pub(crate) const APP_VIEW: &str = "ui://retake/app.html";
+
 /// Returns all tools, ordered by name, so that clients can cache the list.
 pub(crate) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<[Entry; 12]> = LazyLock::new(|| {
+    static ALL: LazyLock<[Entry; 13]> = LazyLock::new(|| {
         [
             Entry::of::<annotate_iteration::AnnotateIteration>(),
             Entry::of::<archive_session::ArchiveSession>(),
@@ -37,6 +41,7 @@ pub(crate) fn all() -> &'static [Entry] {
             Entry::of::<restore_session::RestoreSession>(),
             Entry::of::<resume_session::ResumeSession>(),
             Entry::of::<search_iterations::SearchIterations>(),
+            Entry::of::<update_session::UpdateSession>(),
         ]
     });
     &*ALL

@@ -1,7 +1,7 @@
 //! `record-iteration`: remember an attempt.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
-use crate::wire::{Error, RecordRequest, Recorded};
+use crate::wire::{Error, ImageInput, RecordRequest, Recorded};
 
 pub(super) struct RecordIteration;
 
@@ -10,14 +10,17 @@ impl Tool for RecordIteration {
     const TITLE: &'static str = "Record iteration";
     const DESCRIPTION: &'static str = "\
 Record one image-generation attempt (prompt, recipe, outcome, images) as the next iteration of a session, or as the \
-first of a new session if `sessionId` is left out. Call it after every generation, failed and refused ones too; to \
-rate or tag an attempt that is recorded use annotate-iteration. Only adds: images are copied and nothing is replaced. `like` takes the recipe of another iteration for what is left out. \
-Without `idempotencyKey` a repeated call records again. An archived session refuses it.";
+first of a new session if `sessionId` is left out. Call it after every generation, also a failed or refused one; to \
+rate an attempt use annotate-iteration. Images are copied, byte for byte; only image files are taken, by path over \
+stdio and as base64 anywhere. Leave out what you do not know, such as a random seed; `like` fills it in from another \
+iteration. `title` and `project` rename an existing session. Only adds: nothing is replaced. Without `idempotencyKey` \
+a repeated call records again. An archived session refuses it.";
     const EFFECT: Effect = Effect::Adds;
     type Request = RecordRequest;
     type View = Recorded;
 
     fn call(call: &Call<'_>, mut request: RecordRequest) -> Result<Reply<Recorded>, Error> {
+        request.images.iter_mut().for_each(ImageInput::take_file_uri);
         call.files.open_files(&mut request.images)?;
         Ok(call.api.record(&request)?.into())
     }

@@ -9,9 +9,9 @@ impl Tool for RestoreSession {
     const NAME: &'static str = "restore-session";
     const TITLE: &'static str = "Restore session";
     const DESCRIPTION: &'static str = "\
-Restore one archived session, so that it takes iterations again. Use it to continue that session; to branch off from it \
+Restore one archived session, so that it takes iterations again. Use it to continue that very session; to branch off \
 instead, leave it archived and call record-iteration without `sessionId` and with one of its iterations as `parent`. \
-Restoring an active session changes nothing.";
+Leaves `lastModifiedAt` as it is. Restoring an active session changes nothing.";
     const EFFECT: Effect = Effect::Settles;
     type Request = ArchiveRequest;
     type View = SessionRow;

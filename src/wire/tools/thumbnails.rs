@@ -1,20 +1,36 @@
 //! Thumbnails that go along with a reply.
 
+use super::MAX_RESOURCE_BYTES;
 use crate::images::ThumbSide;
-use crate::wire::tool::Reply;
+use crate::wire::tool::{Attachment, Reply};
 use crate::wire::{Error, ImageView};
 use crate::workspace::Workspace;
 
 /// Attaches an iteration's image, large enough to judge it, or the reason why it does not come along.
 pub(super) fn with_image<V>(reply: Reply<V>, workspace: &Workspace, image: Option<&ImageView>) -> Reply<V> {
     let Some(image) = image else { return reply };
-    match thumbnail(workspace, image, ThumbSide::Large) {
+    let reply = match thumbnail(workspace, image, ThumbSide::Large) {
         Ok(file) if image.missing => reply
             .with_image(file, THUMBNAIL_TYPE)
             .with_remark("The original of this image is gone; only the thumbnail is left."),
         Ok(file) => reply.with_image(file, THUMBNAIL_TYPE),
         Err(why) => reply.with_remark(why),
+    };
+    with_link(reply, image)
+}
+
+/// Attaches a link to the original of an image, or to what is sent in its place if it is large.
+pub(super) fn with_link<V>(mut reply: Reply<V>, image: &ImageView) -> Reply<V> {
+    if !image.uri.is_empty() {
+        let whole = image.bytes <= MAX_RESOURCE_BYTES;
+        reply.attachments.push(Attachment::ImageLink {
+            uri: image.uri.clone(),
+            mime_type: if whole { image.mime_type.clone() } else { THUMBNAIL_TYPE.to_owned() },
+            title: image.name.clone().unwrap_or_else(|| "Image".to_owned()),
+            bytes: whole.then_some(image.bytes),
+        });
     }
+    reply
 }
 
 /// Attaches a small image of each of several iterations, after its name: as many of the last ones as stay below a bound.
@@ -27,7 +43,7 @@ pub(super) fn with_images<V>(mut reply: Reply<V>, workspace: &Workspace, named: 
         }
         let thumbnail = thumbnail(workspace, image, ThumbSide::Small);
         bytes += thumbnail.as_ref().map_or(0, Vec::len);
-        shown.push((name, thumbnail));
+        shown.push((name, image, thumbnail));
     }
     match named.len() - shown.len() {
         0 => {}
@@ -37,12 +53,13 @@ pub(super) fn with_images<V>(mut reply: Reply<V>, workspace: &Workspace, named: 
             ));
         }
     }
-    shown.into_iter().rev().fold(reply, |reply, (name, thumbnail)| {
+    shown.into_iter().rev().fold(reply, |reply, (name, image, thumbnail)| {
         let reply = reply.with_remark(format!("{name}:"));
-        match thumbnail {
+        let reply = match thumbnail {
             Ok(file) => reply.with_image(file, THUMBNAIL_TYPE),
             Err(why) => reply.with_remark(why),
-        }
+        };
+        with_link(reply, image)
     })
 }
 

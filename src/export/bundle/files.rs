@@ -1,0 +1,68 @@
+//! The files of a bundle, for `import`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::model::{Hash, SessionId};
+
+use super::check::Section;
+use super::tar::{self, Entry};
+use super::{MANIFEST, READ_ME};
+
+/// The files of a bundle that `import` takes in, images and texts before the sessions that name them.
+pub(crate) struct BundleFiles {
+    file: File,
+    parts: Vec<(Part, Entry)>,
+    /// Whether the bundle is complete.
+    pub(crate) is_whole: bool,
+}
+
+/// A file of a bundle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// A long text.
+    Text(Hash),
+    /// An image.
+    Image(Hash),
+    /// The events of a session.
+    Session(SessionId),
+}
+
+impl BundleFiles {
+    /// Opens a bundle; `None` if the file is something else.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<BundleFiles>> {
+        let mut file = File::open(path)?;
+        // The signature of a tar: without it, listing would read the file in vain.
+        let mut first = [0; 512];
+        let read = file.read(&mut first)?;
+        if first.get(257..262).filter(|_| read == first.len()) != Some(b"ustar") {
+            return Ok(None);
+        }
+        let (entries, is_whole) = tar::list(&mut file)?;
+        if !entries.iter().any(|entry| [MANIFEST, READ_ME].contains(&entry.name.as_str())) {
+            return Ok(None);
+        }
+        let parts = entries.into_iter().filter_map(|entry| Some((Part::named(&entry.name)?, entry)));
+        let mut parts: Vec<(Part, Entry)> = parts.collect();
+        parts.sort_by_key(|(part, _)| *part);
+        Ok(Some(BundleFiles { file, parts, is_whole }))
+    }
+
+    /// Returns the files, each with a reader of its contents.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = io::Result<(Part, u64, impl Read + use<>)>> {
+        self.parts.iter().map(|(part, entry)| Ok((*part, entry.size, Section::new(self.file.try_clone()?, entry))))
+    }
+}
+
+impl Part {
+    fn named(name: &str) -> Option<Part> {
+        let hash = |name: &str| name.split_once('.')?.0.parse().ok();
+        match name.split_once('/')? {
+            ("texts", name) => hash(name).map(Part::Text),
+            ("images", name) => hash(name).map(Part::Image),
+            ("sessions", name) => name.strip_suffix(".jsonl")?.parse().ok().map(Part::Session),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What is in the workspace already: images by their bytes and by their pixels, and originals that come back.
+//!
+//! The same bytes are the same image. The same pixels are a copy only if the file describes the same recipe, or none: a
+//! LoRA, model, guidance scale or negative prompt that made no difference is a finding, and recorded as one.
+
+use std::io;
+use std::path::Path;
+
+use crate::images::metadata;
+use crate::model::{ImageRef, Recipe};
+use crate::workspace::Error;
+
+use super::intake::{Intake, Unkept};
+use super::lineage::Place;
+use super::look::Found;
+
+/// The parameter that holds the seed of each image of a batch.
+pub(super) const SEEDS: &str = "seeds";
+
+/// One image of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ImagePlace {
+    /// The iteration.
+    pub(super) place: Place,
+    /// The number of the image there.
+    pub(super) number: usize,
+}
+
+impl Intake<'_> {
+    /// Returns whether an image is one that is here, saved again: the same pixels, and the same recipe or none. An image
+    /// of one colour is like many.
+    pub(super) fn is_copy(&self, image: &ImageRef, picture: &Found) -> bool {
+        let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
+        let Some(known) = image.pixels.and_then(|pixels| self.pixels.get(&pixels)).filter(|_| !plain) else {
+            return false;
+        };
+        let recipe = &picture.light.recipe;
+        if recipe.prompt.is_empty() && recipe.seed.is_none() && recipe.model.is_none() && recipe.loras.is_empty() {
+            return true;
+        }
+        // Parameters were left out when the files were grouped.
+        let Ok(reading) = metadata::read_file(&picture.path) else { return false };
+        let ours = comparable(reading.recipe, None);
+        known.iter().any(|seen| {
+            let theirs = self.whole_recipe(seen.place);
+            theirs.is_some_and(|theirs| comparable(theirs, Some(seen.number)) == ours)
+        })
+    }
+
+    /// Returns the whole recipe of an iteration that is recorded or planned.
+    pub(super) fn whole_recipe(&self, place: Place) -> Option<Recipe> {
+        match (self.planned_files.get(&place), place) {
+            (Some(file), _) => Some(metadata::read_file(file).ok()?.recipe),
+            (None, Place::Recorded(id)) => Some(self.workspace.state(id).ok()?.iteration.recipe),
+            (None, Place::Planned(..)) => None,
+        }
+    }
+
+    /// Restores the original of an image that is recorded, if it is missing or damaged; returns whether it was.
+    pub(super) fn restore(&self, picture: &Found) -> Result<bool, Unkept> {
+        let images = &self.workspace.images;
+        match images.check_unless_at(picture.hash, &picture.path) {
+            Ok(()) => return Ok(false),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
+            // What cannot be read now may be whole.
+            Err(_) => return Ok(false),
+        }
+        if self.request.dry_run {
+            return Ok(true);
+        }
+        let restored = if self.request.link {
+            images.relink(picture.hash, &picture.path)
+        } else {
+            images.put_file(&picture.path).map(|image| image.hash == picture.hash)
+        };
+        restored.map_err(|error| unkept(&picture.path, error))
+    }
+}
+
+/// Tells a bad file from a workspace that takes nothing.
+pub(super) fn unkept(path: &Path, error: crate::images::Error) -> Unkept {
+    if error.path == path || error.action.starts_with("read") {
+        Unkept::File(super::walk::unreadable(&error.source))
+    } else {
+        Unkept::Workspace(Error::from(error))
+    }
+}
+
+/// Returns a recipe as the image of that number has it, without what only says where in its batch it was.
+fn comparable(mut recipe: Recipe, number: Option<usize>) -> Recipe {
+    let own = number.and_then(|number| recipe.parameters.get(SEEDS)?.get(number)?.as_str()?.parse().ok());
+    if let Some(seed) = own {
+        recipe.seed = Some(crate::model::Seed(seed));
+    }
+    recipe.parameters.retain(|name, _| name != SEEDS && !name.to_ascii_lowercase().starts_with("batch"));
+    recipe
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_image_of_a_batch_has_its_own_seed() {
+        let mut batch = Recipe::new("a fox").seed(7);
+        batch.parameters.insert(SEEDS.to_owned(), json!(["7", "8"]));
+        batch.parameters.insert("Batch size".to_owned(), json!(2));
+        let second = Recipe::new("a fox").seed(8);
+        assert_eq!(comparable(batch.clone(), Some(1)), comparable(second.clone(), None));
+        assert_ne!(comparable(batch, Some(0)), comparable(second, None));
+    }
+}

@@ -1,0 +1,203 @@
+//! Sessions whose ids are taken: recorded anew under new ids, with their times, actors, annotations and lineage.
+//!
+//! Ids count from 001 each day on each machine, so that two machines that are merged clash by construction. A record's
+//! bytes hold its id, so that a session cannot be moved: its events are appended again, in the order of time, so that
+//! a parent is there before its child. Sessions that were derived from a clashing one come with it, since their parents
+//! would otherwise point to another session of that name.
+//!
+//! Every event carries an idempotency key that names its origin, `from session-2025-12-11-001 HASH`. Importing again
+//! therefore adds only what is new, and the audit trail shows where a session comes from.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::model::{Draft, Event, EventBody, IterationId, SessionId};
+use crate::store::{self, Batch, Detail, Target};
+use crate::workspace::{Error, Workspace};
+
+use super::lines::{Collected, Import, Renumbered};
+
+/// The first word of the key of an event that was recorded anew.
+const WORD: &str = "from";
+
+/// Returns the session that an event was recorded from, if it was given a new id when it was imported.
+pub(crate) fn origin(event: &Event) -> Option<SessionId> {
+    let mut words = event.key.split(' ');
+    let (word, session, hash) = (words.next()?, words.next()?, words.next()?);
+    let is_ours = word == WORD && hash.len() == 64 && words.next().is_none();
+    session.parse().ok().filter(|_| is_ours)
+}
+
+/// Returns the records of a session that are here, with their sequence numbers.
+pub(super) fn records_here(workspace: &Workspace, id: SessionId) -> Result<Vec<(u32, Vec<u8>)>, Error> {
+    if workspace.log.head(id)?.is_none() {
+        return Ok(Vec::new());
+    }
+    let records = workspace.log.records(id)?.into_iter();
+    Ok(records.filter_map(|record| Some((store::decode(&record, Detail::Brief, &|_| None)?.seq, record))).collect())
+}
+
+/// Appends all sessions of an export: as they are where their ids are free, else under new ids.
+pub(super) fn settle(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
+    let mut clashing = BTreeSet::new();
+    let mut present = BTreeSet::new();
+    let mut parents: HashMap<SessionId, BTreeSet<SessionId>> = HashMap::new();
+    for session in &collected {
+        let here: HashMap<u32, Vec<u8>> = records_here(import.workspace, session.id)?.into_iter().collect();
+        let mut all_here = true;
+        for record in &session.records {
+            let Some(event) = import.decode(record, Detail::Brief) else { continue };
+            match here.get(&event.seq) {
+                Some(there) if there == record => {}
+                Some(_) => drop(clashing.insert(session.id)),
+                None => all_here = false,
+            }
+            if let EventBody::Recorded { iteration, .. } = &event.body {
+                let parent = iteration.parent.map(|parent| parent.session);
+                let likely = iteration.likely_parent.as_ref().map(|likely| likely.reference.session);
+                parents.entry(session.id).or_default().extend(parent.into_iter().chain(likely));
+            }
+        }
+        if all_here {
+            present.insert(session.id);
+        }
+    }
+    while let Some(derived) = parents.iter().find_map(|(id, parents)| {
+        let moves = parents.iter().any(|parent| clashing.contains(parent));
+        (moves && !clashing.contains(id) && !present.contains(id)).then_some(*id)
+    }) {
+        clashing.insert(derived);
+    }
+    let (anew, as_they_are): (Vec<Collected>, Vec<Collected>) =
+        collected.into_iter().partition(|session| clashing.contains(&session.id));
+    for session in &as_they_are {
+        import.flush(session)?;
+    }
+    replay(import, anew, clashing)
+}
+
+/// Records sessions anew.
+fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<SessionId>) -> Result<(), Error> {
+    let mut events: Vec<(Event, u64)> = Vec::new();
+    for session in &sessions {
+        for (record, line) in session.records.iter().zip(&session.lines) {
+            match import.decode(record, Detail::Brief) {
+                Some(event) if event.session == session.id => events.push((event, *line)),
+                _ => import.problem(*line, format!("a record of {} cannot be read", session.id)),
+            }
+        }
+    }
+    events.sort_by_key(|(event, _)| (event.at, event.session, event.seq));
+    let records: HashMap<(SessionId, u32), &Vec<u8>> = sessions
+        .iter()
+        .flat_map(|session| session.records.iter().map(|record| (session.id, record)))
+        .filter_map(|(id, record)| Some(((id, import.decode(record, Detail::Brief)?.seq), record)))
+        .collect();
+    let mut replay = Replay { clashing, started: HashMap::new(), sessions: HashMap::new(), iterations: HashMap::new() };
+    for (event, line) in events {
+        // Long parameters are read when their event is appended, so that only one is in memory.
+        let whole = records.get(&(event.session, event.seq)).and_then(|record| import.decode(record, Detail::Full));
+        replay.event(import, whole.unwrap_or(event), line)?;
+    }
+    Ok(())
+}
+
+struct Replay {
+    /// The sessions that are recorded anew.
+    clashing: BTreeSet<SessionId>,
+    /// Title and project of sessions whose first iteration is yet to come.
+    started: HashMap<SessionId, (Option<String>, Option<String>)>,
+    /// The new ids.
+    sessions: HashMap<SessionId, SessionId>,
+    iterations: HashMap<IterationId, IterationId>,
+}
+
+impl Replay {
+    fn event(&mut self, import: &mut Import<'_>, event: Event, line: u64) -> Result<(), Error> {
+        let id = event.session;
+        let key = format!("{WORD} {id} {}", event.hash);
+        let mut recorded = None;
+        let mut drafts = Vec::new();
+        match event.body {
+            EventBody::Started { title, project } => {
+                self.started.insert(id, (title, project));
+                return Ok(());
+            }
+            EventBody::Recorded { index, mut iteration } => {
+                recorded = Some((index, iteration.created_at.day()));
+                iteration.parent = iteration.parent.and_then(|parent| self.mapped(parent));
+                iteration.likely_parent = iteration.likely_parent.and_then(|mut likely| {
+                    likely.reference = self.mapped(likely.reference)?;
+                    Some(likely)
+                });
+                if !self.sessions.contains_key(&id) {
+                    let (title, project) = self.started.remove(&id).unwrap_or_default();
+                    drafts.push(Draft::Start { title, project });
+                }
+                drafts.push(Draft::BringIn(iteration));
+            }
+            EventBody::Annotated { index, change } => match self.mapped(id.iteration(index)) {
+                Some(there) => drafts.push(Draft::Annotate { index: there.index, change }),
+                None => {
+                    import
+                        .problem(line, format!("{}: an annotation of an iteration that is lost", id.iteration(index)));
+                    return Ok(());
+                }
+            },
+            EventBody::Titled { title, project } => drafts.push(Draft::Title { title, project }),
+            EventBody::Archived { reason } => drafts.push(Draft::Archive { reason }),
+            EventBody::Restored { reason } => drafts.push(Draft::Restore { reason }),
+            EventBody::Lost(_) => {
+                import.problem(line, format!("{id} lost events where it comes from, which its copy lacks"));
+                return Ok(());
+            }
+            EventBody::Unknown { .. } => {
+                import.problem(line, format!("{id}: an event of a newer version cannot be recorded under another id"));
+                return Ok(());
+            }
+        }
+        let target = match (self.sessions.get(&id), recorded) {
+            (Some(new), _) => Target::Existing(*new),
+            (None, Some((_, day))) => Target::New(day),
+            (None, None) => return Ok(()),
+        };
+        let count = drafts.len() as u64;
+        if import.options.dry_run {
+            import.report.events += count;
+            if self.sessions.insert(id, id).is_none() {
+                import.report.sessions += 1;
+            }
+            if let Some((index, _)) = recorded {
+                self.iterations.insert(id.iteration(index), id.iteration(index));
+            }
+            return Ok(());
+        }
+        let batch = Batch { target, expected_iterations: None, at: event.at, actor: event.actor, key, drafts };
+        let ack = match import.workspace.log.append(batch) {
+            Ok(ack) => ack,
+            Err(store::Error::Refused(refusal)) => {
+                import.problem(line, format!("{id}: {refusal}"));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let new = ack.head.id;
+        if ack.repeated {
+            import.report.skipped += count;
+        } else {
+            import.report.events += count;
+        }
+        if self.sessions.insert(id, new).is_none() && !ack.repeated {
+            import.report.sessions += 1;
+            import.report.renumbered.push(Renumbered { from: id, to: new });
+        }
+        if let (Some((index, _)), Some(there)) = (recorded, ack.index) {
+            self.iterations.insert(id.iteration(index), new.iteration(there));
+        }
+        Ok(())
+    }
+
+    /// Returns what a reference is here; `None` if it means an iteration that could not be recorded anew.
+    fn mapped(&self, id: IterationId) -> Option<IterationId> {
+        if self.clashing.contains(&id.session) { self.iterations.get(&id).copied() } else { Some(id) }
+    }
+}

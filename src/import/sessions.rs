@@ -1,0 +1,209 @@
+//! Which session a run goes to.
+//!
+//! An import or a watch adds only to sessions that an import or a watch of the same root started, and only if they belong
+//! to the project that was asked for. What was recorded by hand or by an agent, or imported from elsewhere, is never
+//! added to, even where it holds some of the same images: what is new then starts a session of its own.
+//!
+//! A session says which root it was imported from in the idempotency key of its first events: `import ROOT CONTENT`, where
+//! ROOT is a hash of the root's path (a path would travel with exports) and CONTENT one of the images. The second is
+//! checked, so that a key that merely begins with the same word does not count.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::model::{Event, EventBody, Hash, ImageRef, SessionId};
+
+use crate::workspace::truncate;
+
+use super::BroughtSession;
+
+/// The number of hexadecimal digits that stand for a root.
+const ROOT_DIGITS: usize = 32;
+/// The first word of the keys of what is imported.
+const WORD: &str = "import";
+
+/// Identifies a root without naming its path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RootKey(String);
+
+impl RootKey {
+    /// Returns the key of a root, the same however its path is written.
+    pub(super) fn of(root: &Path) -> RootKey {
+        let path = root.canonicalize().or_else(|_| std::path::absolute(root)).unwrap_or_else(|_| root.to_owned());
+        let mut digits = Hash::of(path.as_os_str().as_encoded_bytes()).to_string();
+        digits.truncate(ROOT_DIGITS);
+        RootKey(digits)
+    }
+
+    /// Returns the idempotency key of an iteration with these images.
+    pub(super) fn key(&self, images: &[ImageRef]) -> String {
+        format!("{WORD} {} {}", self.0, content(images))
+    }
+
+    /// Returns the root whose import started the session with these events; `None` if it was started otherwise.
+    pub(super) fn that_started(events: &[Event]) -> Option<RootKey> {
+        let [started, recorded, ..] = events else { return None };
+        let (EventBody::Started { .. }, EventBody::Recorded { iteration, .. }) = (&started.body, &recorded.body) else {
+            return None;
+        };
+        let mut words = started.key.split(' ');
+        let (word, root, hash) = (words.next()?, words.next()?, words.next()?);
+        let is_ours = word == WORD && root.len() == ROOT_DIGITS && hash == content(&iteration.images).to_string();
+        (is_ours && recorded.key == started.key).then(|| RootKey(root.to_owned()))
+    }
+}
+
+/// What has to be known of a recorded session.
+#[derive(Clone, Debug)]
+pub(super) struct KnownSession {
+    /// The root whose import started it.
+    pub(super) root: Option<RootKey>,
+    /// Its project.
+    pub(super) project: Option<String>,
+}
+
+impl KnownSession {
+    /// Returns whether an import of that root for that project may add to it.
+    pub(super) fn takes(&self, root: &RootKey, project: Option<&str>) -> bool {
+        self.root.as_ref() == Some(root) && project.is_none_or(|project| self.project.as_deref() == Some(project))
+    }
+}
+
+/// The sessions that the groups of a plan go to: mostly one each, but a group may touch several that were imported when the
+/// pauses between them counted as longer ones, and several groups may touch one.
+#[derive(Default)]
+pub(super) struct Targets {
+    /// The sessions that got something, or are about to.
+    pub(super) all: Vec<TargetSession>,
+    /// The one that the next run of a group goes to; none if it starts another.
+    current: HashMap<usize, usize>,
+}
+
+/// A session that runs go to.
+pub(super) struct TargetSession {
+    /// Its id; `None` for one that is yet to start.
+    pub(super) session: Option<SessionId>,
+    /// Of a dry run: its number among the sessions that would be new, from 0.
+    pub(super) new: Option<usize>,
+    /// The index of the next iteration.
+    pub(super) next_index: u32,
+    /// What the report says about it.
+    pub(super) view: Option<BroughtSession>,
+}
+
+impl Targets {
+    /// Returns the session that the next run of a group goes to.
+    pub(super) fn current(&mut self, group: usize) -> &mut TargetSession {
+        let place = *self.current.entry(group).or_insert_with(|| {
+            self.all.push(TargetSession { session: None, new: None, next_index: 0, view: None });
+            self.all.len() - 1
+        });
+        // Sessions are only ever added, so that a place stays one.
+        #[expect(clippy::indexing_slicing, reason = "every place in `current` is one in `all`")]
+        &mut self.all[place]
+    }
+
+    /// Lets the next run of a group go to this session.
+    pub(super) fn enter(&mut self, group: usize, session: SessionId, next_index: u32) {
+        let there = self.all.iter().position(|target| target.session == Some(session));
+        let place = there.unwrap_or_else(|| {
+            self.all.push(TargetSession { session: Some(session), new: None, next_index, view: None });
+            self.all.len() - 1
+        });
+        self.current.insert(group, place);
+    }
+
+    /// Lets the next run of a group start a session.
+    pub(super) fn leave(&mut self, group: usize) {
+        self.current.remove(&group);
+    }
+}
+
+/// The maximum size of the title of an imported session.
+const MAX_TITLE_BYTES: usize = 80;
+/// Names of folders that say nothing about what is in them.
+const GENERIC_FOLDERS: [&str; 14] = [
+    "output",
+    "outputs",
+    "image",
+    "images",
+    "pictures",
+    "pics",
+    "photos",
+    "downloads",
+    "desktop",
+    "temp",
+    "tmp",
+    "data",
+    "new folder",
+    "results",
+];
+
+/// Returns the title of a session that starts with this file: its folder and the beginning of the prompt. None if the
+/// folder's name says nothing, since the prompt alone is what untitled sessions are listed by.
+pub(super) fn title(file: &Path, prompt: &str) -> Option<String> {
+    let folder = file.parent()?.file_name()?.to_str()?.trim();
+    let plain = folder.to_lowercase();
+    let generic = GENERIC_FOLDERS.contains(&plain.as_str())
+        || super::walk::SORTED_INTO.contains(&plain.as_str())
+        || super::when::date_in(folder).is_some()
+        || !folder.chars().any(char::is_alphabetic);
+    if generic {
+        return None;
+    }
+    let prompt = prompt.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut title = if prompt.is_empty() { folder.to_owned() } else { format!("{folder}: {prompt}") };
+    title.retain(|c| !c.is_control());
+    truncate(&mut title, MAX_TITLE_BYTES);
+    Some(title)
+}
+
+/// Returns a hash of images in any order.
+fn content(images: &[ImageRef]) -> Hash {
+    let mut hashes: Vec<Hash> = images.iter().map(|image| image.hash).collect();
+    hashes.sort_unstable();
+    let content: Vec<u8> = hashes.iter().flat_map(|hash| hash.0).collect();
+    Hash::of(&content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_the_same_however_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        let plain = RootKey::of(&dir.path().join("a"));
+        assert_eq!(RootKey::of(&dir.path().join("a/b/..")), plain);
+        assert_ne!(RootKey::of(&dir.path().join("a/b")), plain);
+        assert_eq!(plain.0.len(), ROOT_DIGITS);
+        assert!(!plain.key(&[]).contains("a/b"));
+    }
+
+    #[test]
+    fn a_title_comes_from_a_folder_that_says_something() {
+        let of = |file: &str, prompt: &str| title(Path::new(file), prompt).unwrap_or_default();
+        assert_eq!(of("/out/portraits/1.png", "a red fox,\n snow"), "portraits: a red fox, snow");
+        assert_eq!(of("/out/portraits/1.png", ""), "portraits");
+        assert!(of("/out/portraits/1.png", &"fox ".repeat(99)).len() <= MAX_TITLE_BYTES);
+        for file in ["/x/output/1.png", "/x/2024-05-01/1.png", "/x/txt2img-images/1.png", "/x/001/1.png", "1.png"] {
+            assert_eq!(of(file, "a red fox"), "", "{file}");
+        }
+    }
+
+    #[test]
+    fn runs_go_where_the_one_before_went() {
+        let mut targets = Targets::default();
+        assert_eq!(targets.current(0).session, None);
+        let id: SessionId = "session-2025-12-11-001".parse().unwrap();
+        targets.enter(0, id, 7);
+        assert_eq!((targets.current(0).session, targets.current(0).next_index), (Some(id), 7));
+        targets.current(0).next_index = 9;
+        targets.enter(1, id, 7);
+        assert_eq!(targets.current(1).next_index, 9, "another group filled it already");
+        targets.leave(0);
+        assert_eq!(targets.current(0).session, None);
+        assert_eq!(targets.all.len(), 3);
+    }
+}

@@ -1,0 +1,311 @@
+//! An overview of all sessions, kept in memory beside a workspace for as long as a gallery is open.
+//!
+//! Every question of a wall (how many, the n-th sixty, which months, which projects) would otherwise read all rows again.
+//! The overview reads them once and then only what changed: the sessions that it heard of, and those that were modified
+//! since, which come first in the order of recency. Where the totals still disagree it reads everything again. It is
+//! derived and never stored.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::model::{Order, SessionId, Status, Summary, Timestamp};
+use crate::store::{RecencyKey, Totals};
+
+use super::cover::Cover;
+use super::{Error, Workspace, place};
+
+/// An overview of the sessions of a workspace.
+#[derive(Default)]
+pub struct Overview {
+    rows: Mutex<Rows>,
+    covers: Mutex<HashMap<SessionId, KnownCover>>,
+    changed: Mutex<Changed>,
+}
+
+/// A cover, and the state of its session that it was made from: when it was last modified, and its number of iterations.
+type KnownCover = (Timestamp, u32, Option<Arc<Cover>>);
+
+/// The sessions that a wall shows, most recently modified first.
+pub struct Selection {
+    /// The sessions.
+    pub rows: Vec<Arc<Summary>>,
+    /// The months in which they were last modified, such as `2026-11`, each with its number of sessions, newest first.
+    pub months: Vec<(String, usize)>,
+}
+
+/// How much is in a project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectTally {
+    /// Its name, as the most recently modified session spells it.
+    pub name: String,
+    /// The number of its sessions.
+    pub sessions: u64,
+    /// The number of its archived sessions.
+    pub archived: u64,
+    /// The number of iterations in all its sessions.
+    pub iterations: u64,
+    /// When one of its sessions was last modified.
+    pub last_modified_at: Timestamp,
+}
+
+/// What is known to have changed since the rows were read.
+#[derive(Default)]
+struct Changed {
+    sessions: HashSet<SessionId>,
+    everything: bool,
+}
+
+/// All sessions, and what was derived from them since the last change.
+#[derive(Default)]
+struct Rows {
+    totals: Option<Totals>,
+    /// Most recently modified first.
+    sorted: Vec<Arc<Summary>>,
+    places: HashMap<SessionId, RecencyKey>,
+    selections: Vec<((Status, String), Arc<Selection>)>,
+    projects: Option<Arc<(Vec<ProjectTally>, u64)>>,
+}
+
+/// The number of rows that are read at once at first, where few have changed.
+const FIRST_CHUNK: usize = 32;
+/// The number of rows that are read at once where all are read.
+const CHUNK: usize = 8192;
+/// The maximum number of selections that are kept.
+const MAX_SELECTIONS: usize = 8;
+/// The maximum number of covers that are kept.
+const MAX_COVERS: usize = 6000;
+/// The maximum number of changed sessions that are read one by one.
+const MAX_CHANGED: usize = 2000;
+
+impl Overview {
+    /// Notes that something happened to a session.
+    pub fn note_change(&self, id: SessionId) {
+        self.covers.lock().remove(&id);
+        let mut changed = self.changed.lock();
+        changed.sessions.insert(id);
+        changed.everything |= changed.sessions.len() > MAX_CHANGED;
+    }
+
+    /// Notes that anything may have happened.
+    pub fn note_gap(&self) {
+        self.covers.lock().clear();
+        self.changed.lock().everything = true;
+    }
+
+    /// Returns the sessions with a status, and with a project if one is named: a part of its name, in any case.
+    pub fn select(
+        &self,
+        workspace: &Workspace,
+        status: Status,
+        project: Option<&str>,
+    ) -> Result<Arc<Selection>, Error> {
+        let mut rows = self.rows.lock();
+        self.refresh(workspace, &mut rows)?;
+        let wanted = project.map(|project| project.trim().to_lowercase()).unwrap_or_default();
+        let key = (status, wanted);
+        if let Some((_, known)) = rows.selections.iter().find(|(known, _)| *known == key) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Selection::new(&rows.sorted, status, &key.1));
+        if rows.selections.len() >= MAX_SELECTIONS {
+            rows.selections.remove(0);
+        }
+        rows.selections.push((key, Arc::clone(&made)));
+        Ok(made)
+    }
+
+    /// Returns the projects, most recently modified first, and the number of sessions that have none.
+    pub fn projects(&self, workspace: &Workspace) -> Result<Arc<(Vec<ProjectTally>, u64)>, Error> {
+        let mut rows = self.rows.lock();
+        self.refresh(workspace, &mut rows)?;
+        if let Some(known) = &rows.projects {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(projects(&rows.sorted));
+        rows.projects = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Returns the cover of each of these sessions; `None` if nothing of it is left.
+    pub fn covers(&self, workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Option<Arc<Cover>>>, Error> {
+        rows.iter().map(|row| self.cover(workspace, row)).collect()
+    }
+
+    /// Returns the cover of a session; `None` if nothing of it is left.
+    pub fn cover(&self, workspace: &Workspace, row: &Summary) -> Result<Option<Arc<Cover>>, Error> {
+        let state = (row.last_modified_at, row.iteration_count());
+        if let Some((modified, count, known)) = self.covers.lock().get(&row.id)
+            && (*modified, *count) == state
+        {
+            return Ok(known.clone());
+        }
+        let cover = workspace.cover(row.id)?.map(Arc::new);
+        let mut covers = self.covers.lock();
+        if covers.len() >= MAX_COVERS {
+            covers.clear();
+        }
+        covers.insert(row.id, (state.0, state.1, cover.clone()));
+        Ok(cover)
+    }
+
+    fn refresh(&self, workspace: &Workspace, rows: &mut Rows) -> Result<(), Error> {
+        // Read before the rows: what is written meanwhile is found by the next call.
+        let totals = workspace.log.totals()?;
+        let Changed { sessions, everything } = std::mem::take(&mut *self.changed.lock());
+        if rows.totals.is_none() || everything {
+            return rows.read_all(workspace, totals);
+        }
+        if sessions.is_empty() && rows.totals == Some(totals) {
+            return Ok(());
+        }
+        rows.forget_derived();
+        rows.read_recent(workspace)?;
+        for id in sessions {
+            match workspace.summary(id) {
+                Ok(summary) => rows.put(&Arc::new(summary)),
+                Err(Error::SessionLost(_) | Error::SessionNotFound(_)) => rows.remove(id),
+                Err(error) => return Err(error),
+            }
+        }
+        let archived = rows.sorted.iter().filter(|row| row.archived).count() as u64;
+        if (rows.sorted.len() as u64, archived) != (totals.sessions, totals.archived) {
+            return rows.read_all(workspace, totals);
+        }
+        rows.totals = Some(totals);
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn forget_derived(&mut self) {
+        self.selections.clear();
+        self.projects = None;
+    }
+
+    fn read_all(&mut self, workspace: &Workspace, totals: Totals) -> Result<(), Error> {
+        self.forget_derived();
+        self.totals = None;
+        self.sorted.clear();
+        let mut after = None;
+        loop {
+            let page = workspace.log.page(Status::All, Order::Recent, after, CHUNK)?;
+            after = page.last().map(|last| place(last));
+            let done = page.len() < CHUNK;
+            self.sorted.extend(page);
+            if done {
+                break;
+            }
+        }
+        self.places = self.sorted.iter().map(|row| (row.id, place(row))).collect();
+        // A session that was modified while it was read may have come twice.
+        if self.places.len() != self.sorted.len() {
+            let mut seen = HashSet::new();
+            self.sorted.retain(|row| seen.insert(row.id));
+            self.places = self.sorted.iter().map(|row| (row.id, place(row))).collect();
+        }
+        self.totals = Some(totals);
+        Ok(())
+    }
+
+    /// Reads from the most recent one on, until a whole chunk is as it is known.
+    fn read_recent(&mut self, workspace: &Workspace) -> Result<(), Error> {
+        let (mut after, mut chunk) = (None, FIRST_CHUNK);
+        loop {
+            let page = workspace.log.page(Status::All, Order::Recent, after, chunk)?;
+            after = page.last().map(|last| place(last));
+            let done = page.len() < chunk || page.iter().all(|row| self.has(row));
+            page.iter().for_each(|row| self.put(row));
+            if done {
+                return Ok(());
+            }
+            chunk = (chunk * 2).min(CHUNK);
+        }
+    }
+
+    /// Returns where a key is, or would be.
+    fn find(&self, key: RecencyKey) -> Result<usize, usize> {
+        self.sorted.binary_search_by(|row| key.cmp(&place(row)))
+    }
+
+    fn has(&self, row: &Arc<Summary>) -> bool {
+        let found = self.places.get(&row.id).and_then(|key| self.find(*key).ok());
+        found.and_then(|at| self.sorted.get(at)).is_some_and(|known| known == row)
+    }
+
+    fn put(&mut self, row: &Arc<Summary>) {
+        self.remove(row.id);
+        let key = place(row);
+        if let Err(at) = self.find(key) {
+            self.sorted.insert(at, Arc::clone(row));
+            self.places.insert(row.id, key);
+        }
+    }
+
+    fn remove(&mut self, id: SessionId) {
+        if let Some(at) = self.places.remove(&id).and_then(|key| self.find(key).ok()) {
+            self.sorted.remove(at);
+        }
+    }
+}
+
+impl Selection {
+    fn new(sorted: &[Arc<Summary>], status: Status, project: &str) -> Selection {
+        let is_wanted = |row: &&Arc<Summary>| {
+            let fits = match status {
+                Status::All => true,
+                Status::Active => !row.archived,
+                Status::Archived => row.archived,
+            };
+            let named = || row.project.as_ref().is_some_and(|name| name.to_lowercase().contains(project));
+            fits && (project.is_empty() || named())
+        };
+        let rows: Vec<Arc<Summary>> = sorted.iter().filter(is_wanted).cloned().collect();
+        let mut months: Vec<(String, usize)> = Vec::new();
+        let mut last = None;
+        for row in &rows {
+            // Turning every time into text would take longer than all the rest.
+            let days = row.last_modified_at.millis().div_euclid(86_400_000);
+            if last == Some(days)
+                && let Some((_, count)) = months.last_mut()
+            {
+                *count += 1;
+                continue;
+            }
+            last = Some(days);
+            let month: String = row.last_modified_at.to_string().chars().take(7).collect();
+            match months.last_mut() {
+                Some((known, count)) if *known == month => *count += 1,
+                _ => months.push((month, 1)),
+            }
+        }
+        Selection { rows, months }
+    }
+}
+
+/// Counts the sessions of each project. Names that differ only in case are one project.
+fn projects(sorted: &[Arc<Summary>]) -> (Vec<ProjectTally>, u64) {
+    let mut projects: BTreeMap<String, ProjectTally> = BTreeMap::new();
+    let mut without = 0;
+    for summary in sorted {
+        let Some(name) = &summary.project else {
+            without += 1;
+            continue;
+        };
+        // The first session seen is the one modified last.
+        let project = projects.entry(name.to_lowercase()).or_insert_with(|| ProjectTally {
+            name: name.clone(),
+            sessions: 0,
+            archived: 0,
+            iterations: 0,
+            last_modified_at: summary.last_modified_at,
+        });
+        project.sessions += 1;
+        project.archived += u64::from(summary.archived);
+        project.iterations += u64::from(summary.iteration_count());
+    }
+    let mut projects: Vec<ProjectTally> = projects.into_values().collect();
+    projects.sort_by(|a, b| b.last_modified_at.cmp(&a.last_modified_at).then_with(|| a.name.cmp(&b.name)));
+    (projects, without)
+}

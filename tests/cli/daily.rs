@@ -1,0 +1,190 @@
+//! What people need day by day: names in listings, local times, costs, originals, recipes from images, many sessions audited.
+
+use std::fs;
+
+use retake_testutils::images::patterned;
+
+use crate::support::{FIRST, PIXEL, TestWorkspace, Transcript};
+
+#[test]
+fn a_listing_names_every_session() {
+    let workspace = TestWorkspace::new();
+    workspace
+        .record(0, &["a lighthouse in a storm, waves breaking over the rocks, long exposure, dusk", "--cost", "$0.04"]);
+    workspace.record(1, &["a cat", "--title", "Winter cat", "--project", "cards", "--cost", "0,5 EUR"]);
+    workspace.record(2, &["a cat at night", "--session", "session-2024-12-11-002", "--cost", "€0.25"]);
+    let mut screen = Transcript::new(&workspace);
+    screen.run(&["list"]).run(&["list", "--projects"]).run(&["show", "session-2024-12-11-002"]);
+    screen.check("names_and_costs");
+    let rows = workspace.listed();
+    assert_eq!(rows["sessions"][0]["cost"], serde_json::json!([{ "amount": 0.75, "currency": "EUR" }]));
+    assert!(rows["sessions"][1].get("title").is_none(), "JSON says what was recorded");
+}
+
+#[test]
+fn costs_are_written_in_many_ways_and_checked() {
+    let workspace = TestWorkspace::new();
+    for cost in ["0.04", "0.04USD", "$0.04", "0.04 USD", "USD 0.04"] {
+        workspace.json(&["record", "a cat", "--cost", cost]);
+        let view = workspace.json(&["show", "latest"]);
+        assert_eq!(view["outcome"]["cost"], serde_json::json!({ "amount": 0.04, "currency": "USD" }), "{cost}");
+    }
+    for cost in ["0.04 dollars", "0.04 XYZ", "cheap"] {
+        let ran = workspace.run(&["record", "a cat", "--cost", cost]);
+        assert_eq!(ran.status(), 2, "{ran}");
+        assert!(ran.stderr().contains("--cost") && ran.stderr().contains("USD"), "{ran}");
+    }
+}
+
+#[test]
+fn times_are_local_and_json_is_not() {
+    let workspace = TestWorkspace::new();
+    let run = |zone: &str, args: &[&str]| {
+        let mut command = workspace.command(args);
+        command.env("TZ", zone);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Late in the evening of the 10th in Los Angeles, and the morning of the 11th in UTC.
+    run("America/Los_Angeles", &["record", "a cat", "--created-at", "2024-12-10 22:30"]);
+    let shown = run("America/Los_Angeles", &["show", "latest"]);
+    assert!(shown.contains("made         2024-12-10 22:30:00 -08:00"), "{shown}");
+    assert!(run("America/Los_Angeles", &["list"]).contains("LAST MODIFIED (America/Los_Angeles)"));
+    assert!(run("America/Los_Angeles", &["show", "latest", "--utc"]).contains("2024-12-11 06:30:00 UTC"));
+    assert_eq!(workspace.json(&["show", "latest"])["timestamp"], "2024-12-11T06:30:00.000Z");
+    for (zone, query, found) in [
+        ("America/Los_Angeles", "on:2024-12-10", true),
+        ("America/Los_Angeles", "cat -on:2024-12-11", true),
+        ("UTC", "on:2024-12-10", false),
+        ("UTC", "on:2024-12-11", true),
+    ] {
+        assert_eq!(run(zone, &["search", query]).contains("1 match"), found, "{zone} {query}");
+    }
+    assert!(run("America/Los_Angeles", &["list", "--until", "2024-12-10"]).contains(FIRST));
+    assert!(!run("UTC", &["list", "--until", "2024-12-10"]).contains(FIRST));
+    for (flag, value) in [("--created-at", "yesterday"), ("--created-at", "2024-13-01")] {
+        let ran = workspace.run(&["record", "a cat", flag, value]);
+        assert_eq!(ran.status(), 2, "{ran}");
+        assert!(ran.stderr().contains(flag), "{ran}");
+    }
+    assert_eq!(workspace.run(&["list", "--since", "soon"]).status(), 2);
+}
+
+#[test]
+fn the_original_is_reachable() {
+    let workspace = TestWorkspace::new();
+    let cat = workspace.file("cat.png", PIXEL);
+    workspace.record(0, &["a cat", "--image", cat.to_str().unwrap()]);
+    let shown = workspace.run(&["show", "latest"]).stdout();
+    let path = shown.lines().find_map(|line| line.strip_prefix("original")).unwrap().trim().to_owned();
+    assert_eq!(fs::read(path).unwrap(), PIXEL);
+    assert_eq!(workspace.run(&["show", "latest", "--output", "copy.png"]).status(), 0);
+    assert_eq!(fs::read(workspace.dir().join("copy.png")).unwrap(), PIXEL);
+    fs::write(workspace.dir().join("copy.png"), "mine").unwrap();
+    let refused = workspace.run(&["show", "latest", "-o", "copy.png"]);
+    assert_eq!(refused.status(), 1, "{refused}");
+    assert_eq!(fs::read(workspace.dir().join("copy.png")).unwrap(), b"mine");
+    assert_eq!(workspace.run(&["show", "latest", "-o", "copy.png", "--force"]).status(), 0);
+    assert_eq!(fs::read(workspace.dir().join("copy.png")).unwrap(), PIXEL);
+    assert_eq!(workspace.run(&["show", "latest#0/1", "-o", "other.png"]).status(), 1, "there is only one");
+    let file = workspace.run(&["show", "cat.png"]);
+    assert_eq!(file.status(), 2, "{file}");
+    assert!(file.stderr().contains("--raw"), "{file}");
+}
+
+#[test]
+fn a_recipe_is_read_from_the_image() {
+    let workspace = TestWorkspace::new();
+    let text = "a red fox, snow\nNegative prompt: blurry\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 42, Size: 16x16, Model: dreamshaper";
+    let fox = workspace.file("fox.png", patterned(1, &[("parameters", text)]));
+    let recorded = workspace.json(&["record", "--image", fox.to_str().unwrap(), "--seed", "7"]);
+    let read: Vec<&str> = recorded["readFromImage"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert!(read.contains(&"prompt") && read.contains(&"steps") && !read.contains(&"seed"), "{read:?}");
+    let view = workspace.json(&["show", "latest"]);
+    assert_eq!(view["recipe"]["prompt"], "a red fox, snow");
+    assert_eq!((&view["recipe"]["seed"], &view["recipe"]["steps"]), (&"7".into(), &20.into()), "flags win");
+    let said = workspace.run(&["record", "--image", fox.to_str().unwrap()]).stdout();
+    assert!(said.contains("read from the image: prompt, "), "{said}");
+    workspace.file("plain.png", PIXEL);
+    let refused = workspace.run(&["record", "--image", "plain.png"]);
+    assert_eq!(refused.status(), 2, "{refused}");
+    assert!(refused.stderr().contains("no image has one in its metadata"), "{refused}");
+}
+
+#[test]
+fn many_sessions_are_audited_at_once() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat", "--project", "cards", "--title", "Cats", "--model", "sdxl", "--cost", "0.04"]);
+    workspace.record(1, &["a dog", "--project", "Cards"]);
+    workspace.record(2, &["a fox", "--project", "zoo"]);
+    workspace.json(&["archive", FIRST, "--reason", "delivered"]);
+    let mut screen = Transcript::new(&workspace);
+    screen
+        .run(&["audit", "--status", "archived"])
+        .run(&["archive", FIRST, "--reason", "again"])
+        .run(&["audit", "--project", "nothing"])
+        .run(&["audit", FIRST, "--status", "archived"]);
+    screen.check("audit_many");
+    let count = |args: &[&str]| workspace.json(&[&["audit"], args].concat())["totalEvents"].as_u64().unwrap();
+    assert_eq!(count(&["--project", "cards"]), 5);
+    assert_eq!(count(&["--actor", "ADA"]), 7);
+    assert_eq!(count(&["--actor", "bob"]), 0);
+    assert_eq!(count(&["--until", "2024-12-31"]), 0, "what counts is when it was recorded");
+    let report = workspace.json(&["audit", "--project", "cards"]);
+    assert_eq!((&report["totalSessions"], &report["holds"]), (&2.into(), &true.into()));
+}
+
+#[test]
+fn who_it_was_is_known_without_a_variable() {
+    let workspace = TestWorkspace::new();
+    let mut command = workspace.command(&["record", "a cat"]);
+    command.env_remove("USER");
+    assert!(command.output().unwrap().status.success());
+    let by = workspace.json(&["show", "latest"])["recordedBy"]["user"].as_str().unwrap().to_owned();
+    assert_ne!(by, "unknown");
+    assert!(!by.is_empty());
+}
+
+#[test]
+fn what_was_not_given_was_not_removed() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat in the snow", "--model", "sdxl", "--seed", "42", "--negative-prompt", "blurry"]);
+    workspace.record(1, &["the same cat in the snow at night", "--session", FIRST]);
+    let shown = workspace.run(&["show", FIRST]).stdout();
+    assert!(!shown.contains("-model") && !shown.contains("-seed") && !shown.contains("-blurry"), "{shown}");
+    assert!(shown.contains("reprompt"), "{shown}");
+    workspace.record(2, &["a cat at dawn", "--like", &format!("{FIRST}#0"), "--session", FIRST]);
+    assert_eq!(workspace.json(&["show", &format!("{FIRST}#2")])["recipe"]["model"], "sdxl");
+    let resumed = workspace.run(&["resume"]).stdout();
+    assert!(resumed.contains(&format!("retake record \"…\" --like '{FIRST}#2' --session {FIRST}")), "{resumed}");
+}
+
+#[test]
+fn shells_are_offered_sessions() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat", "--title", "Cats"]);
+    assert_eq!(workspace.run(&["complete-references"]).stdout(), format!("latest\n{FIRST}\n"));
+    assert_eq!(workspace.run(&["complete-references", "--titles"]).stdout(), format!("latest\n{FIRST}\tCats\n"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(workspace.run(&["completions", shell]).stdout().contains("complete-references"), "{shell}");
+    }
+    let bash = "source <(\"$0\" completions bash); COMP_WORDS=(\"$0\" show ses); COMP_CWORD=2; _retake_references; echo \"${COMPREPLY[@]}\"";
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", bash, env!("CARGO_BIN_EXE_retake")]).env("PATH", "/usr/bin:/bin");
+    let ran = workspace.ended(command, &["bash"]);
+    assert_eq!(ran.stdout().trim(), FIRST, "{ran}");
+}
+
+#[test]
+fn doctor_says_what_to_do() {
+    let workspace = TestWorkspace::new();
+    let cat = workspace.file("cat.png", PIXEL);
+    workspace.record(0, &["a cat", "--image", cat.to_str().unwrap()]);
+    let well = workspace.run(&["doctor"]).stdout();
+    assert!(well.contains("nothing needs attention") && well.contains("1 looked for, all there"), "{well}");
+    fs::remove_dir_all(workspace.workspace().join("images")).unwrap();
+    let ill = workspace.json(&["doctor"]);
+    assert_eq!(ill["images"]["missing"], 1);
+    assert!(ill["advice"][0].as_str().unwrap().contains("retake verify"), "{ill}");
+}
