@@ -93,10 +93,17 @@ pub(super) fn no_such_verb() -> Failed {
 }
 
 async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) -> Result<Response, Failed> {
+    let overview = gallery.overview();
     let replied = gallery.ask(move |workspace, actor| {
         let arguments = arguments.parse()?;
+        let session = arguments.get("sessionId").and_then(Value::as_str).and_then(|id| id.parse().ok());
         let api = Api::new(workspace).by(actor);
-        Ok(entry.call(Call { api, files: &NoFiles }, arguments))
+        let reply = entry.call(Call { api, files: &NoFiles }, arguments);
+        // News of it may take a moment, and the next page should show it.
+        if let Some(session) = session.filter(|_| !entry.reads()) {
+            overview.note_change(session);
+        }
+        Ok(reply)
     });
     Ok(match replied.await? {
         Ok(reply) => Json(reply.view).into_response(),
@@ -109,10 +116,6 @@ struct NoFiles;
 
 impl FilePolicy for NoFiles {
     fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
-        self.check_files(images)
-    }
-
-    fn check_files(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         match images.iter().position(|image| !matches!(image, ImageInput::Data(_))) {
             None => Ok(()),
             Some(number) => Err(Error::new(
@@ -166,7 +169,7 @@ mod tests {
     fn no_request_names_a_file() {
         let refused = |images: Value| {
             let mut images: Vec<ImageInput> = serde_json::from_value(images).unwrap();
-            NoFiles.check_files(&mut images).is_err()
+            NoFiles.open_files(&mut images).is_err()
         };
         assert!(refused(json!(["/etc/passwd"])));
         assert!(refused(json!([{ "data": "aGk=" }, { "path": "/etc/passwd" }])));

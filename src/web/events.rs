@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 use super::reply::refused;
 use super::state::Gallery;
+use crate::model::Status;
 use crate::workspace::Change;
 
 /// The interval of comments on an idle stream, by which either side notices that the other is gone.
@@ -28,8 +29,16 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Forwards changes of the workspace to all listening pages, until there are no more.
 pub(super) fn relay(news: Receiver<Change>, gallery: &Gallery) {
     let sender = gallery.news().clone();
+    let (overview, workspace) = (gallery.overview(), gallery.workspace());
     let spawned = thread::Builder::new().name("retake-news".to_owned()).spawn(move || {
+        // The first page should not have to wait for it. What fails here fails there too, and is reported there.
+        let _ = overview.select(&workspace, Status::Active, None);
+        drop(workspace);
         for item in news {
+            match &item {
+                Change::Event(event) => overview.note_change(event.session),
+                Change::Lagged => overview.note_gap(),
+            }
             // Sending fails only while no page is listening.
             let _ = sender.send(item);
         }

@@ -1,7 +1,7 @@
-//! Where the gallery of a workspace is: one process at a time serves it, and the others find it here.
+//! The lock of a workspace's gallery: one process at a time serves it, and the others find its URL here.
 //!
-//! Who serves holds a lock for as long as it lives, so that one that died is never taken for alive; the address lies in a
-//! file beside it, since a locked file cannot be read on every system.
+//! The serving process holds a lock for as long as it lives, so a dead one is never taken for alive. The URL is in a file
+//! beside it, since a locked file cannot be read on every system.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use crate::disk::private_file;
 use crate::wire::{Error, ErrorKind};
 
-/// How long to wait for the address of one that is only just starting.
+/// How long to wait for the URL of a gallery that is just starting.
 const STARTING: Duration = Duration::from_secs(10);
 
 /// The gallery of a workspace.
 pub enum GalleryLock {
-    /// Nobody serves it: it is ours to serve.
+    /// No process serves it; this one holds the lock now.
     Free(Held),
     /// Another process serves it.
     Taken(Served),
@@ -27,16 +27,16 @@ pub enum GalleryLock {
 /// A gallery that is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Where to point a browser.
+    /// Its URL for browsers.
     pub url: String,
-    /// The address it listens at, where it is known.
+    /// The address it listens on, if it is known.
     address: Option<SocketAddr>,
-    /// A hash of its token, where it has one.
+    /// A hash of its token, if it has one.
     token: Option<String>,
 }
 
 impl Served {
-    /// Returns an error if this gallery is not what was asked for: one at that address, and with that token.
+    /// Returns an error if this gallery has another address or token than requested.
     pub fn check(&self, address: Option<SocketAddr>, token: Option<&str>) -> Result<(), Error> {
         let url = &self.url;
         let hint = "stop it first, or leave out --addr and --token to use it";
@@ -65,7 +65,7 @@ impl Served {
     }
 }
 
-/// Tokens are long enough that a hash does not give them away.
+/// Hashes a token, which is long enough that the hash does not reveal it.
 fn token_hash(token: &str) -> String {
     blake3::Hash::from_bytes(blake3::derive_key("retake 2026 served token", token.as_bytes())).to_hex().to_string()
 }
@@ -77,7 +77,7 @@ pub struct Held {
 }
 
 impl GalleryLock {
-    /// Takes the place in the workspace in `dir`, or says who has it.
+    /// Takes the lock of the workspace in `dir`, or returns the gallery that has it.
     pub fn take(dir: &Path) -> Result<GalleryLock, Error> {
         let failed = |what: &str, path: &Path, error: io::Error| {
             Error::new(
@@ -94,7 +94,7 @@ impl GalleryLock {
         loop {
             match lock.try_lock() {
                 Ok(()) => {
-                    // What a gallery that is gone left behind would send people to nobody.
+                    // A URL that a dead gallery left would lead nowhere.
                     if let Err(error) = write_private(&address, "") {
                         return Err(failed("note where this gallery is", &address, error));
                     }
@@ -109,11 +109,11 @@ impl GalleryLock {
                 None if Instant::now() >= until => {
                     return Err(Error::new(
                         ErrorKind::Busy,
-                        "another process is starting the gallery of this workspace, and does not get on",
+                        "another process is starting the gallery of this workspace and has not become ready",
                         "stop it, then try again",
                     ));
                 }
-                // It has the lock and no address yet: a matter of milliseconds, and nobody to be woken by.
+                // It has the lock and no URL yet. That takes milliseconds, and there is no event to wait for.
                 None => thread::sleep(Duration::from_millis(20)),
             }
         }
@@ -121,7 +121,7 @@ impl GalleryLock {
 }
 
 impl Held {
-    /// Publishes where it is served, and with which token.
+    /// Publishes the URL and the hash of the token.
     pub fn announce(&self, url: &str, address: SocketAddr, token: Option<&str>) -> Result<(), Error> {
         let served = Served { url: url.to_owned(), address: Some(address), token: token.map(token_hash) };
         write_private(&self.address, &served.to_text()).map_err(|error| {
@@ -141,7 +141,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Only tidiness: the lock says whether anyone is there.
+        // Only for tidiness: the lock decides whether a gallery is running.
         let _ = fs::remove_file(&self.address);
     }
 }
@@ -151,9 +151,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_finds_the_first_and_a_dead_one_is_nobody() {
+    fn the_second_finds_the_first_and_a_dead_one_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
-        let GalleryLock::Free(held) = GalleryLock::take(dir.path()).unwrap() else { panic!("nobody is there") };
+        let GalleryLock::Free(held) = GalleryLock::take(dir.path()).unwrap() else { panic!("the lock is taken") };
         let at = |address: &str| Some(address.parse::<SocketAddr>().unwrap());
         let token = Some("a token of some length");
         held.announce("http://127.0.0.1:7373/", at("127.0.0.1:7373").unwrap(), token).unwrap();

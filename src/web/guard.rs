@@ -1,13 +1,13 @@
-//! Who may ask, and what every answer says of itself.
+//! Access control, and the security headers of every response.
 //!
-//! A page anywhere on the web can make a browser send requests to this machine. None of these may do anything, or read
-//! anything, so every request must pass all of this:
-//! - **Host** names this machine, which a name that an attacker points here does not.
-//! - **Origin**, where a browser sends one, is ours, and so says `Sec-Fetch-Site`. Only following a link comes from elsewhere.
+//! Any page on the web can make a browser send requests to this machine. None of them may read or change anything, so every
+//! request must pass all of these checks:
+//! - **Host** names this machine, which a name that an attacker's DNS points here does not.
+//! - **Origin**, if a browser sends one, is ours, and `Sec-Fetch-Site` agrees. Only links may come from elsewhere.
 //! - **Writes are JSON** and say so: a form or a script on another page cannot send that without asking us first, and we
-//!   never answer that question. No cookie gives a right on loopback, so there is nothing to ride on.
-//! - Where a token is set, it comes with everything: as a bearer, or in a cookie that the address with the token gave.
-//!   Who has it as a bearer may come from any origin.
+//!   never answer that preflight. No cookie grants access on loopback, so there is nothing to forge.
+//! - If a token is set, every request carries it: as a bearer token, or in a cookie set by the URL with the token. A bearer
+//!   token is accepted from any origin.
 //!
 //! Sizes and times are bounded here too, for bodies; connections and headers in `server.rs`.
 
@@ -20,38 +20,39 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, LOCATION,
-    ORIGIN, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST,
+    LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
+use maud::{DOCTYPE, Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
 use super::guesses::Peer;
-use super::reply::{ASK_AGAIN, refused};
+use super::reply::{self, ASK_AGAIN, refused};
 use super::state::Gallery;
 use super::url;
 
-/// The largest request: a few pictures as base64.
+/// The maximum size of a request: a few images as base64.
 pub(super) const MAX_REQUEST_BYTES: u64 = 48 * 1024 * 1024;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// Scripts and style come from us and are never inline, and nothing of ours is shown in a frame. HTML is made from text
-/// in one place of the scripts only.
+/// The content security policy: scripts and styles are our own and never inline, nothing is shown in a frame, and scripts
+/// turn text into HTML in one place only.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types retake";
 
-/// A part of the memory that all requests may take together, held for as long as the request is worked on.
+/// A permit for a part of the memory that all requests share, held while the request is served.
 #[derive(Clone)]
 pub(super) struct RequestMemory(#[expect(dead_code, reason = "held for its drop")] Arc<OwnedSemaphorePermit>);
 
-/// Lets a request through, or answers it.
+/// Passes a request on, or answers it with a refusal.
 pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, next: Next) -> Response {
     let admitted = match admit(&gallery, &request) {
         Ok(()) => bound_body(&gallery, &mut request).await,
@@ -123,11 +124,15 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
             Pass::Cookie => false,
             Pass::Address(to) => return Err(Box::new(let_in(token, &to))),
             Pass::None => {
-                let mut response = refused(
-                    StatusCode::UNAUTHORIZED,
-                    "this gallery asks for a token",
-                    "send `Authorization: Bearer TOKEN`, or open the address that `retake serve` printed",
-                );
+                let mut response = if text(headers, &ACCEPT).is_some_and(|kinds| kinds.contains("text/html")) {
+                    (StatusCode::UNAUTHORIZED, reply::html(token_page())).into_response()
+                } else {
+                    refused(
+                        StatusCode::UNAUTHORIZED,
+                        "this gallery asks for a token",
+                        "send `Authorization: Bearer TOKEN`, or open the address that `retake serve` printed",
+                    )
+                };
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 return Err(Box::new(response));
             }
@@ -166,7 +171,31 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
     Ok(())
 }
 
-/// Whom the request says it is for. In a request to a proxy the address itself says it, and then both must agree.
+/// The page for people who come without the token. Style and scripts need the token too, so it has none.
+fn token_page() -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                title { "Token needed · Retake" }
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+            }
+            body {
+                main {
+                    h1 { "This gallery asks for a token" }
+                    p { "Open the address that " code { "retake serve" } " printed, or enter the token that was set with " code { "--token" } "." }
+                    form method="get" action="/" {
+                        p { label { "Token " input type="password" name="token" autocomplete="current-password" required; } " " button type="submit" { "Open" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the host that the request names. A request line with an absolute URL must agree with the header.
 fn host(request: &Request) -> Option<Authority> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
@@ -213,7 +242,7 @@ fn has_body(request: &Request) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD | Method::DELETE)
 }
 
-/// Looks for the token, unless this client has presented too many wrong ones.
+/// Checks the token, unless this client has presented too many wrong ones.
 fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pass, Box<Response>> {
     let (guesses, now) = (gallery.guesses(), Instant::now());
     let peer = request.extensions().get::<Peer>().copied();
@@ -231,8 +260,8 @@ fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pas
     Ok(found)
 }
 
-/// Whether a request presents any token. Pages elsewhere can make a browser send one in an address, which says nothing of
-/// this client.
+/// Returns whether a request presents any token. One in the URL does not count, since other pages can make a browser send
+/// it.
 fn presents_token(request: &Request) -> bool {
     let headers = request.headers();
     let foreign = text(headers, &HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
@@ -241,11 +270,11 @@ fn presents_token(request: &Request) -> bool {
     !foreign && (headers.contains_key(AUTHORIZATION) || in_cookie || in_address)
 }
 
-/// How a request shows the token.
+/// The way in which a request presents the token.
 enum Pass {
     Bearer,
     Cookie,
-    /// In the address, from which it is taken into a cookie: the rest of the address.
+    /// In the URL, from which it moves into a cookie; holds the rest of the URL.
     Address(String),
     None,
 }
@@ -281,7 +310,7 @@ fn pass(token: &str, request: &Request) -> Pass {
     }
 }
 
-/// The answer to an address with the token in it: a cookie, and the address without.
+/// Answers a URL with the token: sets a cookie and redirects to the URL without it.
 fn let_in(token: &str, to: &str) -> Response {
     let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict", fingerprint(token));
     let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
@@ -292,7 +321,7 @@ fn let_in(token: &str, to: &str) -> Response {
     response
 }
 
-/// What the cookie holds: enough to know the token by, and not the token.
+/// Returns the value of the cookie, which is derived from the token.
 fn fingerprint(token: &str) -> String {
     blake3::derive_key("retake 2026 gallery cookie", token.as_bytes())
         .iter()
@@ -300,12 +329,12 @@ fn fingerprint(token: &str) -> String {
         .collect()
 }
 
-/// Compares without telling by the time it takes how much of it was right.
+/// Compares in constant time.
 fn same(given: &str, wanted: &str) -> bool {
     blake3::hash(given.as_bytes()) == blake3::hash(wanted.as_bytes())
 }
 
-/// Whether a host's name can only mean this machine.
+/// Returns whether a host name can only mean this machine.
 fn is_loopback_name(host: &str) -> bool {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     match bare {
@@ -324,7 +353,7 @@ fn refusal(status: StatusCode, message: &str, hint: &str) -> Box<Response> {
     Box::new(refused(status, message, hint))
 }
 
-/// A body that ends with an error when it is too large or takes too long.
+/// A body that ends with an error if it is too large or takes too long.
 struct Bounded {
     inner: Body,
     left: u64,
@@ -332,7 +361,7 @@ struct Bounded {
     failed: bool,
 }
 
-/// Why a body was cut off.
+/// The reason why a body was cut off.
 #[derive(Debug, thiserror::Error)]
 enum CutOff {
     #[error("the request is larger than 48 MiB")]

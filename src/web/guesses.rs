@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 const MAX_GUESSES: u32 = 20;
 /// How long wrong tokens count, and how long a client is refused at most.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The most clients that are remembered. Beyond that all others count as one.
+/// The maximum number of clients that are tracked; all others count as one.
 const MAX_CLIENTS: usize = 1024;
 
 /// The address of a client.

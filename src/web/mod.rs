@@ -3,35 +3,42 @@
 //! ```text
 //! connection ── server.rs   limits, timeouts (patience.rs), an orderly end
 //!      │
-//!    guard.rs               who may ask: Host, Origin, the token; what every answer says of itself
+//!    guard.rs               access: Host, Origin, the token; security headers
 //!      │
 //!      ├─ pages/            what people see, rendered here; assets.rs: style and scripts, in the binary
 //!      ├─ api.rs            the tools of `mcp` as plain JSON, and openapi.rs, which describes them
 //!      ├─ /mcp              the MCP server itself, which is `mcp`'s
 //!      ├─ pictures.rs       originals and thumbnails, by hash only
+//!      ├─ exports.rs        sessions and images to take along (zip.rs), and audit bundles
+//!      ├─ imports.rs        files that were dropped on a page; checking.rs: every byte read, on demand
 //!      └─ events.rs         what happens, as it happens
 //! ```
-//! `place.rs` keeps where the gallery of a workspace is, so that a second one points to the first. `demo/` makes a
-//! history to look at. A page works without its scripts; they make it quick. Scripts ask for the same pages in parts, so
-//! that there is one template for everything, and text that someone recorded is escaped in one place: maud.
+//! `gallery_lock.rs` holds the URL of a workspace's gallery, so that a second one points to the first. A page works without
+//! its scripts, which make it quick. Scripts request parts of the same pages, so that there is one template for everything
+//! and recorded text is escaped in one place: maud.
 //!
-//! Never known here: how anything is stored or found; a path on the disk that came with a request.
+//! Absent here: how anything is stored or found, and paths on the disk that came with a request.
 
 mod api;
 mod assets;
+mod checking;
 mod events;
+mod exports;
 mod gallery_lock;
 mod guard;
 mod guesses;
+mod imports;
 mod openapi;
 mod pages;
 mod patience;
 mod pictures;
 mod reply;
 mod server;
+mod squeeze;
 mod state;
 mod url;
 mod words;
+mod zip;
 
 pub use crate::demo::fill;
 pub use gallery_lock::{GalleryLock, Held, Served};

@@ -1,4 +1,4 @@
-//! `/api/openapi.json`: what `/api` takes and gives, made from the tools' own schemas, so that it cannot be out of date.
+//! `/api/openapi.json`: describes `/api`, generated from the tools' own schemas, so that it cannot be out of date.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::wire::tool::Entry;
 use crate::wire::tools;
 
-/// `GET /api/openapi.json`.
+/// Answers `GET /api/openapi.json`.
 pub(super) async fn document() -> Json<&'static Value> {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(describe);
     Json(&*DOCUMENT)
@@ -61,7 +61,7 @@ fn describe() -> Value {
 
 fn verb(entry: &Entry) -> Value {
     let mut answer = (*entry.output).clone();
-    // A tool's answer may be an error; here that has a status of its own.
+    // Over HTTP an error has a status of its own.
     if let Some(Value::Array(choices)) = answer.remove("anyOf")
         && let Some(required) = choices.first().and_then(|choice| choice.get("required"))
     {
@@ -96,7 +96,7 @@ fn verb(entry: &Entry) -> Value {
     operations
 }
 
-/// The arguments as a query has them.
+/// Returns the arguments as query parameters.
 fn parameters(schema: &Map<String, Value>) -> Value {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();

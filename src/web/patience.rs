@@ -1,5 +1,5 @@
-//! A connection that ends when the other side takes nothing for a while. hyper bounds how long a request may take to come
-//! in, but waits for ever for someone to read the answer, who then keeps a place and the picture in memory.
+//! A write timeout for connections. hyper bounds how long a request may take to arrive, but waits for ever for the client to
+//! read the answer, which keeps a connection and an image in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream on which no write waits longer than that.
+/// A stream with a write timeout.
 pub(super) struct Patient<S> {
     inner: S,
     patience: Duration,
@@ -17,12 +17,12 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// Waits so long for the other side to take something.
+    /// Creates a stream whose writes fail after that time without progress.
     pub(super) fn new(inner: S, patience: Duration) -> Patient<S> {
         Patient { inner, patience, waiting: None }
     }
 
-    /// Passes on what a write came to, unless it has waited for too long.
+    /// Returns the result of a write, or an error once it has waited for too long.
     fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -30,7 +30,10 @@ impl<S> Patient<S> {
         }
         let patience = self.patience;
         let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        waiting.as_mut().poll(context).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads the answer")))
+        waiting
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read the answer")))
     }
 }
 
@@ -90,7 +93,7 @@ mod tests {
             let error = Patient::new(ours, Duration::from_millis(10)).write_all(b"an answer").await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 
-            // Every byte that is taken begins the wait anew: however long it lasts, all of it arrives.
+            // Every byte that is read restarts the timeout, so a slow reader still receives everything.
             let (ours, mut theirs) = duplex(1);
             let mut patient = Patient::new(ours, Duration::from_secs(3600));
             let write = async { patient.write_all(b"an answer").await };

@@ -21,6 +21,11 @@ use crate::workspace::Workspace;
 /// What a browser shows as a picture and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
+/// Returns whether a browser shows this media type as an image.
+pub(super) fn is_shown(mime_type: &str) -> bool {
+    SHOWN.contains(&mime_type)
+}
+
 /// The most that a heat map weighs; a larger one is a JPEG file.
 const MAX_MAP_BYTES: usize = 1_500_000;
 

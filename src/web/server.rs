@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::{StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -23,37 +23,37 @@ use tokio::time::timeout;
 use super::guesses::Peer;
 use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
-use super::{api, assets, events, guard, openapi, pages, pictures, reply};
+use super::{api, assets, checking, events, exports, guard, imports, openapi, pages, pictures, reply, squeeze};
 use crate::mcp::{self, told_to_end};
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::Workspace;
 
-/// Connections at once. More wait in the system's queue.
+/// The maximum number of connections; further ones wait in the system's queue.
 const MAX_CONNECTIONS: usize = 512;
 /// How long the headers of a request may take, and how long a connection may be idle.
 const HEADERS: Duration = Duration::from_secs(15);
-/// How long someone may take nothing of an answer.
+/// How long a client may go without reading any of an answer.
 const READING: Duration = Duration::from_secs(30);
-/// The most a request's headers may take.
+/// The maximum size of a request's headers.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// How long requests may take to finish when the server is told to end.
+/// How long requests may take to finish when the server is asked to end.
 const FINISHING: Duration = Duration::from_secs(5);
 
 /// For whom a gallery is served.
 pub struct Serving {
     /// The user, for the audit trail.
     pub user: String,
-    /// What everyone who asks must have; none on loopback.
+    /// The token that every request must carry; `None` on loopback.
     pub token: Option<String>,
 }
 
-/// An address that is ours to serve on.
+/// An address that this process listens on.
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-/// Takes an address.
+/// Binds an address.
 pub fn bind(address: SocketAddr) -> Result<Bound, Error> {
     let bound = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
@@ -68,7 +68,7 @@ pub fn bind(address: SocketAddr) -> Result<Bound, Error> {
         ),
         io::ErrorKind::AddrNotAvailable => Error::new(
             ErrorKind::Invalid,
-            format!("{address} is no address of this machine"),
+            format!("{address} is not an address of this machine"),
             "choose one that is, such as --addr 127.0.0.1:7373",
         ),
         io::ErrorKind::PermissionDenied => Error::new(
@@ -81,7 +81,7 @@ pub fn bind(address: SocketAddr) -> Result<Bound, Error> {
     })
 }
 
-/// Whether only this machine can reach that address.
+/// Returns whether only this machine can reach that address.
 pub fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
@@ -92,9 +92,9 @@ impl Bound {
         self.address
     }
 
-    /// Where to point a browser.
+    /// Returns the URL for browsers.
     pub fn url(&self) -> String {
-        // Everywhere is no place to point a browser at.
+        // A browser cannot open the unspecified address.
         let ip = self.address.ip();
         let port = self.address.port();
         match (ip.is_unspecified(), ip.is_ipv4()) {
@@ -104,7 +104,7 @@ impl Bound {
         }
     }
 
-    /// Serves until the process is told to end. What was asked for before that is answered, for up to a few seconds.
+    /// Serves until the process is asked to end. Earlier requests are answered, for up to a few seconds.
     pub fn serve(self, workspace: Arc<Workspace>, serving: Serving) -> Result<(), Error> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Internal, what, "look at the cause, then try again").caused_by(error)
@@ -132,7 +132,7 @@ impl Bound {
     }
 }
 
-/// All that is served.
+/// Returns all routes.
 fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
     Router::new()
         .merge(pages::routes())
@@ -141,20 +141,25 @@ fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
         .route("/thumbs/{hash}", get_only(get(pictures::thumbnail)))
         .route("/heat/{one}/{other}", get_only(get(pictures::heat_map)))
         .route("/events", get_only(get(events::events)))
+        .route("/export/{form}", get_only(get(exports::export)))
+        .route("/import", post(imports::import).fallback(wrong_method))
+        .route("/workspace/check", get(checking::state).post(checking::start).fallback(wrong_method))
+        .route("/workspace/read", post(checking::mark_read).fallback(wrong_method))
         .route("/mcp", agents)
         .route("/api/openapi.json", get_only(get(openapi::document)))
         .route("/api/{verb}", get(api::ask).post(api::tell).fallback(wrong_method))
         .fallback(nothing_here)
+        .layer(middleware::from_fn(squeeze::squeeze))
         .layer(middleware::from_fn_with_state(gallery.clone(), guard::guard))
         .with_state(gallery)
 }
 
-/// A route that is only read.
+/// Returns a read-only route.
 pub(super) fn get_only(route: MethodRouter<Gallery>) -> MethodRouter<Gallery> {
     route.fallback(wrong_method)
 }
 
-/// What is not there, said to a program as JSON and to people as a page.
+/// Answers requests for unknown paths: with JSON for programs and a page for people.
 async fn nothing_here(uri: Uri) -> Response {
     if uri.path().starts_with("/api") { api::no_such_verb().into_response() } else { pages::nothing_here() }
 }
@@ -184,7 +189,7 @@ async fn accept(
             () = &mut ended => break,
         };
         let Some((stream, peer, place)) = accepted else { continue };
-        // Without it an answer in several parts waits for the other side's acknowledgement: 40 ms each.
+        // Without it, an answer in several parts waits 40 ms for the acknowledgement of each.
         let _ = stream.set_nodelay(true);
         let stream = TokioIo::new(Patient::new(stream, patience));
         let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone().layer(Extension(peer))));
@@ -210,7 +215,7 @@ async fn accept(
         });
     }
     drop(listener);
-    // Nobody listens when all connections have ended already.
+    // Sending fails if all connections have ended already.
     let _ = end.send(true);
     let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
     if timeout(FINISHING, places.acquire_many(all)).await.is_err() {
@@ -218,7 +223,7 @@ async fn accept(
     }
 }
 
-/// The next connection, when there is a place for it.
+/// Accepts the next connection once there is a permit for it.
 async fn next(
     listener: &tokio::net::TcpListener,
     places: &Arc<Semaphore>,
@@ -227,8 +232,8 @@ async fn next(
     match listener.accept().await {
         Ok((stream, address)) => Some((stream, Peer(address.ip()), place)),
         Err(error) => {
-            // Out of file handles, mostly; nothing says when there will be one again.
-            tracing::warn!(%error, "a connection could not be taken");
+            // Usually out of file descriptors, and there is no event to wait for.
+            tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(50)).await;
             None
         }
@@ -264,7 +269,7 @@ mod tests {
         assert!(error.message.ends_with("is taken by another program"), "{error}");
     }
 
-    /// An answer without end, which tells when nobody wants it any more.
+    /// An endless answer that reports when its client has gone.
     struct Endless(Option<tokio::sync::oneshot::Sender<()>>);
 
     impl axum::body::HttpBody for Endless {
@@ -303,7 +308,7 @@ mod tests {
             let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             let (end, _) = watch::channel(false);
-            // It serves until the answer was given up, and never ends if that does not happen.
+            // The server ends once the answer is abandoned.
             let given_up = async { left.await.unwrap() };
             accept(listener, router, Duration::from_millis(10), end, given_up).await;
             drop(client);

@@ -6,16 +6,20 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
+use super::checking::Checking;
 use super::guesses::Guesses;
 use crate::model::Actor;
 use crate::wire::{Error, ErrorKind};
-use crate::workspace::{Change, Workspace};
+use crate::workspace::{Change, Overview, Workspace};
 
 /// The name under which this face is kept in the audit trail.
 const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 
 /// Calls of the workspace at once: each has a thread, and enough for concurrent recordings to share a sync of the disk.
 pub(super) const MAX_CALLS: usize = 48;
+/// Pages and searches that are read at once. Fewer than calls: a search over a million iterations takes memory, and more at
+/// once than there are cores are no quicker.
+const MAX_READS: usize = 12;
 /// Pages that listen for news at once; each keeps a connection.
 const MAX_LISTENERS: usize = 128;
 /// The most bytes that the bodies of all requests take together: four of the largest.
@@ -32,9 +36,12 @@ struct Inner {
     actor: Actor,
     token: Option<String>,
     calls: Arc<Semaphore>,
+    reads: Semaphore,
     listeners: Arc<Semaphore>,
     request_memory: Arc<Semaphore>,
     guesses: Guesses,
+    overview: Arc<Overview>,
+    checking: Arc<Checking>,
     news: broadcast::Sender<Change>,
     ending: watch::Receiver<bool>,
 }
@@ -53,7 +60,21 @@ impl Gallery {
         let listeners = Arc::new(Semaphore::new(MAX_LISTENERS));
         let request_memory = Arc::new(Semaphore::new(MAX_REQUEST_MEMORY));
         let guesses = Guesses::default();
-        Gallery(Arc::new(Inner { workspace, actor, token, calls, listeners, request_memory, guesses, news, ending }))
+        let (overview, checking) = (Arc::default(), Arc::default());
+        Gallery(Arc::new(Inner {
+            workspace,
+            actor,
+            token,
+            calls,
+            reads: Semaphore::new(MAX_READS),
+            listeners,
+            request_memory,
+            guesses,
+            overview,
+            checking,
+            news,
+            ending,
+        }))
     }
 
     /// Asks the workspace on a thread that may block, when it is this request's turn.
@@ -80,11 +101,48 @@ impl Gallery {
         })
     }
 
+    /// Reads much of the workspace, when it is this request's turn among those that do.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let Ok(Ok(_turn)) = timeout(TURN, self.0.reads.acquire()).await else {
+            let hint = "try again in a moment, with fewer at once";
+            return Err(Error::new(ErrorKind::Busy, "too many requests are waiting", hint));
+        };
+        self.ask(job).await
+    }
+
     /// Reserves memory for the body of a request, or returns `None` if there is none for too long.
     pub(super) async fn request_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes.min(MAX_REQUEST_MEMORY as u64)).ok()?;
         let reserved = Arc::clone(&self.0.request_memory).acquire_many_owned(bytes);
         timeout(TURN, reserved).await.ok()?.ok()
+    }
+
+    /// Returns a short mark of the workspace, which tells it from others without naming it.
+    pub(super) fn mark(&self) -> String {
+        let workspace = &self.0.workspace;
+        let id = std::fs::read(workspace.dir().join("retake.toml")).unwrap_or_default();
+        let place = workspace.dir().as_os_str().as_encoded_bytes();
+        // The identity travels with the directory; a team's cache directory has none, and then its place counts.
+        let hash = if id.is_empty() { blake3::hash(place) } else { blake3::hash(&id) };
+        hash.to_hex().chars().take(16).collect()
+    }
+
+    /// Returns the overview of all sessions.
+    pub(super) fn overview(&self) -> Arc<Overview> {
+        Arc::clone(&self.0.overview)
+    }
+
+    /// Returns the check of the whole workspace that was started from a page.
+    pub(super) fn checking(&self) -> Arc<Checking> {
+        Arc::clone(&self.0.checking)
+    }
+
+    /// Returns the workspace, for work that outlives a request.
+    pub(super) fn workspace(&self) -> Arc<Workspace> {
+        Arc::clone(&self.0.workspace)
     }
 
     /// Returns the wrong tokens that clients have presented.

@@ -1,4 +1,4 @@
-//! How values read on a page.
+//! Formats values for pages.
 
 use maud::{Markup, html};
 
@@ -6,19 +6,23 @@ use super::url;
 use crate::model::Timestamp;
 pub(super) use crate::model::amounts::{duration, size};
 
-/// A time: the minute in UTC, which the scripts turn into how long ago it is where the reader is.
+/// Formats a time: the minute in UTC, which scripts turn into a relative time.
 pub(super) fn time(at: Timestamp) -> Markup {
-    let text = at.to_string();
-    let minute = text.get(..16).unwrap_or(&text).replacen('T', " ", 1);
-    html! { time datetime=(text) { (minute) " UTC" } }
+    html! { time datetime=(at) { (minute(at)) } }
 }
 
-/// `1 session`, `2 sessions`.
+/// The minute of a time: `2026-11-16 09:30 UTC`.
+pub(super) fn minute(at: Timestamp) -> String {
+    let text = at.to_string();
+    format!("{} UTC", text.get(..16).unwrap_or(&text).replacen('T', " ", 1))
+}
+
+/// Formats a count as `1 session` or `2 sessions`.
 pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// `1 234 567`, with narrow spaces.
+/// Formats a number as `1 234 567`, with narrow spaces.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + 8);
@@ -31,7 +35,7 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// An address with these parts of a query; those without a value are left out.
+/// Returns a URL with these query parameters; those without a value are left out.
 pub(super) fn address<'a>(path: &str, parts: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> String {
     let parts = parts.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
     let query = parts.map(|(name, value)| format!("{name}={}", url::encode(value))).collect::<Vec<_>>().join("&");
@@ -51,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_says_what_was_chosen() {
+    fn a_url_holds_what_was_chosen() {
         assert_eq!(address("/", [("status", None), ("project", Some(""))]), "/");
         assert_eq!(
             address("/search", [("q", Some("a fox & co")), ("by", Some("session"))]),

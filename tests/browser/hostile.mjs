@@ -24,7 +24,7 @@ const { sessions: [named] } = await ask("list-sessions", { query: "named by its 
 
 const both = [first.reference, second.reference].map(encodeURIComponent).join(",");
 const paths = [
-  "/?status=all", `/?status=all&project=${encodeURIComponent(hostile)}`, `/sessions/${id}/0`, `/sessions/${id}/1`, `/sessions/${id}/audit`,
+  "/?status=all", `/?status=all&project=${encodeURIComponent(hostile)}`, `/sessions/${id}/0`, `/sessions/${id}/1`, `/sessions/${id}/audit`, `/sessions/${id}/grid`, `/sessions/${id}/story`, `/sessions/${id}/head`, `/sessions/${id}/strip`,
   `/compare?refs=${both}`, "/search?q=planted&status=all", `/search?q=${encodeURIComponent(hostile)}`, `/compare?refs=${encodeURIComponent(hostile)}`,
   `/search?q=planted&by=session&status=all`, `/search?q=${encodeURIComponent(hostile)}&typing=1`, "/projects?status=all", `/projects?project=${encodeURIComponent(hostile)}`,
   `/compare/seen?refs=${both}`, `/sessions/${told.reference.replace("#", "/")}/raw`, `/sessions/${id}/0/recipe`, `/sessions/${id}/0/a1111`,

@@ -10,6 +10,8 @@ const pages = {
   sessions: "/",
   archived: "/?status=archived",
   session: `/sessions/${harbour}/8`,
+  grid: `/sessions/${harbour}/grid`,
+  story: `/sessions/${harbour}/story`,
   failed: `/sessions/${named("Northern lights")}/2`,
   compare: `/compare?refs=${both}`,
   slider: `/compare?refs=${both}&mode=slider`,

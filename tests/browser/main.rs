@@ -25,8 +25,13 @@ fn main() -> ExitCode {
     let test = |name, test: fn()| optional(name, Tools::missing(), test);
     run(vec![
         test("people_find_their_way", people_find_their_way),
+        test("decisions_reach_what_was_shown", decisions_reach_what_was_shown),
+        test("the_loupe_is_usable_by_any_hand", the_loupe_is_usable_by_any_hand),
         test("unusual_states_have_a_design", unusual_states_have_a_design),
         test("hostile_text_stays_text", hostile_text_stays_text),
+        test("images_are_compared", images_are_compared),
+        test("the_shelf_is_worked_with", the_shelf_is_worked_with),
+        test("provenance_is_read", provenance_is_read),
     ])
 }
 
@@ -50,6 +55,48 @@ fn people_find_their_way() {
     tools.run("paths.mjs", &demo.url);
     tools.run("typing.mjs", &demo.url);
     tools.run("looks.mjs", &demo.url);
+}
+
+fn images_are_compared() {
+    on_the_sample("compare.mjs");
+}
+
+fn the_shelf_is_worked_with() {
+    on_the_sample("shelf.mjs");
+}
+
+fn provenance_is_read() {
+    on_the_sample("provenance.mjs");
+}
+
+/// Runs a script on a sample history of its own.
+fn on_the_sample(script: &str) {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let demo = serve(&["demo", "--keep"], &dir.path().join("sample"));
+    tools.run(script, &demo.url);
+}
+
+fn decisions_reach_what_was_shown() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.converse("writes.mjs", &served.url, |request| beside(dir.path(), request));
+}
+
+fn the_loupe_is_usable_by_any_hand() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.converse("loupe.mjs", &served.url, |request| beside(dir.path(), request));
+}
+
+/// Carries out `run ["record", …]`: a command in a process of its own, beside the server.
+fn beside(workspace: &Path, request: &str) {
+    let args: Vec<String> = serde_json::from_str(request.strip_prefix("run ").unwrap()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_retake")).args(&args).arg("--workspace").arg(workspace).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn unusual_states_have_a_design() {

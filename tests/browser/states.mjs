@@ -53,7 +53,7 @@ await step("a server that is gone is said, and it comes back by itself", async (
   await page.screenshot({ path: `${shots}/offline-light-1440.png` });
   // Requests meanwhile report the failure and leave the page as it is.
   await page.keyboard.press("4");
-  await page.waitForFunction(() => document.querySelector("#toast.on")?.textContent.includes("not there"));
+  await page.waitForFunction(() => document.querySelector("#toast.on")?.textContent.startsWith("Connection lost"));
   same(await page.locator(".step h2").textContent(), "#0", "the page stays");
   await tell("start");
   await page.locator("#offline").waitFor({ state: "hidden" });
@@ -76,19 +76,24 @@ await step("damage is said, and costs only what it touched", async () => {
   await tell(`damage ${(await ask("get-iteration", { reference: picture.reference })).images[0].hash}`);
   await look("damaged", "/", (page) => page.waitForSelector("img.failed", { state: "attached" }));
   await go(page, "/");
-  same((await page.locator(".notice h2").textContent()).startsWith("The workspace was damaged"), true, "the notice");
+  same((await page.locator(".notice h2").textContent()).startsWith("Damage was found and repaired"), true, "the notice");
   await look("damaged-workspace", "/workspace");
   await look("missing-picture", sessionOf(picture));
   await go(page, sessionOf(picture));
-  same(await page.locator(".gone:visible strong").textContent(), "The image file is missing", "what is missing");
+  same(await page.locator(".gone:visible strong").textContent(), "Original missing", "what is missing");
   same(await page.locator("#prompt").textContent(), "a picture that will be gone", "the recipe stays");
-  await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".unseen").waitFor());
+  await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".gone.note").waitFor());
   await go(page, sessionOf(garbled));
-  await page.locator(".unseen").waitFor();
-  same(await page.locator(".gone:visible strong").textContent(), "The image cannot be shown", "what it is");
+  await page.locator(".gone.note").waitFor();
+  same(await page.locator(".gone:visible strong").textContent(), "Image damaged or missing", "what it is");
   await look("damaged-audit", `/sessions/${picture.session.id}/audit`);
   await go(page, `/sessions/${picture.session.id}/audit`);
-  same(await page.locator(".verdict.bad strong").textContent(), "Some images are not what was recorded", "the verdict");
+  same(await page.locator(".verdict.bad strong").textContent(), "1 of 1 images missing or altered", "the verdict");
+  await go(page, "/workspace");
+  await page.getByRole("button", { name: "Mark as read" }).click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Marked as read");
+  await go(page, "/");
+  same(await page.locator(".notice").count(), 0, "the notice is gone");
 });
 
 await step("a page that is loading shows its places", async () => {

@@ -50,7 +50,7 @@ fn the_verbs_are_described() {
 }
 
 #[test]
-fn a_picture_comes_back_to_the_byte_and_is_kept_by_the_browser() {
+fn an_image_is_served_byte_for_byte_and_cached() {
     use base64::Engine;
     let gallery = Gallery::new();
     let reference = gallery.record("a cat").replace('#', "%23");
@@ -67,7 +67,7 @@ fn a_picture_comes_back_to_the_byte_and_is_kept_by_the_browser() {
 }
 
 #[test]
-fn text_that_someone_recorded_is_text_on_every_page() {
+fn recorded_text_is_escaped_on_every_page() {
     let gallery = Gallery::new();
     let hostile = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>";
     let body = json!({
@@ -104,11 +104,13 @@ fn a_search_shows_iterations_or_the_sessions_they_are_in() {
     };
     assert_eq!(heading("/search?q=lighthouse"), "2 iterations");
     assert_eq!(heading("/search?q=lighthouse&by=session"), "1 session");
-    assert!(gallery.get("/search?q=lighthouse&by=session").text().contains("2 of 3 iterations"));
-    assert_eq!(heading("/search?q=light"), "1 iteration");
-    assert_eq!(heading("/search?q=light&typing=1"), "3 iterations", "a word that is being written is a beginning");
+    assert!(gallery.get("/search?q=lighthouse&by=session").text().contains("2/3<span"));
+    assert_eq!(heading("/search?q=light"), "3 iterations", "also inside another word");
+    assert_eq!(heading("/search?q=%22light%22"), "1 iteration", "in quotes it is the whole word");
+    assert_eq!(heading("/search?q=light&typing=1"), "3 iterations", "Enter changes nothing");
+    assert_eq!(heading("/search?q=li&typing=1"), "3 iterations", "a short word that is being written is a beginning");
     assert_eq!(heading("/search?q=light&typing=1&by=session"), "2 sessions");
-    assert_eq!(heading("/search?q=light%20&typing=1"), "1 iteration", "a blank ends the word");
+    assert_eq!(heading("/search?q=%22light%22%20&typing=1"), "1 iteration", "and stays one while more is typed");
     // A jump into the middle of what was found.
     let part = gallery.get("/search/part?q=light&typing=1&skip=2");
     assert!(part.text().contains("a lighthouse at dusk") && !part.text().contains("at dawn"), "{part}");

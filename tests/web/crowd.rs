@@ -12,7 +12,7 @@ use crate::client::Gallery;
 fn two_hundred_at_once_are_served() {
     let gallery = Gallery::new();
     gallery.record("the first");
-    // Some say half of a request and wait: they have their place, and nobody else's.
+    // Some send half of a request and wait: they occupy one connection each and no more.
     let idle: Vec<_> = (0..20)
         .map(|_| {
             let mut stream = gallery.connect();

@@ -1,4 +1,4 @@
-//! Requests that nobody should send: each is refused, nothing is recorded, and nothing of the disk leaks.
+//! Malicious requests: each is refused, nothing is recorded, and nothing of the disk leaks.
 
 use std::io::{Read, Write};
 
@@ -52,7 +52,7 @@ fn a_foreign_page_can_do_and_read_nothing() {
         assert_eq!(post(&[JSON, ("Origin", origin)]), 403, "{origin}");
         assert_eq!(gallery.request("GET", "/api/list-sessions", &[("Origin", origin)], b"").status, 403, "{origin}");
     }
-    // A browser that says no Origin still says where the request comes from.
+    // A browser that sends no Origin still sends `Sec-Fetch-Site`.
     for site in ["cross-site", "same-site"] {
         assert_eq!(post(&[JSON, ("Sec-Fetch-Site", site)]), 403);
         assert_eq!(post(&[JSON, ("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "navigate")]), 403);
@@ -85,7 +85,7 @@ fn a_foreign_page_can_do_and_read_nothing() {
 }
 
 #[test]
-fn every_answer_says_how_it_may_be_used() {
+fn every_response_has_security_headers() {
     let gallery = Gallery::new();
     gallery.record("a cat");
     for path in ["/", "/api/list-sessions", "/api/nothing", "/nothing", "/images/x", "/events?x=1"] {
@@ -130,7 +130,7 @@ fn no_address_leads_to_the_disk() {
         let text = answer.text();
         assert!(!text.contains("root:") && !text.contains("format ="), "{path}: {text}");
     }
-    // A picture by path would be a file of this machine, sent to whoever asks.
+    // An image by path would be a file of this machine, sent to any client.
     for images in [r#"["/etc/passwd"]"#, r#"[{"path":"/etc/passwd"}]"#] {
         let body = format!(r#"{{"prompt":"a cat","images":{images}}}"#);
         let answer = gallery.request("POST", "/api/record-iteration", &[JSON], body.as_bytes());
@@ -141,7 +141,7 @@ fn no_address_leads_to_the_disk() {
 }
 
 #[test]
-fn what_is_no_picture_is_never_shown_as_a_page() {
+fn other_files_are_never_rendered_as_pages() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     let gallery = Gallery::new();
@@ -166,7 +166,7 @@ fn what_is_no_picture_is_never_shown_as_a_page() {
 }
 
 #[test]
-fn what_is_too_large_or_no_http_is_refused() {
+fn oversized_and_malformed_requests_are_refused() {
     let gallery = Gallery::new();
     let huge = gallery.request("POST", "/api/record-iteration", &[JSON, ("Content-Length", "99999999999")], b"");
     assert_eq!(huge.status, 413, "{huge}");

@@ -1,5 +1,5 @@
 //! The gallery over HTTP, from outside: the real binary and raw sockets. What is served, to whom, and what comes of
-//! requests that nobody should send. What it looks like in a browser is tested in `tests/browser`.
+//! malicious requests. What it looks like in a browser is tested in `tests/browser`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -14,3 +14,4 @@ mod crowd;
 mod guarding;
 mod pictures;
 mod serving;
+mod shelf;

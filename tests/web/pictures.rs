@@ -107,7 +107,10 @@ fn a_heat_map_shows_where_two_differ() {
     );
 
     let seen = gallery.get(&format!("/compare/seen?refs={}", format!("{dark},{light}").replace('#', "%23"))).text();
-    assert!(seen.contains("Changed area") && seen.contains("100.0 %") && seen.contains("64 × 48 at 0, 0"), "{seen}");
+    assert!(
+        seen.contains("Changed area") && seen.contains("100.0 %") && seen.contains("data-box=\"0 0 64 48\""),
+        "{seen}"
+    );
 
     let nobody = "0".repeat(64);
     assert_eq!(gallery.get(&format!("/heat/{one}/{nobody}")).status, 404);
@@ -115,7 +118,7 @@ fn a_heat_map_shows_where_two_differ() {
 }
 
 #[test]
-fn what_cannot_be_decoded_is_kept_and_says_so() {
+fn undecodable_images_are_kept_and_reported() {
     let gallery = Gallery::new();
     let cut = &STANDARD.decode(PIXEL).unwrap()[..40];
     let images = json!([{ "data": STANDARD.encode(cut), "mimeType": "image/png" }]);
@@ -125,12 +128,15 @@ fn what_cannot_be_decoded_is_kept_and_says_so() {
     assert_eq!(gallery.get(&format!("/images/{hash}")).body, cut);
     let thumb = gallery.get(&format!("/thumbs/{hash}"));
     assert_eq!((thumb.status, thumb.json()["error"]["kind"].as_str()), (400, Some("invalid")), "{thumb}");
-    let seen = format!("/compare/seen?refs={0},{0}", reference.replace('#', "%23"));
+    let whole =
+        gallery.post("/api/record-iteration", &json!({ "prompt": "a pixel", "images": [{ "data": PIXEL }] })).json();
+    let both = format!("{reference},{}", whole["reference"].as_str().unwrap());
+    let seen = format!("/compare/seen?refs={}", both.replace('#', "%23"));
     assert!(gallery.get(&seen).text().contains("cannot be shown"));
 }
 
 #[test]
-fn the_text_to_paste_is_the_one_that_leaves_with_pictures() {
+fn the_text_to_paste_is_the_one_embedded_in_exports() {
     let gallery = Gallery::new();
     let body = json!({
         "prompt": "a fox, <lora:fur:0.8>", "negativePrompt": "blurry", "steps": 30, "sampler": "Euler a", "seed": "42",

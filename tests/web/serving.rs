@@ -77,7 +77,7 @@ fn other_machines_need_a_token() {
 
 #[cfg(unix)]
 #[test]
-fn ends_when_told_to_though_someone_listens() {
+fn stops_on_request_while_a_client_listens_for_events() {
     let dir = tempfile::tempdir().unwrap();
     let mut gallery = Gallery::serve(dir.path(), &[]);
     let mut stream = gallery.connect();

@@ -7,14 +7,39 @@ const pages = {
   sessions: () => import("./wall.js"),
   search: () => import("./wall.js"),
   session: () => import("./session.js"),
+  grid: () => import("./grid.js"),
+  story: () => import("./story.js"),
+  tree: () => import("./tree.js"),
   compare: () => import("./compare.js"),
+  audit: () => import("./provenance.js"),
+  workspace: () => import("./provenance.js"),
 };
 
 const search = one("#search");
-key(["/"], "Search", () => { search.focus(); search.select(); });
-key(["?"], "Show the keys", showKeys);
-key(["g"], "All sessions", () => location.assign("/"));
+key(["/"], "Search", () => { search.focus(); search.select(); }, "Everywhere");
+key(["?"], "Show the keys", showKeys, "Everywhere");
+key(["g"], one("#crumb") ? "" : "All sessions", () => location.assign("/"), "Everywhere");
 one("#keys")?.addEventListener("click", showKeys);
+
+// The theme: automatic, light or dark, one after the other.
+const THEMES = ["automatic", "light", "dark"];
+const root = document.documentElement;
+const showTheme = () => {
+  const button = one("#theme");
+  const label = `Theme: ${root.dataset.theme ?? "automatic"}`;
+  button?.setAttribute("aria-label", label);
+  if (button) button.title = label;
+};
+one("#theme")?.addEventListener("click", () => {
+  const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "automatic") + 1) % THEMES.length];
+  if (next === "automatic") delete root.dataset.theme; else root.dataset.theme = next;
+  try {
+    if (next === "automatic") localStorage.removeItem("retake-theme"); else localStorage.setItem("retake-theme", next);
+  } catch { /* It lasts until one leaves the page. */ }
+  showTheme();
+  say(`Theme: ${next}`);
+});
+showTheme();
 // An empty search is all sessions. The wall answers by itself, while one types.
 search?.form.addEventListener("submit", (event) => {
   if (!one("#carried").dataset.emptied && search.value.trim() === "") { event.preventDefault(); location.assign("/"); }

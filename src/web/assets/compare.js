@@ -1,260 +1,389 @@
-// Compare: A is pinned, B steps through the rest with the arrow keys. Zoom and pan are one for both. The mode, and which
-// two, are in the address, so that a link shows the same.
+// Compare: the set, its survey and the pair. Every change of the set is another address, whose page the server renders;
+// zoom, mode and which two are looked at need no server. The address always names what is shown.
 
-import { all, calmly, key, one, page, part, sayWhy, tellTimes } from "./kit.js";
+import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, tellTimes } from "./kit.js";
+import { Lens, hands } from "./lens.js";
+import { drawStars, iterationOf, offerUndo, rate, stars } from "./marks.js";
+import { pairing } from "./pair.js";
+import { compareAddress, sets, tray } from "./tray.js";
 
-const main = one("main");
-const desk = one("#desk");
-const items = all("#set [data-reference]").map((button) => ({ reference: button.dataset.reference, image: button.dataset.image, button }));
-const MODES = ["side", "slider", "blink", "difference", "heat"];
-
-const where = new URL(location.href);
-let a = Number(where.searchParams.get("a") ?? 0);
-let b = Number(where.searchParams.get("b") ?? 1);
-let mode = where.searchParams.get("mode") ?? "side";
-let zoom = 1;
-let x = 0;
-let y = 0;
-let split = 0.5;
-let blinking;
-let outlined = false;
-/** What differs to the eye, by address: looking takes a while, and stepping back should not. */
+let main;
+let items = [];
+let pair;
+let survey;
+let view;
+let name = "";
+/** How much images differ, by address: measuring takes a while, and stepping back should not. */
 const looked = new Map();
 
-if (desk) start();
+const references = () => items.map((item) => item.reference);
+const letter = (at) => String.fromCharCode(65 + at);
 
-function start() {
-  if (!MODES.includes(mode)) mode = "side";
-  const inside = (value, fallback) => (Number.isInteger(value) && value >= 0 && value < items.length ? value : fallback);
-  a = inside(a, 0);
-  b = inside(b, Math.min(1, items.length - 1));
-  for (const { button } of items) {
-    button.addEventListener("click", (event) => {
-      const at = items.findIndex((item) => item.button === button);
-      if (event.shiftKey) pin(at); else step(at);
-    });
-  }
-  for (const button of all("[data-mode-choice]")) button.addEventListener("click", () => setMode(button.dataset.modeChoice));
-  keysOfTheDesk();
-  addEventListener("resize", calmly(60, move));
-  hands();
-  show({ facts: false });
-  see();
+/** Takes up what is in the page now. */
+function take() {
+  main = one("main");
+  items = all("#tiles .tile").map((tile) => ({ tile, reference: tile.dataset.reference, label: tile.dataset.label, image: tile.dataset.image }));
+  if (items.length === 0) { empty(); return; }
+  view = main.dataset.view;
+  name = main.dataset.name ?? "";
+  main.dataset.count = items.length;
+  lay = layout;
+  pair = pairing({ main, items, seen, moved: remember });
+  survey = new Lens(() => items.map(({ tile }) => ({ box: one(".clip", tile), image: one("img.whole", tile) })).filter(({ image }) => image), level);
+  hands(one("#tiles"), survey, (event) => {
+    const clip = event.target.closest(".clip");
+    const image = clip && one("img.whole", clip);
+    return image ? { box: clip, image } : null;
+  }, { tap: (event) => event.target.closest(".tile")?.focus() });
+  tiles();
+  controls();
+  showSets();
+  matrix();
+  forget();
+  if (view === "pair") pair.start(); else lay();
+  settle();
 }
 
-/** Both sides, the marks, the address; and what differs, from the server. */
-async function show({ facts = true } = {}) {
-  for (const [side, at] of [["a", a], ["b", b]]) {
-    const pane = one(`.pane.${side}`, desk);
-    const image = one("img.whole", pane);
-    const { reference, image: hash } = items[at];
-    one(".label", pane).textContent = `${side.toUpperCase()} · ${reference}`;
-    image.hidden = !hash;
-    one(".gone", pane).hidden = Boolean(hash);
-    image.alt = `${side.toUpperCase()}: ${reference}`;
-    if (hash && !image.src.endsWith(hash)) image.src = `/images/${hash}`;
-  }
-  items.forEach(({ button }, at) => {
-    const side = one(".side", button);
-    side.textContent = [at === a ? "A" : "", at === b ? "B" : ""].join("");
-    side.hidden = at !== a && at !== b;
-    if (at === b) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
-  });
-  const heat = one("img.heat", desk);
-  const map = mode === "heat" && items[a].image && items[b].image ? `/heat/${items[a].image}/${items[b].image}` : "";
-  heat.hidden = !map;
-  if (map && heat.getAttribute("src") !== map) {
-    desk.dataset.waiting = "yes";
-    heat.src = map;
-    heat.decode().catch(() => {}).finally(() => { if (heat.getAttribute("src") === map) delete desk.dataset.waiting; });
-  }
-  desk.dataset.mode = mode;
-  for (const button of all("[data-mode-choice]")) button.setAttribute("aria-pressed", button.dataset.modeChoice === mode);
-  move();
-  blink();
-  where.searchParams.set("a", a);
-  where.searchParams.set("b", b);
-  where.searchParams.set("mode", mode);
-  // URLSearchParams would write the commas and marks of the references in full.
-  history.replaceState(null, "", `${where.pathname}?refs=${items.map((it) => encodeURIComponent(it.reference)).join(",")}&a=${a}&b=${b}&mode=${mode}`);
-  // Only the row of pictures moves, and not the page.
-  const [shelf, chosen] = [one("#set"), items[b].button.parentElement];
-  if (chosen.offsetLeft < shelf.scrollLeft || chosen.offsetLeft + chosen.offsetWidth > shelf.scrollLeft + shelf.clientWidth) shelf.scrollLeft = chosen.offsetLeft - shelf.clientWidth / 2;
-  if (facts) differ();
+/** The images of the tray are what is compared where nothing else is named. */
+function empty() {
+  const waiting = tray.items();
+  if (!new URL(location.href).searchParams.get("refs") && waiting.length > 0) { go(waiting.map((item) => item.reference), { push: false }); return; }
+  forget();
+  showSets();
 }
 
-const differ = calmly(60, async () => {
+/** What is in no workspace any more leaves the tray. */
+function forget() {
+  const gone = one("[data-skipped]")?.dataset.skipped.split(",") ?? [];
+  for (const reference of gone) if (tray.has(reference)) tray.remove(reference);
+}
+
+/** Shows another set. The tray follows, so that it is the same set everywhere. */
+async function go(next, { push = true, focus = null, called = name } = {}) {
   try {
-    const pair = [items[a].reference, items[b].reference].map((it) => encodeURIComponent(it)).join(",");
-    const { content } = await part(`/compare/part?refs=${pair}`);
-    one("#facts").replaceChildren(content);
-    tellTimes(one("#facts"));
-    see();
+    const query = new URL(location.href).searchParams;
+    const kept = ["mode", "view"].filter((it) => query.get(it)).map((it) => `&${it}=${encodeURIComponent(query.get(it))}`).join("");
+    const address = `${compareAddress(next, called)}${next.length > 1 ? kept : ""}`;
+    const found = await page(address);
+    const fresh = one("main", found);
+    tellTimes(fresh);
+    // Images that stay do not load again.
+    const old = new Map(all("#tiles .tile").map((tile) => [tile.dataset.reference, one("img.whole", tile)]));
+    for (const tile of all("#tiles .tile", fresh)) {
+      const same = old.get(tile.dataset.reference);
+      if (same) one("img.whole", tile)?.replaceWith(same);
+    }
+    const zoom = survey && { zoom: survey.zoom, u: survey.u, v: survey.v };
+    one("main").replaceWith(fresh);
+    document.title = found.title;
+    if (push) history.pushState(null, "", address); else history.replaceState(null, "", address);
+    take();
+    if (zoom && survey && view === "survey") { Object.assign(survey, zoom); survey.apply(); }
+    tray.set(items.map(({ reference, image, label }) => ({ reference, image, name: label })));
+    if (focus !== null) one(`.tile[data-reference="${CSS.escape(focus)}"]`)?.focus();
   } catch (error) {
-    if (error.name !== "AbortError") sayWhy(error);
+    sayWhy(error);
   }
+}
+
+addEventListener("popstate", async () => {
+  try {
+    const found = await page(location.pathname + location.search);
+    const fresh = one("main", found);
+    tellTimes(fresh);
+    one("main").replaceWith(fresh);
+    document.title = found.title;
+    take();
+  } catch (error) { sayWhy(error); }
 });
 
-/** Puts in the numbers of how much the two differ to the eye, when they come. */
-async function see() {
-  const place = one("[data-seen]");
-  if (!place) { move(); return; }
-  const address = place.dataset.seen;
-  try {
-    if (!looked.has(address)) {
-      place.textContent = "Looking…";
-      looked.set(address, page(address).then((found) => one("#seen", found)));
-    }
-    const seen = await looked.get(address);
-    if (one("[data-seen]")?.dataset.seen !== address) return;
-    one("[data-seen]").replaceChildren(seen.cloneNode(true));
-  } catch (error) {
-    looked.delete(address);
-    place.textContent = error.message;
+/** Puts what is looked at into the address. */
+function remember() {
+  const chosen = view === "pair" ? `&a=${pair.a}&b=${pair.b}&mode=${pair.mode}` : "";
+  const usual = items.length === 2 ? "pair" : "survey";
+  history.replaceState(null, "", `${compareAddress(references(), name)}${chosen}${view === usual ? "" : `&view=${view}`}`);
+  level();
+}
+
+// The survey.
+
+/** The rows of tiles that show the most of every image: all ways to break the line are tried, at most 2048. */
+function layout() {
+  const box = one("#tiles");
+  if (view !== "survey") return;
+  const GAP = 8;
+  const UNDER = 32;
+  const style = getComputedStyle(box);
+  const wide = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  const narrow = matchMedia("(max-width: 900px)").matches;
+  const high = narrow ? Infinity : box.clientHeight - parseFloat(style.paddingTop);
+  const ratios = items.map(({ tile }) => Math.min(6, Math.max(1 / 6, Number(tile.dataset.ratio) || 1)));
+  let best = null;
+  for (let breaks = 0; breaks < 2 ** (ratios.length - 1); breaks += 1) {
+    const rows = [[]];
+    ratios.forEach((ratio, at) => { rows.at(-1).push(ratio); if (at < ratios.length - 1 && breaks & (1 << at)) rows.push([]); });
+    if (narrow && rows.some((row) => row.length > 2)) continue;
+    const heights = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
+    const room = high - rows.length * UNDER - (rows.length - 1) * GAP;
+    const shrink = Math.min(1, room / heights.reduce((sum, height) => sum + height, 0));
+    if (shrink <= 0) continue;
+    // The sum of logarithms: a tile twice as large for one image does not make up for another of half the size.
+    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * (heights[at] * shrink) ** 2), 0), 0);
+    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at] * shrink, heights[at] * shrink])), rows: rows.map((row) => row.length) };
+    if (narrow && best && rows.length === Math.ceil(ratios.length / 2)) break;
   }
-  move();
+  let at = 0;
+  const lines = best.rows.map((count) => {
+    const line = make("div", { class: "line" });
+    for (let n = 0; n < count; n += 1, at += 1) {
+      const { tile } = items[at];
+      tile.style.width = `${Math.floor(best.sizes[at][0])}px`;
+      one(".clip", tile).style.height = `${Math.floor(best.sizes[at][1])}px`;
+      line.append(tile);
+    }
+    return line;
+  });
+  const focused = document.activeElement;
+  box.replaceChildren(...lines);
+  if (focused && box.contains(focused)) focused.focus();
+  survey.apply();
+  sharpen();
 }
+let lay = () => {};
 
-/** A frame around all that changed, on both pictures. */
-function outline() {
-  const { box, size } = one("#seen")?.dataset ?? {};
-  for (const frame of all(".outline", desk)) {
-    frame.hidden = !(outlined && box && mode !== "heat");
-    if (frame.hidden) continue;
-    const [left, up, wide, high] = box.split(" ").map(Number);
-    const [width, height] = size.split(" ").map(Number);
-    const pane = frame.parentElement.getBoundingClientRect();
-    const scale = Math.min(pane.width / width, pane.height / height);
-    const [offX, offY] = [(pane.width - width * scale) / 2, (pane.height - height * scale) / 2];
-    frame.style.left = `${x + zoom * (offX + left * scale)}px`;
-    frame.style.top = `${y + zoom * (offY + up * scale)}px`;
-    frame.style.width = `${zoom * wide * scale}px`;
-    frame.style.height = `${zoom * high * scale}px`;
+/** Thumbnails are enough for small tiles; what is seen larger is shown from the original. */
+function sharpen() {
+  for (const image of all("img.whole[data-full]", main)) {
+    const seen = image.getBoundingClientRect();
+    if (seen.width === 0 || Math.max(seen.width, seen.height) * devicePixelRatio < 500) continue;
+    const full = new Image();
+    const { full: source } = image.dataset;
+    delete image.dataset.full;
+    full.src = source;
+    full.decode().then(() => { image.src = source; }, () => {});
   }
 }
+const settle = calmly(30, () => { if (view === "pair") sharpen(); });
 
-function step(at) {
-  if (items.length < 2) return;
-  b = at;
-  show();
-}
-
-function pin(at) {
-  a = at;
-  if (a === b) b = (a + 1) % items.length;
-  show();
-}
-
-function setMode(next) {
-  mode = next;
-  show({ facts: false });
-}
-
-function move() {
-  for (const image of all(".pane img", desk)) image.style.transform = `translate(${x}px, ${y}px) scale(${zoom})`;
-  const clip = one(".pane.b .clip", desk);
-  clip.style.clipPath = mode === "slider" ? `inset(0 0 0 ${split * 100}%)` : "";
-  const handle = one(".handle", desk);
-  handle.style.left = `${split * 100}%`;
-  handle.setAttribute("aria-valuenow", Math.round(split * 100));
-  outline();
-}
-
-function blink() {
-  clearInterval(blinking);
-  const pane = one(".pane.b", desk);
-  pane.classList.remove("off");
-  if (mode !== "blink") return;
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  blinking = setInterval(() => pane.classList.toggle("off"), 700);
-}
-
-/** Zooms so that what is under the pointer stays there. */
-function zoomAt(factor, px, py) {
-  const next = Math.min(32, Math.max(1, zoom * factor));
-  x = px - ((px - x) * next) / zoom;
-  y = py - ((py - y) * next) / zoom;
-  zoom = next;
-  if (zoom === 1) { x = 0; y = 0; }
-  move();
-}
-
-function hands() {
-  const paneOf = (event) => (event.target.closest(".pane") ?? one(".pane", desk)).getBoundingClientRect();
-  desk.addEventListener("wheel", (event) => {
-    event.preventDefault();
-    const box = paneOf(event);
-    zoomAt(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
-  }, { passive: false });
-  desk.addEventListener("dblclick", (event) => {
-    const box = paneOf(event);
-    if (zoom > 1) { zoom = 1; x = 0; y = 0; move(); } else zoomAt(3, event.clientX - box.left, event.clientY - box.top);
-  });
-  const touches = new Map();
-  let sliding = false;
-  desk.addEventListener("pointerdown", (event) => {
-    desk.setPointerCapture(event.pointerId);
-    touches.set(event.pointerId, event);
-    sliding = mode === "slider" && Boolean(event.target.closest(".handle"));
-    desk.classList.add("dragging");
-    if (sliding) one(".handle", desk).focus();
-  });
-  desk.addEventListener("pointermove", (event) => {
-    const before = touches.get(event.pointerId);
-    if (!before) return;
-    const box = desk.getBoundingClientRect();
-    if (sliding) {
-      split = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
-    } else if (touches.size === 2) {
-      const other = [...touches.values()].find((it) => it.pointerId !== event.pointerId);
-      const distance = (it) => Math.hypot(it.clientX - other.clientX, it.clientY - other.clientY);
-      zoomAt(distance(event) / Math.max(1, distance(before)), (event.clientX + other.clientX) / 2 - box.left, (event.clientY + other.clientY) / 2 - box.top);
-    } else {
-      x += event.clientX - before.clientX;
-      y += event.clientY - before.clientY;
-    }
-    touches.set(event.pointerId, event);
-    move();
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    desk.addEventListener(name, (event) => {
-      touches.delete(event.pointerId);
-      sliding = false;
-      desk.classList.remove("dragging");
+function tiles() {
+  items.forEach(({ tile, reference, label }, at) => {
+    tile.tabIndex = at === 0 ? 0 : -1;
+    tile.setAttribute("role", "group");
+    tile.setAttribute("aria-label", `${letter(at)}: ${label}`);
+    tile.addEventListener("focus", () => { for (const item of items) item.tile.tabIndex = item.tile === tile ? 0 : -1; });
+    one("[data-promote]", tile).addEventListener("click", () => promote(at));
+    one("[data-drop]", tile).addEventListener("click", () => drop(at));
+    for (const star of all("[data-rate]", tile)) star.addEventListener("click", () => judge(at, Number(star.dataset.rate)));
+    one(".caption", tile).addEventListener("dragstart", (event) => { event.dataTransfer.setData("text/retake", reference); event.dataTransfer.effectAllowed = "move"; });
+    tile.addEventListener("dragover", (event) => { if (event.dataTransfer.types.includes("text/retake")) { event.preventDefault(); tile.classList.add("over"); } });
+    tile.addEventListener("dragleave", () => tile.classList.remove("over"));
+    tile.addEventListener("drop", (event) => {
+      event.preventDefault();
+      tile.classList.remove("over");
+      const from = items.findIndex((item) => item.reference === event.dataTransfer.getData("text/retake"));
+      if (from >= 0 && from !== at) reorder(from, at);
     });
+  });
+}
+
+const moved = (from, to) => { const next = references(); next.splice(to, 0, ...next.splice(from, 1)); return next; };
+const reorder = (from, to) => go(moved(from, to), { focus: items[from].reference });
+const promote = (at) => { if (at > 0) { say(`“${items[at].label}” is A now`); go(moved(at, 0), { focus: items[at].reference }); } };
+
+function drop(at) {
+  const before = references();
+  const { label, reference } = items[at];
+  const rest = before.filter((it) => it !== reference);
+  if (rest.length === 0) { tray.clear(); location.assign("/compare"); return; }
+  go(rest, { focus: rest[Math.min(at, rest.length - 1)] });
+  offerUndo(`“${label}” removed`, () => go(before, { focus: reference }));
+}
+
+/** Rates what was shown when the key was pressed. The stars change at once, and back if it failed. */
+async function judge(at, wanted) {
+  const { tile, reference, label } = items[at];
+  const before = Number(tile.dataset.rating);
+  const rating = wanted === before ? 0 : wanted;
+  const draw = (value) => {
+    for (const other of items.filter((item) => iterationOf(item.reference) === iterationOf(reference))) {
+      other.tile.dataset.rating = value;
+      drawStars(one(".stars", other.tile), value);
+    }
+  };
+  draw(rating);
+  try {
+    await rate(reference, rating);
+    offerUndo(`“${label}”: ${stars(rating)}`, async () => { await rate(reference, before); draw(before); });
+  } catch (error) {
+    draw(before);
+    sayWhy(error);
   }
 }
 
-function keysOfTheDesk() {
-  const next = (by) => {
-    let at = b;
-    do at = (at + by + items.length) % items.length; while (at === a && items.length > 2);
-    step(at);
+/** The tile that keys are for. */
+const current = () => Math.max(0, items.findIndex((item) => item.tile.contains(document.activeElement)));
+
+// What belongs to both.
+
+function controls() {
+  for (const button of all("[data-view-choice]", main)) button.addEventListener("click", () => look(button.dataset.viewChoice));
+  for (const button of all("[data-zoom]", main)) button.addEventListener("click", () => magnify(button.dataset.zoom));
+  for (const button of all("[data-add]", main)) button.addEventListener("click", add);
+  one("#only")?.addEventListener("change", matrix);
+  one('[data-set="save"]', main)?.addEventListener("click", saveSet);
+  one('[data-set="link"]', main)?.addEventListener("click", () => copy(location.href, "Link"));
+}
+
+function look(next) {
+  if (next === "pair" && items.length < 2) return;
+  view = next;
+  main.dataset.view = next;
+  for (const button of all("[data-view-choice]", main)) button.setAttribute("aria-pressed", button.dataset.viewChoice === next);
+  if (next === "pair") { pair.start(); settle(); } else { pair.stop(); lay(); }
+  remember();
+}
+
+const lens = () => (view === "pair" ? pair.lens : survey);
+function magnify(how) {
+  if (how === "in") lens().by(1.5);
+  if (how === "out") lens().by(1 / 1.5);
+  if (how === "fit") lens().fit();
+  if (how === "actual") lens().actual();
+}
+
+function level() {
+  const shown = one(".zoom .level", main);
+  if (shown && lens()) shown.textContent = lens().fits ? `Fit ${lens().percent} %` : `${lens().percent} %`;
+  if (lens() && !lens().fits) sharpen();
+}
+
+function matrix() {
+  one("#matrix")?.toggleAttribute("data-only", one("#only")?.checked ?? true);
+  looks();
+}
+
+/** The row of how much each looks like A is measured one after the other. */
+async function looks() {
+  for (const cell of all("[data-looks]", main)) {
+    try {
+      const measured = await seen(cell.dataset.looks);
+      if (cell.isConnected) cell.textContent = measured.dataset.short;
+    } catch { cell.textContent = "–"; }
+  }
+}
+
+/** How much two images differ. */
+function seen(address) {
+  if (!looked.has(address)) {
+    looked.set(address, page(address).then((found) => one("#seen", found)));
+    looked.get(address).catch(() => looked.delete(address));
+  }
+  return looked.get(address);
+}
+
+// Sets.
+
+async function saveSet() {
+  const text = await askText("Save this set", "Name", "Save", { value: name, rows: 1 });
+  const called = text?.trim();
+  if (!called) return;
+  sets.save(called, references());
+  say(`Set “${called}” saved`);
+  go(references(), { called, push: false });
+}
+
+function showSets() {
+  const box = one("#sets");
+  if (!box) return;
+  const rows = sets.all().map((set) =>
+    make("li", {},
+      make("a", { href: compareAddress(set.references, set.name) }, make("span", { dir: "auto" }, set.name), make("span", { class: "muted" }, String(set.references.length))),
+      make("button", { type: "button", class: "quiet", "aria-label": `Forget the set ${set.name}`, onclick: () => { sets.forget(set.name); showSets(); } }, "×")));
+  box.replaceChildren(...(rows.length > 0 ? [make("h2", {}, "Saved sets"), make("ul", { class: "sets-list" }, ...rows)] : []));
+}
+
+/** Adds images that are searched for, without leaving. */
+function add() {
+  const input = make("input", { type: "search", placeholder: "Search prompts, models, tags", "aria-label": "Search", autocomplete: "off" });
+  const results = make("div", { class: "picks", role: "group", "aria-label": "Results" });
+  const said = make("p", { class: "muted", role: "status" }, "");
+  const box = dialog("Add to compare", input, said, results);
+  box.classList.add("adding");
+  let asked = 0;
+  const search = async () => {
+    const mine = (asked += 1);
+    try {
+      const { content, headers } = await part(`/search/part?${new URLSearchParams({ q: input.value, typing: "1", status: "all" })}`);
+      if (mine !== asked) return;
+      said.textContent = `${headers.get("x-total")} found`;
+      const picks = all(".card[data-reference]", content).filter((card) => one("img", card)).map((card) => {
+        const { reference } = card.dataset;
+        const held = references().includes(reference);
+        const label = card.dataset.label ?? one(".name", card)?.textContent ?? reference;
+        return make("button", {
+          type: "button", class: "pick", disabled: held, "aria-label": `Add ${label}`,
+          onclick: async (event) => {
+            if (references().length >= 12) { say("At most 12 can be compared"); return; }
+            event.currentTarget.disabled = true;
+            await go([...references(), reference], { push: true });
+            said.textContent = `“${label}” added`;
+          },
+        }, make("img", { src: one("img", card).getAttribute("src"), alt: "" }), make("span", { dir: "auto" }, label));
+      });
+      results.replaceChildren(...picks);
+    } catch (error) { if (mine === asked) said.textContent = error.message; }
   };
-  key(["ArrowLeft"], "B: the one before", (event) => { if (slid(event, -0.02)) return; next(-1); });
-  key(["ArrowRight"], "B: the one after", (event) => { if (slid(event, 0.02)) return; next(1); });
-  key(["p"], "Pin B as A", () => pin(b));
-  key(["x"], "Swap A and B", () => { [a, b] = [b, a]; show(); });
-  key(["s"], "Side by side", () => setMode("side"));
-  key(["l"], "Slider", () => setMode("slider"));
-  key(["b"], "Blink", () => setMode("blink"));
-  key(["d"], "Difference", () => setMode("difference"));
-  key(["h"], "Heat map", () => setMode("heat"));
-  key(["o"], "Outline what changed", () => { outlined = !outlined; move(); });
-  key([" "], "Blink by hand", () => { clearInterval(blinking); if (mode !== "blink") setMode("blink"); clearInterval(blinking); one(".pane.b", desk).classList.toggle("off"); });
-  key(["+", "="], "Closer", () => { const box = one(".pane", desk).getBoundingClientRect(); zoomAt(1.5, box.width / 2, box.height / 2); });
-  key(["-"], "Farther", () => { const box = one(".pane", desk).getBoundingClientRect(); zoomAt(1 / 1.5, box.width / 2, box.height / 2); });
-  key(["0"], "Whole picture", () => { zoom = 1; x = 0; y = 0; move(); });
+  input.addEventListener("input", calmly(120, search));
+  input.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); one(".pick:not([disabled])", results)?.focus(); } });
+  search();
+  input.focus();
 }
 
-/** The arrow keys move the slider while it has the focus. */
-function slid(event, by) {
-  if (!event.target.closest?.(".handle")) return false;
-  split = Math.min(1, Math.max(0, split + by));
-  move();
-  return true;
+function keys() {
+  const inPair = () => view === "pair" && pair;
+  const step = (by) => {
+    if (items.length === 0) return false;
+    if (inPair()) return pair.step(by);
+    items[Math.min(items.length - 1, Math.max(0, items.some((item) => item.tile.contains(document.activeElement)) ? current() + by : 0))].tile.focus();
+  };
+  key(["ArrowLeft"], "Previous", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(-1)));
+  key(["ArrowRight"], "Next", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(1)));
+  key(["Home", "End", "PageUp", "PageDown"], null, (event) => (event.target.closest?.(".handle") ? pair.slide(event) : false));
+  key(["ArrowUp"], "Promote: the candidate becomes A", () => { if (items.length === 0) return false; if (inPair()) pair.promote(); else promote(current()); });
+  key(["0", "1", "2", "3", "4", "5"], "Rate; 0 clears", (event) => { if (items.length === 0) return false; const at = inPair() ? pair.b : current(); const wanted = Number(event.key); if (wanted === Number(items[at].tile.dataset.rating)) return; judge(at, wanted); });
+  key(["x", "Delete"], "Remove from the set", () => { if (items.length === 0) return false; drop(inPair() ? pair.b : current()); });
+  key(["<", ">"], "Move earlier, later", (event) => { const from = current(); const to = from + (event.key === "<" ? -1 : 1); if (!inPair() && items[to]) reorder(from, to); });
+  key(["Enter"], "Open in a pair with A", (event) => { const at = items.findIndex((item) => item.tile === event.target); if (at < 0) return false; pair.choose(0, at === 0 ? 1 : at); look("pair"); });
+  key(["v"], "Survey or pair", () => look(view === "pair" ? "survey" : "pair"));
+  key(["p"], "Pin B as A", () => inPair() && pair.pin(pair.b));
+  key(["w"], "Swap A and B", () => inPair() && pair.swap());
+  for (const [name, mode, text] of [["s", "side", "Side by side"], ["l", "slider", "Swipe"], ["k", "onion", "Onion skin"], ["b", "blink", "Blink"], ["d", "difference", "Difference"], ["h", "heat", "Heat map"]]) {
+    key([name], text, () => { if (items.length < 2) return; if (view !== "pair") look("pair"); pair.setMode(mode); });
+  }
+  key(["o"], "Outline what changed", () => inPair() && pair.outline());
+  key([" "], "Flip A/B", (event) => (inPair() && !event.target.closest?.("button, summary, a") ? pair.flip() : false));
+  key(["+", "="], "Zoom in", () => magnify("in"));
+  key(["-"], "Zoom out", () => magnify("out"));
+  key(["f"], "Fit", () => magnify("fit"));
+  key(["z"], "100 %", () => magnify("actual"));
+  key(["m"], "Only differences", () => { const box = one("#only"); if (box) { box.checked = !box.checked; matrix(); } });
+  key(["n"], "Add", () => { if (main.dataset.view) add(); });
 }
 
-export function heard() {
-  if (main.dataset.refs) differ();
-}
+keys();
+take();
+addEventListener("resize", calmly(60, () => { if (items.length === 0) return; lay(); if (view === "pair") pair.refit(); }));
+
+/** Ratings and the like that were changed elsewhere. */
+export const heard = calmly(300, async (news) => {
+  if (items.length === 0 || document.querySelector("dialog[open]")) return;
+  if (news.kind !== "missed" && !items.some((item) => item.reference.startsWith(`${news.session}#`))) return;
+  try {
+    for (const { reference, tile } of items) {
+      const { annotations } = await ask("get-iteration", { reference: iterationOf(reference) });
+      const rating = annotations?.rating ?? 0;
+      tile.dataset.rating = rating;
+      drawStars(one(".stars", tile), rating);
+    }
+  } catch { /* The next change asks again. */ }
+});

@@ -1,4 +1,4 @@
-// What all pages share: making elements, asking the server, saying things, dialogs, times, keys.
+// What all pages share: making elements, asking the server, saying things, settings, dialogs, drafts, times, keys.
 
 const policy = globalThis.trustedTypes?.createPolicy("retake", { createHTML: (text) => text });
 
@@ -30,7 +30,8 @@ export const all = (selector, root = document) => [...root.querySelectorAll(sele
 async function answered(path, request) {
   const response = await fetch(path, request).catch((error) => {
     if (error.name === "AbortError") throw error;
-    throw Object.assign(new Error("Retake is not there right now"), { hint: "nothing was changed; try again when it is back" });
+    // What was being written is not there; what was being read can be asked for again.
+    throw Object.assign(new Error(request?.method === "POST" ? "Connection lost. Your change was not saved." : "Connection lost."), { kind: "offline" });
   });
   if (response.ok) return response;
   let said = { message: `The server answered ${response.status}.`, hint: "" };
@@ -53,7 +54,9 @@ export async function page(path, signal) {
 /** A verb of /api. */
 export async function ask(verb, request) {
   const headers = { "content-type": "application/json" };
-  return (await answered(`/api/${verb}`, { method: "POST", headers, body: JSON.stringify(request) })).json();
+  const body = JSON.stringify(request);
+  // A small write outlives the page that sent it.
+  return (await answered(`/api/${verb}`, { method: "POST", headers, body, keepalive: body.length < 16000 })).json();
 }
 
 /** What takes long to read is read when someone opens it. */
@@ -70,18 +73,36 @@ document.addEventListener("toggle", async (event) => {
   }
 }, true);
 
+const SETTINGS = "retake-settings";
+const usual = { keys: true, advance: false, follow: false };
+/** What a person set in this browser. */
+export const settings = {
+  all() {
+    try { return { ...usual, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") }; } catch { return { ...usual }; }
+  },
+  get: (name) => settings.all()[name],
+  set(name, value) {
+    try { localStorage.setItem(SETTINGS, JSON.stringify({ ...settings.all(), [name]: value })); } catch { say("Storage is blocked: this setting lasts until you leave the page"); }
+  },
+};
+
 let quiet;
-/** Says something for a moment. */
-export function say(text) {
+/** Says something for a moment; with an action, such as Undo, for longer. */
+export function say(text, action) {
   const toast = one("#toast");
-  toast.textContent = text;
+  const hide = () => { toast.classList.remove("on"); toast.replaceChildren(); };
+  toast.replaceChildren(make("span", {}, text));
+  if (action) toast.append(make("button", { type: "button", onclick: () => { hide(); action.run(); } }, action.name));
   toast.classList.add("on");
   clearTimeout(quiet);
-  quiet = setTimeout(() => toast.classList.remove("on"), 2600);
+  quiet = setTimeout(hide, action ? 8000 : 3000);
 }
 
-/** Says why something failed. */
-export const sayWhy = (error) => say(error.hint ? `${error.message}: ${error.hint}` : error.message);
+/** Says why something failed. Hints are written for programs, so that only the message is shown. */
+export const sayWhy = (error) => {
+  const { message } = error;
+  say(`${message.charAt(0).toUpperCase()}${message.slice(1)}`);
+};
 
 /** Copies a text. */
 export async function copy(text, what) {
@@ -101,50 +122,109 @@ export async function copy(text, what) {
 export function dialog(title, ...content) {
   const close = make("button", { type: "button", onclick: () => box.close() }, "Close");
   const box = make("dialog", { "aria-label": title }, make("form", { method: "dialog" }, make("h1", {}, title), ...content, make("div", { class: "row" }, close)));
-  box.addEventListener("close", () => box.remove());
+  const back = wayBack();
+  box.addEventListener("close", () => { box.remove(); back(); });
   document.body.append(box);
   box.showModal();
   return box;
 }
 
-/** Asks for a text; null when it was not given. */
-export function askText(title, field, action, { value = "", rows = 3, hint = "" } = {}) {
+/**
+ * Remembers what has the focus, and returns a function that gives it back. A browser does that for a dialog by itself,
+ * unless a fresh copy took the place of the element meanwhile.
+ */
+function wayBack() {
+  const opener = document.activeElement;
+  const path = opener && opener !== document.body ? findable(opener) : null;
+  return () => {
+    if (path && (!document.activeElement || document.activeElement === document.body)) one(path)?.focus({ preventScroll: true });
+  };
+}
+
+const draftName = (about) => `retake-draft:${about}`;
+/** Half-written texts, kept for this tab until they are saved or thrown away. */
+export const drafts = {
+  get(about) { try { return sessionStorage.getItem(draftName(about)); } catch { return null; } },
+  set(about, text) { try { sessionStorage.setItem(draftName(about), text); } catch { /* Then the dialog is all there is. */ } },
+  drop(about) { try { sessionStorage.removeItem(draftName(about)); } catch { /* There was none. */ } },
+};
+
+/**
+ * Asks for a text; null when it was not given. With `draft` what is typed outlives the page, until the caller drops it
+ * after saving. Leaving with changed text asks first. `rows: 1` is a line, which Enter saves.
+ */
+export function askText(title, field, action, { value = "", rows = 3, hint = "", draft = "" } = {}) {
   return new Promise((done) => {
-    const area = make("textarea", { rows, maxlength: 60000 });
-    area.value = value;
+    const area = rows === 1 ? make("input", { type: "text", maxlength: 60000, dir: "auto" }) : make("textarea", { rows, maxlength: 60000, dir: "auto" });
+    const kept = draft ? drafts.get(draft) : null;
+    area.value = kept ?? value;
+    const restored = kept !== null && kept !== value;
+    const question = make("div", { class: "row question", role: "alert", hidden: true },
+      make("span", {}, "Discard what you wrote?"), make("span", { class: "spring" }),
+      make("button", { type: "button", onclick: () => askToLeave(false) }, "Keep editing"),
+      make("button", { type: "button", class: "danger", onclick: () => { if (draft) drafts.drop(draft); box.close(""); } }, "Discard"));
+    const choice = make("div", { class: "row" },
+      make("button", { type: "button", onclick: () => leave() }, "Cancel"),
+      make("button", { type: "submit", class: "primary", value: "yes" }, action));
+    const askToLeave = (asking) => {
+      question.hidden = !asking;
+      choice.hidden = asking;
+      if (asking) one("button", question).focus(); else area.focus();
+    };
+    const leave = () => {
+      if (area.value !== value && area.value.trim() !== "") askToLeave(question.hidden);
+      else { if (draft) drafts.drop(draft); box.close(""); }
+    };
     const box = make(
       "dialog",
       { "aria-label": title },
       make(
         "form",
         { method: "dialog" },
-        make("h1", {}, title),
-        hint ? make("p", { class: "muted" }, hint) : null,
+        make("h1", { dir: "auto" }, title),
+        hint || restored ? make("p", { class: "muted" }, restored ? "Your unsaved draft was restored." : hint) : null,
         make("label", { class: "field" }, field, area),
-        make(
-          "div",
-          { class: "row" },
-          make("button", { type: "button", onclick: () => box.close("") }, "Cancel"),
-          make("button", { type: "submit", class: "primary", value: "yes" }, action),
-        ),
+        choice,
+        question,
       ),
     );
+    const back = wayBack();
     box.addEventListener("close", () => {
       box.remove();
+      back();
       done(box.returnValue === "yes" ? area.value : null);
     });
+    // Not `cancel`: a browser lets a page refuse that only once.
+    box.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      leave();
+    });
+    area.addEventListener("input", () => { if (draft) drafts.set(draft, area.value); });
     area.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) box.close("yes");
+      if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) { event.preventDefault(); box.close("yes"); }
     });
     document.body.append(box);
     box.showModal();
     area.focus();
-    area.select();
+    if (!restored) area.select();
   });
 }
 
-const units = [["year", 31536e6], ["month", 2592e6], ["day", 864e5], ["hour", 36e5], ["minute", 6e4]];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+/** How long ago, as short as it can be said: minutes, hours and days, then the day, then the month. */
+function ago(at) {
+  const past = Date.now() - at.getTime();
+  if (Math.abs(past) < 6e4) return "just now";
+  const said = (number, unit) => (past > 0 ? `${number} ${unit} ago` : `in ${number} ${unit}`);
+  const span = Math.abs(past);
+  if (span < 36e5) return said(Math.trunc(span / 6e4), "min");
+  if (span < 864e5) return said(Math.trunc(span / 36e5), "h");
+  if (span < 7 * 864e5) return said(Math.trunc(span / 864e5), "d");
+  return (span < 300 * 864e5 ? day : month).format(at);
+}
+
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+const month = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 /** Turns times into how long ago they are, with the exact time on top. */
@@ -152,42 +232,91 @@ export function tellTimes(root = document) {
   for (const time of all("time:not([title])", root)) {
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const ago = at.getTime() - Date.now();
-    const unit = units.find(([, span]) => Math.abs(ago) >= span);
     time.title = exact.format(at);
-    if (!time.hasAttribute("data-exact")) time.textContent = unit ? relative.format(Math.trunc(ago / unit[1]), unit[0]) : "just now";
+    if (!time.hasAttribute("data-exact")) time.textContent = ago(at);
   }
 }
 
 const keys = new Map();
 const explained = [];
-/** Does something on a key, unless someone is typing. What it does is shown with `?`. */
-export function key(names, what, action) {
+/** Does something on a key, unless someone is typing. What it does is shown with `?`, in its group. */
+export function key(names, what, action, group = "This page") {
   for (const name of names) keys.set(name, action);
-  if (what) explained.push([names, what]);
+  if (what) explained.push([names, what, group]);
 }
 
 const shownNames = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc", " ": "Space" };
 
-/** Shows the keys of this page. */
+/** Shows the keys of this page, in groups, and lets one turn off those of a single character. */
 export function showKeys() {
-  const rows = explained.map(([names, what]) => {
-    const caps = names.map((name) => make("kbd", {}, shownNames[name] ?? name));
-    return make("tr", {}, make("td", {}, ...caps.flatMap((cap) => [cap, " "])), make("td", {}, what));
-  });
-  dialog("Keys", make("table", {}, make("tbody", {}, ...rows)));
+  const groups = new Map();
+  for (const [names, what, group] of explained) groups.set(group, [...(groups.get(group) ?? []), [names, what]]);
+  // What one does most comes first.
+  const places = ["Looking", "Reviewing", "Comparing", "This page", "Views", "Session", "Everywhere"];
+  const sorted = [...groups].sort(([one], [other]) => places.indexOf(one) - places.indexOf(other));
+  const tables = sorted.map(([group, rows]) => make("section", {},
+    make("h2", {}, group),
+    make("table", {}, make("tbody", {}, ...rows.map(([names, what]) => {
+      const shown = names.length > 3 ? [names[0], names.at(-1)] : names;
+      const caps = shown.map((name) => make("kbd", {}, shownNames[name] ?? name));
+      return make("tr", {}, make("td", {}, ...caps.flatMap((cap, at) => [at > 0 ? (names.length > 3 ? " – " : " ") : "", cap])), make("td", {}, what));
+    })))));
+  const box = make("input", { type: "checkbox", id: "single-keys", onchange: () => settings.set("keys", box.checked) });
+  box.checked = settings.get("keys");
+  const shown = dialog("Keys",
+    make("label", { class: "switch" }, box, make("span", {}, "Use keys of a single character, such as 5 or x")),
+    make("div", { class: "key-groups" }, ...tables));
+  shown.classList.add("wide");
 }
+
+/** Characters that speech input and slips of the hand produce; WCAG 2.1.4 has them turned off on request. */
+const isCharacter = (name) => name.length === 1 && name !== " ";
 
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
   if (one("dialog[open]")) return;
-  if (event.target.closest?.("input, textarea, select, [contenteditable]")) {
+  const open = one("details.drop[open]");
+  if (event.key === "Escape" && open) { event.preventDefault(); closeDrops(); one("summary", open).focus(); return; }
+  if (event.target.closest?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=range])")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
+  if (event.target.matches?.("input[type=range]") && !isCharacter(event.key)) return;
+  // A button that has the focus is pressed with Space.
+  if (event.key === " " && event.target.closest?.("button, summary, input")) return;
+  if (isCharacter(event.key) && !settings.get("keys")) return;
   const action = keys.get(event.key);
   if (action && action(event) !== false) event.preventDefault();
 });
+
+/** Lists that drop down close with Escape and with a click elsewhere. */
+const closeDrops = (but) => { for (const drop of all("details.drop[open]")) if (drop !== but) drop.open = false; };
+addEventListener("pointerdown", (event) => closeDrops(event.target.closest?.("details.drop")));
+
+/** Puts fresh content in the place of old, and leaves the focus, what is folded open and the scroll where they were. */
+export function swap(old, fresh) {
+  const focused = old.contains(document.activeElement) && document.activeElement !== old ? document.activeElement : null;
+  const onSelf = document.activeElement === old;
+  const path = focused ? findable(focused) : null;
+  const open = new Map(all("details[data-name]", old).map((details) => [details.dataset.name, details.open]));
+  const { scrollTop } = old;
+  old.replaceWith(fresh);
+  for (const details of all("details[data-name]", fresh)) if (open.has(details.dataset.name)) details.open = open.get(details.dataset.name);
+  fresh.scrollTop = scrollTop;
+  if (onSelf) fresh.focus({ preventScroll: true });
+  if (path) one(path, fresh)?.focus({ preventScroll: true });
+  return fresh;
+}
+
+/** A selector that finds the same control in a fresh copy of the page. */
+function findable(element) {
+  if (element.id) return `#${CSS.escape(element.id)}`;
+  const said = ["data-do", "data-rating", "data-what", "data-tray", "href"].filter((name) => element.hasAttribute(name));
+  const parts = said.filter((name) => name !== "data-tray").map((name) => `[${name}="${CSS.escape(element.getAttribute(name))}"]`);
+  if (element.hasAttribute("data-tray")) parts.push("[data-tray]");
+  if (element.tagName === "SUMMARY" && element.parentElement.dataset.name) return `details[data-name="${element.parentElement.dataset.name}"] > summary`;
+  return `${element.tagName.toLowerCase()}${parts.join("")}`;
+}
 
 /** Runs at most once in a while, and always after the last call. */
 export function calmly(wait, action) {

@@ -1,270 +1,572 @@
-// A session: choosing an iteration without a new page, rating, tagging, noting, archiving, copying; the strip, of which
-// only what is near the window is in the page; and what happens meanwhile.
+// The loupe: one image of a session, large. Steps are taken at once from what the strip knows; the facts follow. Whatever is
+// pressed counts for the image that is shown at that moment.
 
-import { all, ask, askText, calmly, copy, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
+import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { refreshHead, session, sessionName } from "./head.js";
+import { filmstrip, filters, showRating } from "./strip.js";
 import { compareAddress, tray } from "./tray.js";
+import { REJECTED, annotate, pending, rate, reject, retag } from "./writes.js";
+import { zoomable } from "./zoom.js";
 
 const main = one("main");
-const id = main.dataset.session;
+const frame = one("#frame");
+const stage = one("#stage");
+const dots = one("#dots") ?? make("span");
 let count = Number(main.dataset.count);
+let marks = [...main.dataset.marks];
 let index = Number(main.dataset.index);
-const view = one("#view");
-const strip = one("#strip");
-const film = one(".film", strip);
+let image = Number(main.dataset.image);
+/** What was shown when the page came. */
+const arrived = `${index}/${image}`;
+/** Up to which iteration has been seen; later ones are new. */
+let seen = count;
+let filter = "takes";
+/** What was decided here and may not have arrived yet: over what the server says. */
+const ahead = new Map();
 
-const WIDE = 92;
-const STEP = 112;
-const LANE = 132;
-const LEFT = 20;
-const UP = 14;
-const PART = 100;
-let lanes = Number(strip.dataset.lanes);
-const takes = new Map();
-const asked = new Map();
+const reference = (at = index) => `${session}#${at}`;
+const imageReference = () => (image > 0 ? `${reference()}/${image}` : reference());
+const shortName = (at = index) => `#${at}`;
+const address = () => `/sessions/${session}/${index}${image > 0 ? `/${image}` : ""}`;
 
-const reference = (at = index) => `${id}#${at}`;
-const address = (at) => `/sessions/${id}/${at}`;
+// What is known of an iteration before its facts have come: from the strip, or from facts that came earlier.
+
+const parts = new Map();
+const MAX_PARTS = 24;
+
+function imagesOf(at) {
+  const said = strip.take(at)?.dataset.images;
+  if (!said) return [];
+  return said.split(" ").map((text) => {
+    const [hash, width, height, kind] = text.split(":");
+    return { hash, width: Number(width), height: Number(height), file: kind === "f" };
+  });
+}
+
+const ratingOf = (at) => ahead.get(at)?.rating ?? Number(strip.take(at)?.dataset.rating ?? 0);
+const isRejected = (at) => marks[at] === "x";
+
+/** The facts of an iteration; asked for once, and again when they changed. */
+function facts(at) {
+  if (!parts.has(at)) {
+    const asked = part(`/sessions/${session}/${at}/part`).then(({ content }) => ({ facts: one("#facts", content), gone: one(".gone", content) }));
+    parts.set(at, asked);
+    asked.catch(() => { if (parts.get(at) === asked) parts.delete(at); });
+    if (parts.size > MAX_PARTS) parts.delete(parts.keys().next().value);
+  }
+  return parts.get(at);
+}
+
+// The stage.
+
+const canvas = one(".canvas", frame) ?? make("figure", { class: "canvas" });
+const preview = make("img", { class: "preview", alt: "" });
+const before = make("img", { class: "before", alt: "", hidden: true });
+let picture = one(".picture", canvas);
+const pool = new Map();
+const MAX_POOL = 9;
+if (canvas.parentElement !== frame) frame.prepend(canvas);
+
+const zoom = zoomable(frame, canvas, {
+  shown(percent, fits) {
+    const level = one("#level");
+    if (level) { level.textContent = fits ? `Fit · ${percent} %` : `${percent} %`; level.setAttribute("aria-label", `Zoom: ${fits ? "fit, " : ""}${percent} %`); }
+  },
+  turned: (by) => step(by),
+});
+
+/** An image that is kept, so that it is there at once when it is shown again. */
+function pooled(hash) {
+  let kept = pool.get(hash);
+  if (!kept) {
+    kept = make("img", { class: "picture", alt: "", draggable: "false" });
+    kept.src = `/images/${hash}`;
+  }
+  pool.delete(hash);
+  pool.set(hash, kept);
+  if (pool.size > MAX_POOL) pool.delete(pool.keys().next().value);
+  return kept;
+}
+
+/** Shows the image of the chosen iteration, from what is known now. */
+function showImage() {
+  const images = imagesOf(index);
+  image = Math.min(image, Math.max(0, images.length - 1));
+  const shown = images[image];
+  stage.dataset.shown = `${index}/${image}`;
+  one(".gone", frame)?.remove();
+  canvas.hidden = !shown;
+  before.hidden = true;
+  if (shown) {
+    preview.src = `/thumbs/${shown.hash}`;
+    preview.hidden = false;
+    picture = shown.file ? make("img", { class: "picture", alt: "" }) : pooled(shown.hash);
+    const mine = picture;
+    const caption = strip.take(index)?.title ?? "";
+    picture.alt = caption.replace(" · ", ": ");
+    canvas.replaceChildren(preview, picture, before);
+    const size = () => zoom.show(shown.width || mine.naturalWidth || preview.naturalWidth, shown.height || mine.naturalHeight || preview.naturalHeight);
+    size();
+    // What could not be read has no size until it is here; what is transparent must not show the preview through.
+    if (mine.complete && mine.naturalWidth > 0) preview.hidden = true;
+    else {
+      mine.addEventListener("load", () => { if (mine === picture) { preview.hidden = true; size(); } }, { once: true });
+      preview.addEventListener("load", () => { if (mine === picture && !shown.width) size(); }, { once: true });
+    }
+  } else {
+    canvas.replaceChildren();
+    const said = one(".no", strip.take(index) ?? frame)?.textContent;
+    frame.append(make("div", { class: "gone" }, make("strong", {}, said ? `#${index}: ${said}` : "…")));
+  }
+  showDots(images.length);
+  showHold();
+  turns();
+}
+
+/** What the server says in the place of an image that is not there. */
+function showGone(gone) {
+  one(".gone", frame)?.remove();
+  if (!gone) return;
+  const copy = gone.cloneNode(true);
+  const failed = picture?.classList.contains("failed") || (picture?.complete && picture.naturalWidth === 0 && picture.hasAttribute("src"));
+  if (copy.classList.contains("note")) copy.hidden = copy.dataset.when === "failed" && !failed;
+  frame.append(copy);
+}
+
+// A picture that does not come: the preview stays, with a word.
+frame.addEventListener("error", async (event) => {
+  if (event.target !== picture) return;
+  picture.classList.add("failed");
+  const at = index;
+  try { const { gone } = await facts(at); if (at === index) showGone(gone); } catch { /* The banner says that the server is away. */ }
+}, true);
+
+function showDots(many) {
+  const buttons = many > 1 ? Array.from({ length: many }, (_, at) => make("button", { type: "button", "data-do": "image", "data-image": at, "aria-label": `Image ${at + 1} of ${many}`, "aria-pressed": String(at === image) })) : [];
+  const focused = dots.contains(document.activeElement);
+  dots.replaceChildren(...buttons);
+  if (focused) buttons[image]?.focus();
+}
+
+function turns() {
+  const back = one("[data-do='back']");
+  const on = one("[data-do='on']");
+  if (!back) return;
+  const at = order.indexOf(index);
+  back.disabled = at <= 0;
+  on.disabled = at >= order.length - 1;
+}
+
+// The parent, for as long as it is held.
+
+function parentImage() {
+  const take = strip.take(index);
+  const parent = take?.dataset.parent;
+  if (parent !== undefined) {
+    const hash = imagesOf(Number(parent))[0]?.hash;
+    if (hash) return { hash, name: `#${parent}` };
+  }
+  const panel = one("#facts");
+  if (panel?.dataset.index === String(index) && panel.dataset.parentImage) {
+    const [of, at] = (panel.dataset.parent ?? "").split("#");
+    return { hash: panel.dataset.parentImage, name: of === session ? `#${at}` : panel.dataset.parent };
+  }
+  return null;
+}
+
+function showHold() {
+  const hold = one("#hold");
+  if (hold) hold.hidden = !parentImage() || canvas.hidden;
+}
+
+function hold(on) {
+  const parent = on ? parentImage() : null;
+  stage.toggleAttribute("data-held", parent !== null);
+  before.hidden = parent === null;
+  showCorner(parent ? `Parent ${parent.name}` : "");
+  if (!parent) return;
+  before.src = `/images/${parent.hash}`;
+  before.onerror = () => { if (!before.src.includes("/thumbs/")) before.src = `/thumbs/${parent.hash}`; };
+}
+
+function showCorner(text) {
+  const corner = one("#corner");
+  if (corner) corner.textContent = text || (isRejected(index) ? "Rejected" : "");
+}
+
+key([" "], "See the parent while held", (event) => { if (!event.repeat) hold(true); }, "Looking");
+addEventListener("keyup", (event) => { if (event.key === " ") hold(false); });
+addEventListener("blur", () => hold(false));
+for (const [name, on] of [["pointerdown", true], ["pointerup", false], ["pointerleave", false], ["pointercancel", false]]) one("#hold")?.addEventListener(name, () => hold(on));
+one("#hold")?.addEventListener("keydown", (event) => { if (event.key === " " || event.key === "Enter") { event.preventDefault(); hold(true); } });
+one("#hold")?.addEventListener("keyup", () => hold(false));
+one("#hold")?.addEventListener("contextmenu", (event) => event.preventDefault());
 
 // Choosing.
 
-let choosing;
-async function choose(at, { push = true, quiet = false } = {}) {
-  if (at < 0 || at >= count) return;
-  choosing?.abort();
-  choosing = new AbortController();
-  try {
-    const { headers, content } = await part(`${address(at)}/part`, choosing.signal);
-    index = at;
-    const title = headers.get("x-title");
-    if (title) document.title = decodeURIComponent(title);
-    if (push) history.pushState({ index }, "", address(at));
-    const open = all("details[open]", view).map((details) => details.dataset.name);
-    const scrolled = one(".facts", view)?.scrollTop ?? 0;
-    view.replaceChildren(content);
-    for (const details of all("details", view)) details.open = open.includes(details.dataset.name);
-    if (quiet) one(".facts", view).scrollTop = scrolled;
-    tellTimes(view);
-    tray.show();
-    mark();
-    nearby();
-  } catch (error) {
-    if (error.name !== "AbortError") sayWhy(error);
-  }
+let order = [];
+/** Which iterations are in the strip: those the filter lets through, and the one that is shown. */
+function reorder() {
+  const matches = filters[filter];
+  order = marks.flatMap((mark, at) => (at === index || matches(mark) ? [at] : []));
+  const shown = one("#shown-count");
+  if (shown) shown.textContent = order.length === marks.length ? "" : `${order.length} of ${marks.length}`;
 }
 
-addEventListener("popstate", () => {
-  const at = Number(location.pathname.split("/")[3] ?? count - 1);
-  if (Number.isInteger(at)) choose(at, { push: false });
+const strip = filmstrip(one("#strip"), session, {
+  grown(now, text) {
+    const more = now > count;
+    count = Math.max(count, now);
+    marks = [...text];
+    // What was decided here counts until the server has it.
+    for (const [at, mine] of ahead) { marks[at] = mine.mark; showRating(strip.take(at), mine.rating, mine.mark); }
+    reorder();
+    strip.layout(order, index);
+    turns();
+    if (more) tellNew();
+    if (canvas.hidden !== (imagesOf(index).length === 0)) showImage();
+  },
 });
 
-document.addEventListener("click", (event) => {
-  if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
-  const link = event.target.closest("a[data-index]");
-  if (link) { event.preventDefault(); choose(Number(link.dataset.index)); }
+/** Shows another iteration, at once. Returns whether there is one. */
+function choose(at, number = 0) {
+  if (!Number.isInteger(at) || at < 0 || at >= count) return false;
+  const filtered = index !== at && !filters[filter](marks[index]);
+  index = at;
+  image = number;
+  if (at === count - 1) seen = count;
+  if (filtered || !order.includes(at)) { reorder(); strip.layout(order, index); } else strip.choose(index);
+  showImage();
+  stale();
+  showCorner("");
+  tellNew();
+  later();
+  return true;
+}
+
+/** A step in the strip as it is filtered. */
+function step(by) {
+  const at = order.indexOf(index);
+  const next = order[at + by];
+  if (next === undefined) { announce(by > 0 ? "The last one" : "The first one"); return false; }
+  return choose(next);
+}
+
+/** Another image of the same iteration. */
+function turnImage(by) {
+  const { length } = imagesOf(index);
+  const next = image + by;
+  if (next < 0 || next >= length) return;
+  image = next;
+  showImage();
+  aboutImage();
+  later();
+}
+
+/** The facts of another iteration are on their way: what can be said now is said, the rest cannot be used meanwhile. */
+function stale() {
+  const panel = one("#facts");
+  const fresh = String(index);
+  if (panel.dataset.index === fresh) { panel.classList.remove("stale"); return; }
+  panel.classList.add("stale");
+  panel.dataset.index = fresh;
+  delete panel.dataset.parent;
+  delete panel.dataset.parentImage;
+  const heading = one(".step h2", panel);
+  if (heading) heading.textContent = `#${index}`;
+  for (const child of panel.children) child.inert = !child.matches(".step, .judge");
+  showStars();
+}
+
+/** What happens once nothing more is pressed: the facts, the address, the neighbours, a word for screen readers. */
+const later = calmly(70, async () => {
+  // An address without an index means the last one, until one has moved.
+  if (stage.dataset.shown !== arrived) history.replaceState(null, "", address());
+  document.title = `${sessionName()} #${index} · Retake`;
+  for (const tab of all(".views a")) if (tab.dataset.view === "session") tab.href = address();
+  announce();
+  await showFacts();
+  for (const near of [1, -1, 2, -2]) {
+    const at = order[order.indexOf(index) + near];
+    if (at === undefined) continue;
+    const next = imagesOf(at)[0];
+    if (next && !next.file) pooled(next.hash);
+    if (Math.abs(near) === 1) facts(at).catch(() => {});
+  }
+  for (const other of imagesOf(index)) if (!other.file && imagesOf(index).length <= 8) pooled(other.hash);
 });
 
-/** The pictures beside this one, so that the next step is there at once. */
-function nearby() {
-  for (const at of [index + 1, index - 1]) {
-    const full = takes.get(at)?.dataset.image;
-    if (full) new Image().src = `/images/${full}`;
-  }
+async function showFacts() {
+  const at = index;
+  let got;
+  try { got = await facts(at); } catch (error) { if (error.name !== "AbortError" && error.kind !== "offline") sayWhy(error); return; }
+  if (at !== index) return;
+  if (document.getSelection()?.toString() && one("#facts").contains(document.getSelection().anchorNode) && !one("#facts").classList.contains("stale")) return;
+  const fresh = got.facts.cloneNode(true);
+  for (const of of all(".step .of", fresh)) of.textContent = `of ${count}`;
+  tellTimes(fresh);
+  swap(one("#facts"), fresh);
+  showGone(got.gone);
+  aboutImage();
+  showStars();
+  showHold();
+  showCorner(stage.hasAttribute("data-held") ? one("#corner").textContent : "");
+  const note = one("[data-do='note']", fresh);
+  if (note && drafts.get(reference()) !== null) note.textContent = "Continue draft";
 }
 
-// The strip.
-
-function spread() {
-  strip.classList.add("live");
-  film.style.width = `${LEFT * 2 + count * STEP - (STEP - WIDE)}px`;
-  film.style.height = `${UP * 2 + lanes * LANE - (LANE - 112)}px`;
-  all(".take", film).forEach(place);
+/** What differs between the images of one iteration: what is compared, downloaded, referred to. */
+function aboutImage() {
+  const panel = one("#facts");
+  const { hash } = imagesOf(index)[image] ?? {};
+  const collect = one("[data-tray]", panel);
+  if (collect) {
+    collect.dataset.tray = imageReference();
+    collect.dataset.label = `${sessionName()} #${index}${image > 0 ? `/${image}` : ""}`;
+    if (hash) collect.dataset.image = hash;
+  }
+  const download = one("#download", panel);
+  if (download && hash) {
+    download.href = `/images/${hash}`;
+    if (image > 0) download.setAttribute("download", download.getAttribute("download").replace(/(-\d+)?(\.\w+)$/, `-${image}$2`));
+  }
+  const copied = one("#copy-reference", panel);
+  if (copied) copied.dataset.text = imageReference();
+  tray.show();
 }
 
-function place(take) {
-  const at = Number(take.dataset.index);
-  takes.set(at, take);
-  take.style.left = `${LEFT + at * STEP}px`;
-  take.style.top = `${UP + Number(take.dataset.lane) * LANE}px`;
+/** The stars and the mark of the chosen iteration, as they are decided. */
+function showStars() {
+  const stars = one("#stars");
+  if (!stars) return;
+  const rating = ratingOf(index);
+  stars.dataset.rating = rating;
+  stars.setAttribute("aria-label", `Rating: ${rating} of 5`);
+  for (const star of all("button", stars)) {
+    star.classList.toggle("on", Number(star.dataset.rating) <= rating);
+    star.setAttribute("aria-pressed", String(Number(star.dataset.rating) === rating));
+  }
+  const clear = one("#clear");
+  if (clear === document.activeElement && rating === 0) one("button", stars).focus();
+  clear.hidden = rating === 0;
+  one("#reject").setAttribute("aria-pressed", String(isRejected(index)));
 }
 
-/** A line from each iteration to the one it came from, where that is not simply the one before. */
-function draw() {
-  one("svg", film)?.remove();
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("aria-hidden", "true");
-  for (const [at, take] of takes) {
-    const { parent, parentLane, lane } = take.dataset;
-    if (parent === undefined || parentLane === undefined) continue;
-    const from = { x: LEFT + Number(parent) * STEP + WIDE + 2, y: UP + Number(parentLane) * LANE + 46 };
-    const to = { x: LEFT + at * STEP - 2, y: UP + Number(lane) * LANE + 46 };
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    const turn = from.x + 8;
-    const low = to.y > from.y ? to.y - 46 - 10 : to.y;
-    path.setAttribute("d", from.y === to.y && at - Number(parent) === 1
-      ? `M${from.x} ${from.y}H${to.x}`
-      : from.y === to.y
-        ? `M${from.x} ${from.y}h6V${UP - 7}H${to.x - 6}V${to.y}H${to.x}`
-        : `M${from.x} ${from.y}H${turn}V${low}H${to.x - 7}V${to.y}H${to.x}`);
-    svg.append(path);
-  }
-  film.prepend(svg);
+let spoken;
+function announce(text) {
+  clearTimeout(spoken);
+  spoken = setTimeout(() => {
+    const said = (one(".caption", strip.take(index) ?? main)?.textContent ?? "").replace(/^#\d+, /, "");
+    const rating = ratingOf(index);
+    const many = imagesOf(index).length;
+    one("#announce").textContent = text ?? [`#${index} of ${count}`, many > 1 ? `image ${image + 1} of ${many}` : "", said, rating ? `${rating} star${rating > 1 ? "s" : ""}` : "", isRejected(index) ? "rejected" : ""].filter(Boolean).join(", ");
+  }, 150);
 }
 
-/** Brings in what is near the window, and takes out what is far from it. */
-async function look() {
-  const from = Math.max(0, Math.floor((strip.scrollLeft - strip.clientWidth) / STEP));
-  const to = Math.min(count - 1, Math.ceil((strip.scrollLeft + 2 * strip.clientWidth) / STEP));
-  for (const [at, take] of takes) {
-    const far = at < from - PART || at > to + PART;
-    if (far) { take.remove(); takes.delete(at); asked.delete(Math.floor(at / PART)); }
-  }
-  const wanted = [];
-  for (let chunk = Math.floor(from / PART); chunk <= Math.floor(to / PART); chunk += 1) {
-    if (!asked.has(chunk)) wanted.push(chunk);
-  }
-  await Promise.all(wanted.map(bring));
-  if (wanted.length > 0) { draw(); mark(false); }
+// Deciding. `at` is the image that is shown when the key is pressed, whatever is shown when the write is done.
+
+/** Shows a decision on the page, over what the server knows so far. */
+function decide(at, { rating = ratingOf(at), rejected = isRejected(at) }) {
+  const mark = rejected ? "x" : String(rating);
+  ahead.set(at, { rating, mark });
+  marks[at] = mark;
+  showRating(strip.take(at), rating, mark);
+  if (at === index) { showStars(); showCorner(""); }
 }
 
-async function bring(chunk) {
-  asked.set(chunk, true);
-  try {
-    const { headers, content } = await part(`/sessions/${id}/strip?from=${chunk * PART}&limit=${PART}`);
-    lanes = Number(headers.get("x-lanes") ?? lanes);
-    count = Number(headers.get("x-count") ?? count);
-    for (const take of all(".take", content)) {
-      takes.get(Number(take.dataset.index))?.remove();
-      film.append(take);
-      place(take);
-    }
-    spread();
-  } catch (error) {
-    asked.delete(chunk);
-    sayWhy(error);
-  }
+/** The server has it: its word counts again. */
+const settle = (at) => async () => {
+  if (pending(reference(at)) > 0) return;
+  parts.delete(at);
+  await strip.refresh(at).catch(() => {});
+  if (pending(reference(at)) > 0) return;
+  ahead.delete(at);
+  if (at === index) showFacts();
+};
+
+function advance() {
+  if (settings.get("advance")) step(1);
 }
 
-/** Shows in the strip which one is chosen. */
-function mark(scroll = true) {
-  for (const take of takes.values()) {
-    if (Number(take.dataset.index) === index) take.setAttribute("aria-current", "true");
-    else take.removeAttribute("aria-current");
-  }
-  if (!scroll) return;
-  const x = LEFT + index * STEP;
-  if (x < strip.scrollLeft + 40 || x + WIDE > strip.scrollLeft + strip.clientWidth - 40) {
-    strip.scrollTo({ left: x - strip.clientWidth / 2 + WIDE / 2, behavior: "auto" });
-  }
-  const take = takes.get(index);
-  if (take) {
-    const y = Number(take.dataset.lane) * LANE;
-    if (y < strip.scrollTop || y + 112 > strip.scrollTop + strip.clientHeight) strip.scrollTop = y;
-  }
+function judge(rating) {
+  const at = index;
+  const was = ratingOf(at);
+  rate({ reference: reference(at), name: shortName(at), rating, before: was, show: (now) => decide(at, { rating: now }), after: settle(at) });
+  if (rating !== was) advance();
 }
 
-// Doing.
+function toss() {
+  const at = index;
+  const rejected = !isRejected(at);
+  reject({ reference: reference(at), name: shortName(at), rejected, show: (now) => decide(at, { rejected: now }), after: settle(at) });
+  if (rejected) advance();
+}
 
-async function rate(rating) {
-  try {
-    await ask("annotate-iteration", { reference: reference(), rating });
-    say(`${"★".repeat(rating)}${"☆".repeat(5 - rating)}`);
-    await refresh();
-  } catch (error) { sayWhy(error); }
+/** The facts of an iteration as they are now, to change them from. */
+async function current(at) {
+  try { return (await facts(at)).facts; } catch (error) { sayWhy(error); return null; }
 }
 
 async function tag() {
-  const now = all("[data-tag]", view).map((it) => it.dataset.tag);
-  const text = await askText("Tags", "Separated by commas", "Keep", { value: now.join(", "), rows: 2 });
+  const at = index;
+  const panel = await current(at);
+  if (!panel) return;
+  const before = all("[data-tag]", panel).map((it) => it.dataset.tag);
+  const about = `${reference(at)} tags`;
+  const text = await askText(`Tags of “${sessionName()}” #${at}`, "Separated by commas", "Save", { value: before.join(", "), rows: 1, draft: about });
   if (text === null) return;
-  const tags = text.split(",").map((it) => it.trim()).filter(Boolean);
-  try { await ask("annotate-iteration", { reference: reference(), tags }); await refresh(); } catch (error) { sayWhy(error); }
+  drafts.drop(about);
+  const tags = [...new Set(text.split(",").map((it) => it.trim()).filter(Boolean))];
+  retag({ reference: reference(at), name: shortName(at), tags, before, show: (now) => decide(at, { rejected: now.includes(REJECTED) }), after: settle(at) });
 }
 
 async function note() {
-  const now = one("[data-note]", view)?.textContent ?? "";
-  const text = await askText("Note", `On ${reference()}`, "Keep", { value: now, rows: 5 });
-  if (text === null) return;
-  try { await ask("annotate-iteration", { reference: reference(), note: text }); await refresh(); } catch (error) { sayWhy(error); }
+  const at = index;
+  const panel = await current(at);
+  if (!panel) return;
+  const before = one("[data-note]", panel)?.textContent ?? "";
+  const text = await askText(`Note on “${sessionName()}” #${at}`, "Note", "Save", { value: before, rows: 5, draft: reference(at) });
+  if (text === null) { if (at === index) showFacts(); return; }
+  annotate({ reference: reference(at), name: shortName(at), note: text, before, show: () => {}, after: settle(at) });
 }
 
-async function putAway() {
-  const archived = main.hasAttribute("data-archived");
-  const verb = archived ? "restore-session" : "archive-session";
-  const title = archived ? "Restore this session" : "Archive this session";
-  const hint = archived ? "It takes iterations again." : "It takes no more iterations. Nothing is deleted.";
-  const reason = await askText(title, "Why, for the audit trail", archived ? "Restore" : "Archive", { hint, rows: 2 });
-  if (reason === null) return;
-  try {
-    await ask(verb, { sessionId: id, reason });
-    location.reload();
-  } catch (error) { sayWhy(error); }
-}
+// Full screen: the image alone. Where the browser has no full screen, the window.
 
-document.addEventListener("click", async (event) => {
+const isFull = () => document.body.hasAttribute("data-full");
+function full(on) {
+  document.body.toggleAttribute("data-full", on);
+  if (on) document.documentElement.requestFullscreen?.().catch(() => {});
+  else if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
+}
+document.addEventListener("fullscreenchange", () => { if (!document.fullscreenElement && isFull()) full(false); });
+
+// What is clicked.
+
+document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-do]");
-  if (!button) return;
-  const { do: what } = button.dataset;
-  if (what === "rate") rate(Number(button.dataset.rating));
-  if (what === "tag") tag();
-  if (what === "note") note();
-  if (what === "archive") putAway();
-  if (what === "compare-parent") location.assign(compareAddress([button.dataset.parent, reference()]));
-  if (what === "copy") {
-    const { from, text, path } = button.dataset;
-    try {
-      const taken = path ? await (await fetch(path)).text() : (text ?? one(from, view)?.textContent ?? "");
-      copy(taken, button.dataset.what);
-    } catch (error) { sayWhy(error); }
+  if (button) {
+    const { do: what } = button.dataset;
+    if (what === "rate") { const rating = Number(button.dataset.rating); judge(rating === ratingOf(index) ? 0 : rating); }
+    if (what === "reject") toss();
+    if (what === "tag") tag();
+    if (what === "note") note();
+    if (what === "back") step(-1);
+    if (what === "on") step(1);
+    if (what === "image") { image = Number(button.dataset.image); showImage(); aboutImage(); later(); }
+    if (what === "closer") zoom.by(1.5);
+    if (what === "farther") zoom.by(1 / 1.5);
+    if (what === "level") zoom.toggle();
+    if (what === "full") full(!isFull());
+    if (what === "compare-parent") location.assign(compareAddress([button.dataset.parent, imageReference()]));
+    if (what === "diff") {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(on));
+      one("#prompt-diff").hidden = !on;
+      one("#prompt").hidden = on;
+    }
+    return;
   }
+  if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+  const link = event.target.closest("a[data-index], a[data-image-link]");
+  if (!link) return;
+  event.preventDefault();
+  if (link.dataset.imageLink !== undefined) { image = Number(link.dataset.imageLink); showImage(); aboutImage(); later(); } else choose(Number(link.dataset.index));
 });
 
-key(["1", "2", "3", "4", "5"], "Rate", (event) => { rate(Number(event.key)); });
-key(["ArrowLeft"], "The iteration before", () => { choose(index - 1); });
-key(["ArrowRight"], "The iteration after", () => { choose(index + 1); });
-key(["ArrowUp"], "What it came from", () => { one("[data-parent-link]", view)?.click(); });
-key(["ArrowDown"], "What came of it", () => { one("[data-child-link]", view)?.click(); });
-key(["Home"], "The first", () => { choose(0); });
-key(["End"], "The last", () => { choose(count - 1); });
-key(["c"], "Add to the compare tray", () => { one("[data-tray]", view)?.click(); });
-key(["p"], "Compare with what it came from", () => { one("[data-do='compare-parent']", view)?.click(); });
-key(["t"], "Tags", tag);
-key(["n"], "Note", note);
-key(["a"], "Archive or restore, with a reason", putAway);
-key(["y"], "Copy the prompt", () => { one("[data-what='Prompt']", view)?.click(); });
+one("#new").addEventListener("click", () => { if (!filters[filter](marks[count - 1])) { filter = "takes"; one("#filter").value = filter; reorder(); } choose(count - 1); });
+one("#filter").addEventListener("change", (event) => {
+  filter = event.target.value;
+  reorder();
+  strip.layout(order, index);
+  turns();
+});
+const unfold = () => { const on = !strip.unfolded(); strip.unfold(on); one("#lanes").setAttribute("aria-pressed", String(on)); };
+one("#lanes").addEventListener("click", unfold);
+
+const onFacts = (selector) => () => { one(selector, one("#facts:not(.stale)") ?? make("div"))?.click(); };
+key(["ArrowLeft"], "Previous", () => { step(-1); }, "Looking");
+key(["ArrowRight"], "Next", () => { step(1); }, "Looking");
+key(["Home"], "First", () => { choose(order[0]); }, "Looking");
+key(["End"], "Last", () => { choose(order.at(-1)); }, "Looking");
+key(["ArrowUp"], "Parent", () => {
+  const parent = strip.take(index)?.dataset.parent;
+  if (parent !== undefined) choose(Number(parent)); else onFacts("[data-parent-link]")();
+}, "Looking");
+key(["ArrowDown"], "First variation", onFacts("[data-child-link]"), "Looking");
+key(["["], "Previous image of the batch", () => turnImage(-1), "Looking");
+key(["]"], "Next image of the batch", () => turnImage(1), "Looking");
+key(["z"], "Fit or 100 %", () => zoom.toggle(), "Looking");
+key(["+", "="], "Zoom in", () => zoom.by(1.5), "Looking");
+key(["-"], "Zoom out", () => zoom.by(1 / 1.5), "Looking");
+key(["f"], "Full screen", () => full(!isFull()), "Looking");
+key(["b"], "Unfold the branches", () => { if (!one("#lanes").hidden) unfold(); }, "Looking");
+key(["1", "2", "3", "4", "5"], "Rate", (event) => { judge(Number(event.key)); }, "Reviewing");
+key(["0"], "Clear the rating", () => { judge(0); }, "Reviewing");
+key(["x"], "Reject, or take that back", toss, "Reviewing");
+key(["t"], "Tags", () => { tag(); }, "Reviewing");
+key(["n"], "Note", () => { note(); }, "Reviewing");
+key(["c"], "Add to compare, or remove", () => { if (one("[data-tray]")) { aboutImage(); one("[data-tray]").click(); } }, "Reviewing");
+key(["p"], "Compare with the parent", onFacts("[data-do='compare-parent']"), "Reviewing");
+key(["y"], "Copy the prompt", onFacts("[data-what='Prompt']"), "Reviewing");
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || one("dialog[open]") || one("details.drop[open]") || event.target.closest?.("input, textarea, select")) return;
+  // First what is over the page, then the page.
+  if (isFull()) { event.preventDefault(); event.stopImmediatePropagation(); full(false); } else if (zoom.zoomed()) { event.preventDefault(); event.stopImmediatePropagation(); zoom.fit(); }
+}, true);
 
 // What happens meanwhile.
 
-async function refresh() {
-  await choose(index, { push: false, quiet: true });
-  const chunk = Math.floor(index / PART);
-  asked.delete(chunk);
-  await look();
+/** New iterations are offered; they take the place of what one looks at only where that was asked for. */
+function tellNew() {
+  const chip = one("#new");
+  const fresh = count - seen;
+  chip.hidden = fresh <= 0;
+  chip.textContent = `${fresh} new →`;
+  if (fresh > 0 && settings.get("follow") && !one("dialog[open]")) choose(count - 1);
 }
 
-const grown = calmly(150, async () => {
-  const wasLast = index === count - 1;
-  asked.clear();
-  await bring(Math.floor(Math.max(0, count - 1) / PART));
-  if (Math.floor((count - 1) / PART) > Math.floor(index / PART)) await bring(Math.floor((count - 1) / PART));
-  draw();
-  const shown = one("#count");
-  if (shown) shown.textContent = `${count} iteration${count === 1 ? "" : "s"}`;
-  if (wasLast) await choose(count - 1, { push: false });
-  else { mark(false); say("A new iteration was recorded"); }
+const grew = calmly(100, async () => {
+  await strip.refresh(count, Math.max(0, count - 1));
+  for (const of of all(".step .of")) of.textContent = `of ${count}`;
+  await refreshHead();
+});
+
+const changed = calmly(100, async (at) => {
+  parts.delete(at);
+  if (pending(reference(at)) > 0) return;
+  await strip.refresh(at);
+  if (at === index && !ahead.has(at)) await showFacts();
 });
 
 export function heard(news) {
-  if (news.kind === "missed") { refresh(); grown(); return; }
-  if (news.session !== id) return;
-  if (news.kind === "recorded") grown();
-  else if (news.kind === "annotated") { if (news.index === index) refresh(); else { asked.clear(); look(); } }
-  else if (news.kind === "archived" || news.kind === "restored" || news.kind === "titled") location.reload();
+  if (news.kind === "missed") {
+    parts.clear();
+    for (const [hash, kept] of pool) if (kept !== picture && kept.complete && kept.naturalWidth === 0) pool.delete(hash);
+    strip.renew().then(() => Promise.all([showFacts(), refreshHead()])).catch(() => {});
+    grew();
+    return;
+  }
+  if (news.session !== session) {
+    // Variations in other sessions are listed here, too.
+    if (news.kind === "recorded") parts.clear();
+    return;
+  }
+  if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") changed(news.index); else refreshHead().catch(() => {});
 }
 
-spread();
-draw();
-mark();
-look();
-nearby();
-strip.addEventListener("scroll", calmly(40, look), { passive: true });
-addEventListener("resize", calmly(80, look));
+// What came with the page is the first of the facts.
+parts.set(index, Promise.resolve({ facts: one("#facts").cloneNode(true), gone: one(".gone", frame)?.cloneNode(true) ?? null }));
+{
+  const shown = imagesOf(index)[image];
+  if (shown && picture && !shown.file && !picture.classList.contains("stand-in")) pool.set(shown.hash, picture);
+}
+reorder();
+strip.layout(order, index);
+const gone = one(".gone", frame)?.cloneNode(true);
+showImage();
+if (gone) showGone(gone);
+aboutImage();
+showCorner("");
+if (drafts.get(reference()) !== null) { const note = one("[data-do='note']"); if (note) note.textContent = "Continue draft"; }
+later();
+addEventListener("pagehide", () => { if (stage.dataset.shown !== arrived) history.replaceState(null, "", address()); });

@@ -1,54 +1,89 @@
-// The tray: iterations collected to compare, across sessions and windows. Kept by the browser.
+// The tray: images collected to compare, across sessions and windows, and the sets that were named. Kept by the browser,
+// for each workspace by itself: several may be served at one address, one after the other. It shows in the menu as a
+// number beside Compare and opens below it, so that it never lies over what one looks at.
 
-import { all, key, make, one, say } from "./kit.js";
+import { workspace } from "/here.js";
+import { all, key, make, one, part, say } from "./kit.js";
 
-const NAME = "retake-tray";
+const NAME = `retake-tray ${workspace}`;
+const SETS = `retake-sets ${workspace}`;
 const MOST = 12;
 
-/** What is in it: `{ reference, image }`. */
+const kept = (name) => {
+  try { return JSON.parse(localStorage.getItem(name) ?? "[]"); } catch { return []; }
+};
+
+/** What is in it: `{ reference, image, name }`. */
 function read() {
+  const items = kept(NAME);
+  return (Array.isArray(items) ? items : []).filter((item) => typeof item?.reference === "string").slice(0, MOST);
+}
+
+let warned = false;
+function keep(name, value) {
   try {
-    const kept = JSON.parse(localStorage.getItem(NAME) ?? "[]");
-    return kept.filter((item) => typeof item?.reference === "string").slice(0, MOST);
+    localStorage.setItem(name, JSON.stringify(value));
   } catch {
-    return [];
+    if (!warned) say("Storage is blocked: the compare tray will be lost with this tab");
+    warned = true;
   }
 }
 
 function write(items) {
-  try {
-    localStorage.setItem(NAME, JSON.stringify(items));
-  } catch {
-    say("This browser keeps nothing: the tray is gone when the page is");
-  }
+  keep(NAME, items);
   show();
 }
 
 /** Where to compare these. */
-export const compareAddress = (references) => `/compare?refs=${references.map((it) => encodeURIComponent(it)).join(",")}`;
+export const compareAddress = (references, name = "") =>
+  `/compare?refs=${references.map((it) => encodeURIComponent(it)).join(",")}${name ? `&name=${encodeURIComponent(name)}` : ""}`;
+
+const named = (item) => item.name ?? `#${item.reference.split("#")[1] ?? ""}`;
+const pageOf = (reference) => `/sessions/${reference.replace("#", "/")}`;
+
+/** The panel, and the button in the menu that opens it. */
+function button() {
+  const known = one("#tray-count");
+  if (known) return known;
+  const link = one('.menu a[href^="/compare"]');
+  const made = make("button", { id: "tray-count", type: "button", class: "count", popovertarget: "tray", hidden: true });
+  link?.after(made);
+  return made;
+}
 
 function show() {
   const items = read();
   const box = one("#tray");
-  box.hidden = items.length === 0;
+  box.setAttribute("popover", "");
+  box.hidden = false;
+  const count = button();
+  count.hidden = items.length === 0;
+  count.textContent = String(items.length);
+  count.setAttribute("aria-label", `Compare tray: ${items.length} ${items.length === 1 ? "image" : "images"}`);
+  const link = one('.menu a[href^="/compare"]');
+  if (link) link.href = items.length > 0 ? compareAddress(items.map((item) => item.reference)) : "/compare";
+  const focused = all("button", box).indexOf(document.activeElement);
   const rows = items.map((item) =>
-    make(
-      "li",
-      {},
-      make("a", { href: `/sessions/${item.reference.replace("#", "/")}`, title: item.reference, "aria-label": item.reference },
-        item.image ? make("img", { src: `/thumbs/${item.image}`, alt: "" }) : make("span", { class: "none" })),
-      make("button", { type: "button", "aria-label": `Take ${item.reference} out`, onclick: () => tray.remove(item.reference) }, "×"),
-    ),
-  );
+    make("li", {},
+      make("a", { href: pageOf(item.reference) },
+        item.image ? make("img", { src: `/thumbs/${item.image}`, alt: "" }) : make("span", { class: "none" }),
+        make("span", { class: "named", dir: "auto" }, named(item))),
+      make("button", { type: "button", class: "quiet", "aria-label": `Remove ${named(item)}`, onclick: () => tray.remove(item.reference) }, "×")));
   box.replaceChildren(
+    make("h2", {}, "Compare"),
     make("ol", {}, ...rows),
-    make("button", { type: "button", class: "quiet", onclick: () => write([]) }, "Clear"),
-    make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`),
+    items.length < 2 ? make("p", { class: "muted" }, "Add one more to compare (c)") : null,
+    make("div", { class: "row" },
+      make("button", { type: "button", class: "quiet", onclick: () => tray.clear() }, "Clear"),
+      make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`)),
   );
-  for (const button of all("[data-tray]")) {
-    const held = items.some((item) => item.reference === button.dataset.tray);
-    button.setAttribute("aria-pressed", held);
-    button.textContent = held ? "In the tray" : "Add to compare";
+  // Who removes one after the other keeps the place.
+  if (focused >= 0) (all("button", box)[Math.min(focused, rows.length)] ?? one("button", box))?.focus();
+  if (items.length === 0 && box.matches(":popover-open")) { box.hidePopover(); link?.focus(); }
+  for (const toggle of all("[data-tray]")) {
+    const held = items.some((item) => item.reference === toggle.dataset.tray);
+    toggle.setAttribute("aria-pressed", held);
+    toggle.textContent = held ? "Added" : "Add to compare";
   }
 }
 
@@ -57,26 +92,57 @@ export const tray = {
     show();
     addEventListener("storage", (event) => { if (event.key === NAME) show(); });
     document.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-tray]");
-      if (button) tray.toggle(button.dataset.tray, button.dataset.image);
+      const toggle = event.target.closest("[data-tray]");
+      if (toggle) tray.toggle(toggle.dataset.tray, toggle.dataset.image, toggle.dataset.label);
     });
     key(["C"], "Compare what is in the tray", () => tray.compare());
   },
   show,
   items: read,
-  toggle(reference, image) {
+  has: (reference) => read().some((item) => item.reference === reference),
+  toggle(reference, image, name = document.body.dataset.page === "session" ? document.title.replace(/ · Retake$/, "") : undefined) {
     const items = read();
     if (items.some((item) => item.reference === reference)) return tray.remove(reference);
     if (items.length >= MOST) return say(`At most ${MOST} can be compared`);
-    write([...items, { reference, image }]);
-    say(`${reference} is in the tray`);
+    write([...items, { reference, image, name }]);
+    say(`“${name ?? reference}” added to compare`);
   },
   remove(reference) {
     write(read().filter((item) => item.reference !== reference));
   },
+  /** Puts exactly these into it. */
+  set(items) {
+    write(items.slice(0, MOST));
+  },
+  clear() {
+    write([]);
+  },
   compare() {
     const items = read();
-    if (items.length < 2) return say("Collect at least two with c");
+    if (items.length < 2) return say("Add one more to compare (c)");
     location.assign(compareAddress(items.map((item) => item.reference)));
   },
 };
+
+/** Sets that were named: `{ name, references }`. */
+export const sets = {
+  all: () => kept(SETS).filter((set) => typeof set?.name === "string" && Array.isArray(set.references)),
+  save(name, references) {
+    keep(SETS, [{ name, references }, ...sets.all().filter((set) => set.name !== name)].slice(0, 50));
+  },
+  forget(name) {
+    keep(SETS, sets.all().filter((set) => set.name !== name));
+  },
+};
+
+// The verdict of a session, where a header has a place for it.
+
+async function verdicts() {
+  for (const place of all("[data-verdict]")) {
+    try {
+      const { content } = await part(place.dataset.verdict);
+      if (place.isConnected) place.replaceWith(content);
+    } catch { /* The link leads to it all the same. */ }
+  }
+}
+verdicts();

@@ -1,7 +1,7 @@
 // Search as one types: the page that the server renders for what stands in the box so far takes the place of the one that
 // is shown, and its address that of the old one, so that back leads to where one came from and a reload shows the same.
 
-import { all, calmly, one, page, sayWhy, tellTimes } from "./kit.js";
+import { all, askText, calmly, make, one, page, say, sayWhy, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
 
 /** Long enough for quick typists to finish a word now and then, short enough to feel at once. */
@@ -14,11 +14,12 @@ export function typing(shown) {
   const said = one("#asking");
   let asked;
 
-  /** Where what stands in the box is found. */
-  const address = (finished) => {
+  /** Where what stands in the box is found. The last word may be a beginning, also after Enter: it leads into what is
+   *  shown, and never to something else. */
+  const address = () => {
     if (box.value.trim() === "") return one("#carried").dataset.emptied;
     const query = new URLSearchParams(new FormData(box.form));
-    if (!finished) query.set("typing", "1");
+    query.set("typing", "1");
     return `/search?${query}`;
   };
 
@@ -59,7 +60,7 @@ export function typing(shown) {
     }
   }
 
-  const ask = calmly(PAUSE, () => show(address(false)));
+  const ask = calmly(PAUSE, () => show(address()));
   box.addEventListener("input", (event) => { if (!event.isComposing) ask(); });
   box.addEventListener("compositionend", ask);
   box.addEventListener("blur", () => { if (!said.classList.contains("unfinished")) whisper("", false); });
@@ -68,9 +69,39 @@ export function typing(shown) {
   });
   box.form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (await show(address(true))) one("#wall .card")?.focus();
+    const here = location.pathname + location.search;
+    if (here === address() || await show(address())) one("#wall .card")?.focus();
   });
   return async () => { if (!asked) await show(location.pathname + location.search, true); };
+}
+
+const SAVED = "retake-searches";
+const saved = () => { try { const kept = JSON.parse(localStorage.getItem(SAVED) ?? "[]"); return Array.isArray(kept) ? kept.filter((it) => typeof it?.name === "string" && typeof it?.address === "string" && it.address.startsWith("/")) : []; } catch { return []; } };
+const keep = (searches) => { try { localStorage.setItem(SAVED, JSON.stringify(searches.slice(0, 40))); } catch { say("Storage is blocked: the search cannot be saved"); } };
+
+/** The menu of searches that were saved in this browser. */
+export function savedSearches() {
+  const menu = one("details.saved");
+  if (!menu) return;
+  menu.hidden = false;
+  const draw = () => {
+    const here = new URL(location.href);
+    here.searchParams.delete("typing");
+    here.searchParams.delete("from");
+    const now = `${here.pathname}${here.search}`;
+    const rows = saved().map(({ name, address }) => make("li", {},
+      make("a", { href: address, "aria-current": address === now ? "true" : null }, make("span", { dir: "auto" }, name)),
+      make("button", { type: "button", class: "quiet", "aria-label": `Forget ${name}`, onclick: () => { keep(saved().filter((it) => it.name !== name)); draw(); one("summary", menu).focus(); } }, "×")));
+    const add = make("button", { type: "button", onclick: async () => {
+      const name = (await askText("Save this search", "Name", "Save", { value: one("#search").value.trim(), rows: 1 }))?.trim();
+      if (!name) return;
+      keep([{ name, address: now }, ...saved().filter((it) => it.name !== name)]);
+      draw();
+      say(`Search “${name}” saved`);
+    } }, "Save what is shown…");
+    one("#saved", menu).replaceChildren(make("ul", { class: "sets-list" }, ...rows), add);
+  };
+  draw();
 }
 
 /** Cards that stay the same stay the same elements, so that their pictures do not flicker. */

@@ -1,222 +1,432 @@
-// The wall: only what is near the window is in the page, however many there are. Parts of 60 cards come from the server
-// when they come into sight: by the cursor behind the part before, or, after a jump, by the nearest mark.
+// The wall: rows of uncropped images, of which only those near the window are in the page, however many there are. Parts of
+// 60 cards come from the server when they come into sight. A part is as high as its rows turn out; until it is there the
+// average of the others counts, and what is looked at stays where it is when a part above turns out otherwise.
 
-import { all, calmly, key, make, one, part, say, tellTimes } from "./kit.js";
+import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
+import { intake } from "./intake.js";
+import { offerUndo, rate, stars } from "./marks.js";
+import { selection } from "./select.js";
 import { tray } from "./tray.js";
-import { typing } from "./typing.js";
+import { savedSearches, typing } from "./typing.js";
 
 const SIZE = 60;
-const MARK = 600;
-const COLUMNS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20];
 const KEEP = 40;
+const GAP = 14;
+const SIZE_KEY = "retake-size";
 
 let wall;
 let source;
 let where;
 let total = 0;
-let row = 300;
-let columns = 6;
-const gap = 20;
-let marks = null;
+let first = 0;
+let heights = [];
+let stale = false;
 const cursors = new Map();
 const loaded = new Map();
 const loading = new Map();
 
 const wallTop = () => wall.getBoundingClientRect().top + scrollY;
-const top = (index) => Math.floor((index * SIZE) / columns) * row;
-const seen = () => ({ from: scrollY - wallTop(), height: innerHeight });
-const firstSeen = () => Math.max(0, Math.floor(seen().from / row) * columns);
-const scrollToCard = (card) => { if (card > 0) scrollTo(0, wallTop() + Math.floor(card / columns) * row); };
+const parts = () => Math.max(1, Math.ceil((total - first) / SIZE));
+const usual = () => { const known = heights.filter(Boolean); return known.length > 0 ? known.reduce((sum, it) => sum + it, 0) / known.length : 1200; };
+function tops() {
+  const mean = usual();
+  const all = [0];
+  for (let at = 0; at < parts(); at += 1) all.push(all[at] + (heights[at] ?? mean) + GAP);
+  return all;
+}
 
 /** Takes up the wall that is in the page now, if there is one. */
 function hang() {
   for (const aborter of loading.values()) aborter.abort();
   for (const map of [loading, loaded, cursors]) map.clear();
-  marks = null;
+  heights = [];
   wall = one("#wall");
   where = new URL(location.href);
-  if (!wall) return;
+  size();
+  savedSearches();
+  for (const button of all("[data-read]")) { button.hidden = false; button.addEventListener("click", markRead); }
+  if (!wall) { selection.start(null); return; }
   source = wall.dataset.source ?? "/sessions";
   total = Number(wall.dataset.total);
+  first = Number(wall.dataset.from ?? 0);
   cursors.set(0, "");
-  loaded.set(0, one(".part", wall));
+  const shown = one(".part", wall);
+  loaded.set(0, shown);
   if (wall.dataset.next) cursors.set(1, wall.dataset.next);
   wall.classList.add("live");
+  all(".onward").forEach((link) => { link.hidden = true; });
+  dress(shown, null);
+  selection.start(wall);
   lay();
   look();
+  scrubber();
 }
 
-/** What happened elsewhere: new work comes first, so the first part is asked for again. */
-const refresh = calmly(250, async () => {
-  // What is searched for, or not there yet, is asked for whole; not from under someone who reads on further down.
-  if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
-  const mine = wall;
-  const { headers, content } = await part(`${source}/part?${where.searchParams}`);
-  if (mine !== wall) return;
-  total = Number(headers.get("x-total") ?? total);
-  const shown = one("#total");
-  if (shown) shown.textContent = total.toLocaleString("fr").replaceAll("\u00a0", "\u202f");
-  const element = make("div", { class: "part", "data-part": 0 });
-  element.append(content);
+/** What a card needs from scripts: its ratio, its date, its box to choose it. */
+function dress(element, before) {
+  let day = before;
+  const dated = wall.hasAttribute("data-dated");
+  for (const item of all(".item", element)) {
+    // What has no image takes little room.
+    const usual = one(".cover img", item) ? 1 : 0.6;
+    item.style.setProperty("--r", Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || usual)));
+    if (dated) {
+      const own = dayName(item.dataset.at);
+      one(".day", item)?.remove();
+      if (own !== day) item.prepend(make("h2", { class: "day" }, own));
+      day = own;
+    }
+    const card = one(".card", item);
+    card.tabIndex = -1;
+    if (!one(".select", item)) {
+      item.append(make("input", { type: "checkbox", class: "select", tabindex: -1, "aria-label": `Select ${card.dataset.label}` }));
+    }
+  }
   tellTimes(element);
-  const focused = document.activeElement?.closest?.(".card")?.dataset.session;
-  loaded.forEach((old) => old.remove());
-  loaded.clear();
-  cursors.clear();
-  cursors.set(0, "");
-  marks = null;
-  loaded.set(0, element);
-  wall.append(element);
-  const next = headers.get("x-next");
-  if (next) cursors.set(1, next);
-  lay();
-  look();
-  if (focused) one(`.card[data-session="${CSS.escape(focused)}"]`, wall)?.focus({ preventScroll: true });
-  if (scrollY > innerHeight) newWork();
-});
+  selection.mark(element);
+  element.dataset.lastDay = day ?? "";
+}
 
-/** Measures columns and rows, and gives the wall its whole height. */
+const days = new Intl.DateTimeFormat("en", { day: "numeric", month: "long" });
+const older = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
+/** The day of a time where the reader is. */
+function dayName(at) {
+  const [then, now] = [new Date(at), new Date()];
+  const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
+  const ago = Math.round((midnight(now) - midnight(then)) / 864e5);
+  if (ago === 0) return "Today";
+  if (ago === 1) return "Yesterday";
+  return then.getFullYear() === now.getFullYear() ? days.format(then) : older.format(then);
+}
+
+/** Gives the wall its whole height, and every part its place. */
 function lay() {
-  const width = wall.clientWidth;
-  const wanted = width < 560 ? 2 : Math.max(3, Math.floor((width + 16) / (width > 2400 ? 300 : 216)));
-  columns = COLUMNS.filter((count) => count <= wanted).pop();
-  wall.style.setProperty("--columns", columns);
-  const card = one(".card", wall);
-  row = card ? card.getBoundingClientRect().height + gap : row;
-  wall.style.height = `${Math.ceil(total / columns) * row}px`;
-  for (const [index, element] of loaded) element.style.top = `${top(index)}px`;
+  if (!wall) return;
+  for (const [index, element] of loaded) if (element.isConnected) heights[index] = element.offsetHeight;
+  const at = tops();
+  wall.style.height = `${at.at(-1) - GAP}px`;
+  for (const [index, element] of loaded) element.style.top = `${at[index]}px`;
+  if (!one('#wall .card[tabindex="0"]')) { const card = one("#wall .card"); if (card) card.tabIndex = 0; }
+}
+
+/** The same, without moving what is looked at. */
+function settle(change) {
+  const anchor = all("#wall .item").find((item) => item.getBoundingClientRect().bottom > 80);
+  const before = anchor?.getBoundingClientRect().top;
+  change();
+  lay();
+  if (anchor?.isConnected && scrollY > 0) { const moved = anchor.getBoundingClientRect().top - before; if (Math.abs(moved) > 1) scrollBy(0, moved); }
 }
 
 /** Brings in the parts around the window, and takes out those far from it. */
 function look() {
   if (!wall) return;
-  const { from, height } = seen();
-  const last = Math.max(0, Math.ceil(total / SIZE) - 1);
-  const at = (y) => Math.min(last, Math.max(0, Math.floor((Math.floor(y / row) * columns) / SIZE)));
-  const near = [at(from - height), at(from + 2 * height)];
-  const unknown = [];
-  for (let index = near[0]; index <= near[1]; index += 1) if (cursors.has(index)) bring(index); else unknown.push(index);
-  if (unknown.some((index) => !loaded.has(index) && !loading.has(index))) land();
+  const from = scrollY - wallTop();
+  const at = tops();
+  const last = parts() - 1;
+  const indexAt = (y) => { let low = 0; let high = last; while (low < high) { const middle = (low + high + 1) >> 1; if (at[middle] <= y) low = middle; else high = middle - 1; } return low; };
+  const near = [indexAt(from - innerHeight), indexAt(from + 2 * innerHeight)];
+  for (let index = near[0]; index <= near[1]; index += 1) bring(index);
   for (const [index, element] of loaded) {
     const far = index < near[0] - 1 || index > near[1] + 1;
     if (far && element.isConnected) element.remove();
     if (!far && !element.isConnected) wall.append(element);
   }
-  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) { aborter.abort(); }
-  for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) {
-    if (!loaded.get(index).isConnected) loaded.delete(index);
-  }
+  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) aborter.abort();
+  for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) if (!loaded.get(index).isConnected) loaded.delete(index);
+  markMonth(from);
 }
 
-/** Where the way is long, it is gone when the scroll bar rests: what is passed on the way is not asked for. */
-const land = calmly(90, () => {
-  const { from, height } = seen();
-  const last = Math.max(0, Math.ceil(total / SIZE) - 1);
-  const at = (y) => Math.min(last, Math.max(0, Math.floor((Math.floor(y / row) * columns) / SIZE)));
-  for (let index = at(from - height / 2); index <= at(from + 1.5 * height); index += 1) bring(index);
-});
+/** How to get to a part: its place in the order, or the cursor before it. */
+function query(index) {
+  const asked = new URLSearchParams(where.search);
+  if (source === "/sessions") asked.set("from", first + index * SIZE);
+  else if (cursors.has(index)) { if (cursors.get(index)) asked.set("at", cursors.get(index)); }
+  else asked.set("skip", index * SIZE);
+  return asked;
+}
 
-async function bring(index) {
-  if (loaded.has(index) || loading.has(index)) return;
+async function bring(index, anew = false) {
+  if (!anew && (loaded.has(index) || loading.has(index))) return;
   const mine = wall;
   const aborter = new AbortController();
   loading.set(index, aborter);
-  const ghost = ghosts(index);
-  wall.append(ghost);
+  const ghost = anew ? null : ghosts(index);
+  if (ghost) wall.append(ghost);
   try {
-    const query = new URLSearchParams(where.search);
-    const { at, skip } = await way(index, aborter.signal);
-    if (at) query.set("at", at);
-    if (skip) query.set("skip", skip);
-    const { headers, content } = await part(`${source}/part?${query}`, aborter.signal);
+    const { headers, content } = await part(`${source}/part?${query(index)}`, aborter.signal);
     if (mine !== wall) return;
+    total = Number(headers.get("x-total") ?? total);
     const element = make("div", { class: "part", "data-part": index });
     element.append(content);
-    element.style.top = `${top(index)}px`;
-    tellTimes(element);
-    loaded.set(index, element);
-    wall.append(element);
+    dress(element, loaded.get(index - 1)?.dataset.lastDay ?? null);
     const next = headers.get("x-next");
     if (next) cursors.set(index + 1, next);
+    settle(() => {
+      const focused = document.activeElement?.closest?.(".card");
+      const again = focused && loaded.get(index)?.contains(focused) ? focused.dataset.reference ?? focused.dataset.session : null;
+      loaded.get(index)?.remove();
+      loaded.set(index, element);
+      wall.append(element);
+      if (again) refocus(again);
+    });
   } catch (error) {
     if (error.name !== "AbortError") say(error.message);
   } finally {
-    ghost.remove();
+    ghost?.remove();
     if (loading.get(index) === aborter) loading.delete(index);
   }
 }
 
-/** How to get to a part: a cursor and how many to pass over. */
-async function way(index, signal) {
-  if (cursors.has(index)) return { at: cursors.get(index), skip: 0 };
-  if (source !== "/sessions") return { at: "", skip: index * SIZE };
-  marks ??= fetch(`${source}/marks?${new URLSearchParams(where.search)}`, { signal }).then((answer) => answer.json());
-  try {
-    const known = await marks;
-    const nearest = Math.min(known.length, Math.floor((index * SIZE) / MARK));
-    return { at: nearest === 0 ? "" : known[nearest - 1], skip: index * SIZE - nearest * MARK };
-  } catch (error) {
-    marks = null;
-    throw error;
-  }
-}
-
 function ghosts(index) {
-  const count = Math.min(SIZE, total - index * SIZE);
-  const cards = Array.from({ length: Math.max(0, count) }, () =>
-    make("span", { class: "card" }, make("span", { class: "cover" }), make("span", { class: "name" }), make("span", { class: "meta" })));
+  const count = Math.min(18, Math.max(0, total - first - index * SIZE));
+  const cards = Array.from({ length: count }, (_, at) => {
+    const item = make("span", { class: "item" }, make("span", { class: "card" }, make("span", { class: "cover" }), make("span", { class: "name" }), make("span", { class: "meta" })));
+    item.style.setProperty("--r", [1.5, 0.8, 1, 1.4][at % 4]);
+    return item;
+  });
   const element = make("div", { class: "part ghost", "aria-hidden": "true" }, ...cards);
-  element.style.top = `${top(index)}px`;
+  element.style.top = `${tops()[index]}px`;
   return element;
 }
 
-/** Back from a session: where one was. */
-function restore() {
-  const name = () => `retake-wall ${location.pathname}${location.search}`;
-  history.scrollRestoration = "manual";
-  const kept = sessionStorage.getItem(name());
-  const back = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
-  if (wall && kept && back) scrollTo(0, Number(kept));
-  addEventListener("pagehide", () => sessionStorage.setItem(name(), String(scrollY)));
-}
+/** What happened elsewhere: what is in sight is asked for again; not from under someone who reads further down. */
+const refresh = calmly(250, async () => {
+  if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
+  if (scrollY > innerHeight) { stale = true; newWork(); return; }
+  await anew();
+});
 
-function keysOfTheWall() {
-  const cards = () => all("#wall > .part:not(.ghost) > .card").sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top || a.getBoundingClientRect().left - b.getBoundingClientRect().left);
-  const move = (by) => {
-    const shown = cards();
-    const at = shown.indexOf(document.activeElement);
-    const inSight = shown.findIndex((card) => card.getBoundingClientRect().top >= 56);
-    const next = at < 0 ? Math.max(0, inSight) : Math.min(shown.length - 1, Math.max(0, at + by));
-    shown[next]?.focus({ preventScroll: true });
-    shown[next]?.scrollIntoView({ block: "nearest" });
-    return at >= 0 || by !== 0;
-  };
-  key(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"], "Move among the pictures", (event) =>
-    move({ ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key]));
-  key(["Enter"], "Open", () => false);
-  key(["c"], "Add to the compare tray", () => {
-    const card = document.activeElement.closest?.(".card");
-    const image = one("img", card ?? undefined)?.getAttribute("src")?.split("/").pop();
-    if (card?.dataset.reference) tray.toggle(card.dataset.reference, image);
-    else say("Choose a picture with the arrow keys first");
-  });
+async function anew() {
+  stale = false;
+  for (const [index, element] of loaded) if (!element.isConnected) loaded.delete(index);
+  await Promise.all([...loaded.keys()].map((index) => bring(index, true)));
+  const shown = one("#total");
+  if (shown) shown.textContent = String(total).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  lay();
+  look();
 }
 
 function newWork() {
   if (one(".pill")) return;
-  const pill = make("button", { class: "pill", type: "button", onclick: () => { scrollTo(0, 0); pill.remove(); if (source !== "/sessions") again(); } }, "New work ↑");
+  const pill = make("button", { class: "pill", type: "button", onclick: () => { scrollTo(0, 0); pill.remove(); if (source !== "/sessions") again(); else if (stale) anew(); } }, "New work ↑");
   document.body.append(pill);
+}
+
+async function markRead() {
+  try {
+    const answer = await fetch("/workspace/read", { method: "POST", headers: { "content-type": "application/json" }, body: "{}" });
+    if (!answer.ok) throw new Error("The reports could not be marked as read");
+    one(".notice")?.remove();
+    lay();
+    say("Marked as read");
+  } catch (error) { sayWhy(error); }
+}
+
+// How large the images are.
+
+function size() {
+  const input = one("#size");
+  if (!input) return;
+  input.closest("label").hidden = false;
+  input.value = kept() ?? (innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220);
+  const apply = () => document.documentElement.style.setProperty("--row", `${input.value}px`);
+  apply();
+  input.addEventListener("input", () => settle(() => { apply(); heights = []; try { localStorage.setItem(SIZE_KEY, input.value); } catch { /* It stays as long as the page. */ } }));
+  input.addEventListener("change", look);
+}
+function kept() { try { return localStorage.getItem(SIZE_KEY); } catch { return null; } }
+
+// Months beside the wall.
+
+let months = [];
+async function scrubber() {
+  const box = one("#scrubber");
+  months = [];
+  if (!box || total < SIZE) return;
+  try {
+    const asked = new URLSearchParams(where.search);
+    asked.delete("from");
+    const counts = await (await fetch(`/sessions/marks?${asked}`)).json();
+    let start = 0;
+    months = counts.map(([month, count]) => { const from = start; start += count; return { month, from, count }; });
+  } catch { return; }
+  if (months.length < 2) return;
+  let year = "";
+  const every = Math.ceil(months.length / 24);
+  box.replaceChildren(...months.map(({ month, from, count }, at) => {
+    const name = new Date(`${month}-15T00:00:00Z`).toLocaleDateString("en", { month: "short" });
+    const label = month.slice(0, 4) === year ? name : `${name} ${month.slice(0, 4)}`;
+    year = month.slice(0, 4);
+    const address = new URLSearchParams(where.search);
+    address.set("from", from);
+    return make("a", { href: `/?${address}`, tabindex: at === 0 ? 0 : -1, class: at % every === 0 ? null : "small", title: `${new Date(`${month}-15T00:00:00Z`).toLocaleDateString("en", { month: "long", year: "numeric" })}: ${count}`, onclick: (event) => { if (event.metaKey || event.ctrlKey) return; event.preventDefault(); jump(from); } }, label);
+  }));
+  box.hidden = false;
+  box.onkeydown = (event) => {
+    const links = all("a", box);
+    const next = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!next) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const to = links[links.indexOf(document.activeElement) + next];
+    if (to) { links.forEach((link) => { link.tabIndex = link === to ? 0 : -1; }); to.focus(); }
+  };
+  // Dragging along it goes through the months.
+  let dragging = false;
+  box.addEventListener("pointerdown", () => { dragging = true; });
+  addEventListener("pointerup", () => { dragging = false; });
+  box.addEventListener("pointermove", (event) => { if (dragging) document.elementFromPoint(event.clientX, event.clientY)?.closest?.("#scrubber a")?.click(); });
+  markMonth(scrollY - wallTop());
+}
+
+async function jump(card) {
+  const index = Math.max(0, Math.floor((card - first) / SIZE));
+  scrollTo(0, wallTop() + tops()[index] - 70);
+  look();
+  await bring(index);
+  const item = all(".item", loaded.get(index))[Math.max(0, card - first - index * SIZE)];
+  if (item) scrollTo(0, item.getBoundingClientRect().top + scrollY - 72);
+}
+
+function markMonth(from) {
+  if (months.length < 2) return;
+  const at = tops();
+  const index = Math.max(0, at.findIndex((top) => top > from) - 1);
+  const card = first + index * SIZE + Math.max(0, Math.round(((from - at[index]) / Math.max(1, at[index + 1] - at[index])) * SIZE));
+  const now = months.findLastIndex((month) => month.from <= card);
+  all("#scrubber a").forEach((link, number) => { if (number === now) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current"); });
+}
+
+// Leafing through the takes of a session under the pointer.
+
+function leaf(event) {
+  if (event.pointerType === "touch") return;
+  const cover = event.target.closest?.(".cover[data-takes]");
+  if (!cover) return;
+  const takes = cover.dataset.takes.split(",").map((take) => take.split(":"));
+  const box = cover.getBoundingClientRect();
+  const at = Math.min(takes.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * takes.length)));
+  if (cover.dataset.at === String(at)) return;
+  cover.dataset.at = at;
+  const image = one("img", cover);
+  image.dataset.cover ??= image.getAttribute("src");
+  image.src = `/thumbs/${takes[at][1]}`;
+  let bar = one(".leaves", cover);
+  if (!bar) { bar = make("span", { class: "leaves", "aria-hidden": "true" }, ...takes.map(() => make("i"))); cover.append(bar); }
+  all("i", bar).forEach((mark, number) => mark.classList.toggle("on", number === at));
+  const card = cover.closest(".card");
+  card.dataset.cover ??= card.getAttribute("href");
+  card.href = `/sessions/${card.dataset.session}/${takes[at][0]}`;
+}
+function unleaf(event) {
+  const cover = event.target.closest?.(".cover[data-takes]");
+  if (!cover || cover.contains(event.relatedTarget)) return;
+  const [image, card] = [one("img", cover), cover.closest(".card")];
+  delete cover.dataset.at;
+  if (image.dataset.cover) image.src = image.dataset.cover;
+  if (card.dataset.cover) card.href = card.dataset.cover;
+  one(".leaves", cover)?.remove();
+}
+document.addEventListener("pointermove", leaf, { passive: true });
+document.addEventListener("pointerout", unleaf, { passive: true });
+
+/** Back from a session: where one was, on the card one came from. */
+function restore() {
+  const name = () => `retake-wall ${location.pathname}${location.search}`;
+  history.scrollRestoration = "manual";
+  const back = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
+  let before = null;
+  try { before = JSON.parse(sessionStorage.getItem(name()) ?? "null"); } catch { /* Then it begins at the top. */ }
+  if (wall && before && back) {
+    scrollTo(0, before.y);
+    look();
+    if (before.card) { refocus(before.card); setTimeout(() => { if (document.activeElement === document.body) refocus(before.card); }, 400); }
+  }
+  let left = null;
+  document.addEventListener("click", (event) => { const card = event.target.closest?.("#wall .card"); if (card) left = card.dataset.reference ?? card.dataset.session; });
+  addEventListener("pagehide", () => {
+    const card = document.activeElement?.closest?.("#wall .card");
+    try { sessionStorage.setItem(name(), JSON.stringify({ y: scrollY, card: card?.dataset.reference ?? left })); } catch { /* Then it begins at the top. */ }
+  });
+}
+function refocus(reference) {
+  const card = one(`#wall .card[data-reference="${CSS.escape(reference)}"]`) ?? one(`#wall .card[data-session="${CSS.escape(reference.split("#")[0])}"]`);
+  if (card) choose(card, { preventScroll: true });
+}
+
+function choose(card, options = { preventScroll: true }) {
+  all('#wall .card[tabindex="0"]').forEach((other) => { other.tabIndex = -1; });
+  card.tabIndex = 0;
+  card.focus(options);
+}
+
+function keysOfTheWall() {
+  const cards = () => all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((element) => all(".card", element));
+  const place = (card) => { const box = one(".cover", card).getBoundingClientRect(); return { top: box.top, middle: box.left + box.width / 2 }; };
+  const focused = () => document.activeElement.closest?.("#wall .card");
+  const move = (event) => {
+    const shown = cards();
+    const now = shown.indexOf(focused());
+    if (shown.length === 0) return false;
+    let next = now;
+    if (now < 0) next = Math.max(0, shown.findIndex((card) => card.getBoundingClientRect().top >= 56));
+    else if (event.key === "ArrowLeft") next = now - 1;
+    else if (event.key === "ArrowRight") next = now + 1;
+    else {
+      const from = place(shown[now]);
+      const down = event.key === "ArrowDown";
+      const rows = shown.map((card, at) => ({ at, ...place(card) })).filter((it) => (down ? it.top > from.top + 20 : it.top < from.top - 20));
+      const row = down ? Math.min(...rows.map((it) => it.top)) : Math.max(...rows.map((it) => it.top));
+      const best = rows.filter((it) => Math.abs(it.top - row) < 30).sort((a, b) => Math.abs(a.middle - from.middle) - Math.abs(b.middle - from.middle))[0];
+      next = best ? best.at : now;
+    }
+    const card = shown[Math.min(shown.length - 1, Math.max(0, next))];
+    choose(card);
+    card.scrollIntoView({ block: "nearest" });
+  };
+  key(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"], "Move among the images", move);
+  key(["Enter"], "Open", () => false);
+  key(["s"], "Select", () => { const card = focused(); if (card) selection.toggle(card); });
+  key(["c"], "Add to compare", () => {
+    const card = focused();
+    const image = card && (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop();
+    if (card?.dataset.reference) tray.toggle(card.dataset.reference, image, card.dataset.label);
+    else say("Choose an image with the arrow keys first");
+  });
+  key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", async (event) => {
+    const card = focused();
+    if (!card?.dataset.reference) return false;
+    const [reference, label, before, rating] = [card.dataset.reference, card.dataset.label, Number(card.dataset.rating), Number(event.key)];
+    if (rating === before) return;
+    try {
+      card.dataset.rating = rating;
+      await rate(reference, rating);
+      offerUndo(`“${label}”: ${stars(rating)}`, async () => { card.dataset.rating = before; await rate(reference, before); });
+    } catch (error) { card.dataset.rating = before; sayWhy(error); }
+  });
+  key(["+", "="], "Larger images", () => resize(30));
+  key(["-"], "Smaller images", () => resize(-30));
+}
+function resize(by) {
+  const input = one("#size");
+  if (!input) return false;
+  input.value = Number(input.value) + by;
+  input.dispatchEvent(new Event("input"));
+  look();
 }
 
 hang();
 restore();
 look();
-addEventListener("resize", calmly(60, () => { if (!wall) return; const at = firstSeen(); lay(); scrollToCard(at); look(); }));
+addEventListener("resize", calmly(60, () => { settle(() => { heights = []; }); look(); }));
 addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
 keysOfTheWall();
+intake({ done: () => refresh() });
 /** The search box works on this page: what it finds takes the place of what is shown. */
 const again = typing(hang);
 
 export function heard() {
+  if (selection.busy) return;
   refresh();
 }

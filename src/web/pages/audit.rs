@@ -1,5 +1,7 @@
-//! `/sessions/{id}/audit`: everything that happened to a session, and whether it all checks out. `/workspace`: how the
-//! workspace is doing, and what recovery ever did to it.
+//! `/sessions/{id}/audit`: the provenance of a session. The verdict, everything that happened as sentences with the newest
+//! first, and how one image was made. Hashes are folded away under *Proof*; the bundle that proves it is a download.
+
+use std::collections::BTreeSet;
 
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
@@ -7,152 +9,227 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
+use super::naming;
+use super::trail::{self, Filter, Line};
+use super::verdict::Verdict;
+use crate::model::{EventKind, SessionId};
 use crate::web::state::Gallery;
 use crate::web::words;
-use crate::wire::{Api, AuditEvent, AuditRequest, AuditView, SessionRow};
-use crate::workspace::{Recovery, WorkspaceStatus};
+use crate::wire::{Api, Error};
+use crate::workspace::{SessionTrail, Step, Workspace};
 
-/// Where to go on.
-#[derive(Deserialize)]
-pub(super) struct At {
+/// Events on a page.
+const PAGE: usize = 100;
+/// Ancestors of an image that are shown.
+const MAX_ANCESTORS: usize = 24;
+
+/// What is looked at, as the address says it.
+#[derive(Clone, Default, Deserialize)]
+pub(super) struct Asked {
     #[serde(default)]
-    at: Option<String>,
+    who: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    /// Only events of this iteration.
+    #[serde(default)]
+    image: Option<String>,
+    /// The iteration of which it is told how it was made.
+    #[serde(default)]
+    of: Option<String>,
+    /// How many events to pass over, from the newest.
+    #[serde(default)]
+    from: Option<String>,
+}
+
+impl Asked {
+    fn filter(&self) -> Filter {
+        Filter {
+            who: self.who.clone().unwrap_or_default(),
+            kind: self.kind.clone().unwrap_or_default(),
+            image: self.image.as_deref().and_then(|index| index.trim_start_matches('#').parse().ok()),
+        }
+    }
+
+    fn address(&self, id: SessionId, from: usize) -> String {
+        let from = (from > 0).then(|| from.to_string());
+        let parts =
+            [("who", &self.who), ("kind", &self.kind), ("image", &self.image), ("of", &self.of), ("from", &from)];
+        words::address(&format!("/sessions/{id}/audit"), parts.map(|(name, value)| (name, value.as_deref())))
+    }
+}
+
+/// Everything that the page shows.
+struct Provenance {
+    id: SessionId,
+    name: String,
+    trail: SessionTrail,
+    verdict: Verdict,
+    made: Option<(Vec<Step>, usize)>,
+}
+
+impl Provenance {
+    fn read(workspace: &Workspace, id: &str, asked: &Asked) -> Result<Provenance, Error> {
+        let id = Api::new(workspace).session_id(id)?;
+        let trail = workspace.audit(id)?;
+        let verdict = Verdict::read(workspace, &trail)?;
+        // A session of which nothing is left has no summary, and its trail is all the more worth reading.
+        let summary = workspace.summary(id).ok();
+        let last = summary.as_ref().map(crate::model::Summary::current_iteration_index);
+        let of = asked.of.as_deref().and_then(|index| index.trim_start_matches('#').parse().ok()).or(last);
+        let made = of.and_then(|index| workspace.ancestry(id.iteration(index), MAX_ANCESTORS).ok());
+        let first = last.and_then(|last| workspace.brief_state(id.iteration(last)).ok());
+        let name = naming::session(summary.and_then(|it| it.title).as_deref(), first.as_ref().map(|it| &it.iteration));
+        Ok(Provenance { id, name, trail, verdict, made })
+    }
 }
 
 /// `GET /sessions/{id}/audit`.
 pub(super) async fn session(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
-    Query(at): Query<At>,
+    Query(asked): Query<Asked>,
 ) -> Result<Response, Broken> {
-    let begun = at.at.is_some();
-    let read = gallery.ask(move |workspace, _| {
-        let request = AuditRequest { session_id: id.clone(), cursor: at.at, limit: None };
-        let api = Api::new(workspace).unbounded();
-        let view = api.audit(&request)?;
-        // A session of which nothing is left has no row, and its trail is all the more worth reading.
-        Ok((api.session(&id).ok(), view))
-    });
-    let (row, view) = read.await?;
-    let name = row.as_ref().and_then(SessionRow::title).map_or_else(|| view.session_id.to_string(), str::to_owned);
-    let page = Page { title: &format!("Audit of {name}"), name: "audit", typed: SearchBox::default() };
-    let body = html! {
+    let question = asked.clone();
+    let read = gallery.read(move |workspace, _| Provenance::read(workspace, &id, &question)).await?;
+    let page = Page { title: &format!("Provenance of {}", read.name), name: "audit", typed: SearchBox::default() };
+    Ok(framed(&page, &shown(&read, &asked)))
+}
+
+fn shown(read: &Provenance, asked: &Asked) -> Markup {
+    let lines = trail::lines(&read.trail.events);
+    let filter = asked.filter();
+    let wanted: Vec<&Line<'_>> = lines.iter().rev().filter(|line| filter.wants(line)).collect();
+    let from = asked.from.as_deref().and_then(|from| from.parse().ok()).unwrap_or(0).min(wanted.len());
+    let id = read.id;
+    html! {
         main #main tabindex="-1" {
-            div.page {
+            div.provenance {
                 div.bar {
-                    h1 { "Audit of " (name) }
+                    h1 dir="auto" { (read.name) }
+                    span.muted { "Provenance" }
                     span.spring {}
-                    a.button href={ "/sessions/" (view.session_id) } { "Back to the session" }
+                    a.button href={ "/export/proof.tar?of=" (id) } download="" { "Download proof" }
+                    a.button href={ "/sessions/" (id) } { "Open session" }
                 }
-                (verdict(&view))
-                section {
-                    h2 { (words::count(view.total_events, "event")) }
-                    ol.events { @for event in &view.events { (line(&view, event)) } }
-                    @if begun { p { a href={ "/sessions/" (view.session_id) "/audit" } { "From the beginning" } } }
-                    @if let Some(next) = &view.next_cursor { p { a.button href={ "/sessions/" (view.session_id) "/audit?at=" (next) } { "More events" } } }
+                (verdict(&read.verdict))
+                div.columns {
+                    section.story aria-labelledby="trail" {
+                        h2 #trail { (words::count(wanted.len() as u64, "event")) @if filter != Filter::default() { " of " (words::grouped(lines.len() as u64)) } }
+                        (filters(&lines, asked, id))
+                        ol.trail { @for line in wanted.iter().skip(from).take(PAGE) { (entry(line, id, asked)) } }
+                        p.row {
+                            @if from > 0 { a.button href=(asked.address(id, from.saturating_sub(PAGE))) { "Newer" } }
+                            @if from + PAGE < wanted.len() { a.button href=(asked.address(id, from + PAGE)) { "Older" } a.button href=(asked.address(id, wanted.len().saturating_sub(1) / PAGE * PAGE)) { "Oldest" } }
+                        }
+                    }
+                    aside aria-label="How this image was made" { (made(read)) (check_by_hand(id)) }
                 }
-            }
-        }
-    };
-    Ok(framed(&page, &body))
-}
-
-/// `GET /workspace`.
-pub(super) async fn workspace(State(gallery): State<Gallery>) -> Result<Response, Broken> {
-    let (status, recoveries) = gallery.ask(|workspace, _| Ok((workspace.status()?, workspace.recoveries()?))).await?;
-    let page = Page { title: "Workspace", name: "workspace", typed: SearchBox::default() };
-    let body = html! {
-        main #main tabindex="-1" {
-            div.page {
-                h1 { "Workspace" }
-                (figures(&status))
-                section.block {
-                    h2 { "Recoveries" }
-                    @if recoveries.is_empty() { p { "None. Nothing was ever damaged here." } }
-                    @else { p.muted { "Damage that was found, what was done about it, and what was set aside. Newest first. " code { "retake repair" } " marks the reports as read." } }
-                }
-                @for recovery in recoveries.iter().rev() { (report(recovery)) }
-                p.muted { "Check every byte with " code { "retake verify" } ". The verbs of this page are at " a href="/api/openapi.json" { "/api" } "." }
-            }
-        }
-    };
-    Ok(framed(&page, &body))
-}
-
-fn verdict(view: &AuditView) -> Markup {
-    let images = view.images.as_ref();
-    let broken = images.map_or(0, |images| (images.missing.len() + images.damaged.len()) as u64 + images.omitted);
-    let good = view.chain.holds && broken == 0 && view.lost.is_empty();
-    html! {
-        div.verdict.bad[!good] role="status" {
-            strong {
-                @if good { "Everything checks out" }
-                @else if !view.chain.holds { "The chain does not hold" }
-                @else if !view.lost.is_empty() { "Some events were lost, and the chain says so" }
-                @else { "Some images are not what was recorded" }
-            }
-            @if view.chain.holds { span { "Every event names the one before it, unchanged, in both copies." } }
-            @for fault in &view.chain.faults { span { "Event " (fault.seq) ": " (fault.what) } }
-            @if view.chain.faults_omitted > 0 { span { "and " (view.chain.faults_omitted) " more" } }
-            @if !view.lost.is_empty() { span { "Lost to damage: events " (view.lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) } }
-            @if let Some(images) = images {
-                span.muted { (words::count(images.checked, "picture")) " read and compared with their hash" @if broken == 0 { "." } @else { ":" } }
-                @for image in &images.missing { span { a href={ "/sessions/" (image.reference.session) "/" (image.reference.index) } { "#" (image.reference.index) } ": its file is gone" } }
-                @for image in &images.damaged { span { a href={ "/sessions/" (image.reference.session) "/" (image.reference.index) } { "#" (image.reference.index) } ": its file holds something else" } }
             }
         }
     }
 }
 
-fn line(view: &AuditView, event: &AuditEvent) -> Markup {
+fn verdict(verdict: &Verdict) -> Markup {
+    let place = |id: crate::model::IterationId| html! { a href={ "/sessions/" (id.session) "/" (id.index) } { "#" (id.index) } };
     html! {
-        li {
-            span.seq { (event.seq) }
-            span.kind { (event.kind) }
-            span.what {
-                @if let Some(index) = event.index { a href={ "/sessions/" (view.session_id) "/" (index) } { "#" (index) } " " }
-                (event.summary)
-                @if let Some(reason) = &event.reason { " " span.muted { "“" (reason) "”" } }
+        div.verdict.bad[!verdict.is_good()] role="status" {
+            strong { (verdict.headline()) }
+            @if verdict.chain_faults == 0 { span { "Hash chain intact: " (words::count(verdict.events, "event")) ", in both copies." } }
+            @if !verdict.lost.is_empty() { span { "Lost: events " (verdict.lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) } }
+            span.muted { (words::grouped(verdict.images.checked.saturating_sub(verdict.broken()))) " of " (words::count(verdict.images.checked, "image")) " match their hash." }
+            @for (id, _) in verdict.images.missing.iter().take(20) { span { (place(*id)) ": missing on disk" } }
+            @for (id, _) in verdict.images.damaged.iter().take(20) { span { (place(*id)) ": content changed" } }
+        }
+    }
+}
+
+fn filters(lines: &[Line<'_>], asked: &Asked, id: SessionId) -> Markup {
+    let people: BTreeSet<&str> = lines.iter().map(|line| line.event.actor.user.as_str()).collect();
+    let mut kinds: Vec<EventKind> = Vec::new();
+    for line in lines {
+        let kind = line.event.body.kind();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let chosen = |now: &Option<String>, value: &str| now.as_deref() == Some(value);
+    html! {
+        form.filters method="get" action={ "/sessions/" (id) "/audit" } {
+            label { span { "Who" } select name="who" { option value="" { "Everyone" } @for who in people { option value=(who) selected[chosen(&asked.who, who)] { (who) } } } }
+            label { span { "What" } select name="kind" { option value="" { "Everything" } @for kind in kinds { option value=(kind) selected[chosen(&asked.kind, kind.as_str())] { (trail::kind_name(kind)) } } } }
+            label { span { "Take" } input name="image" type="text" inputmode="numeric" size="5" placeholder="#" value=(asked.image.as_deref().unwrap_or_default()); }
+            button type="submit" { "Filter" }
+        }
+    }
+}
+
+fn entry(line: &Line<'_>, id: SessionId, asked: &Asked) -> Markup {
+    let event = line.event;
+    let of = line.index.map(|index| Asked { of: Some(index.to_string()), ..asked.clone() }.address(id, 0));
+    html! {
+        li #{ "event-" (event.seq) } {
+            @match (line.image, line.index) {
+                (Some(image), Some(index)) => a.thumb href={ "/sessions/" (id) "/" (index) } { img src={ "/thumbs/" (image) } alt={ "#" (index) } loading="lazy" decoding="async"; },
+                _ => span.thumb {},
             }
-            span.who { (event.actor.user) " · " (event.actor.client) " · " time datetime=(event.at) data-exact="" { (event.at) } }
-            span.hash title=(event.hash) { (event.hash) }
+            div {
+                p dir="auto" { strong { (if event.actor.user.is_empty() { "Someone" } else { event.actor.user.as_str() }) } " " (line.did) @if let Some(reason) = line.reason { span.muted { " “" (reason) "”" } } }
+                p.muted.when {
+                    time datetime=(event.at) data-exact="" { (words::minute(event.at)) } " · " (event.actor.client)
+                    @if let Some(of) = of { " · " a href=(of) { "How #" (line.index.unwrap_or_default()) " was made" } }
+                }
+                details.proof { summary { "Proof" } dl.pairs {
+                    dt { "Event" } dd { (event.seq) }
+                    dt { "Hash" } dd { code { (event.hash) } }
+                    dt { "Previous" } dd { code { (event.prev) } }
+                } }
+            }
         }
     }
 }
 
-fn figures(status: &WorkspaceStatus) -> Markup {
-    let sizes = &status.sizes;
+/// How one image was made: every ancestor with what changed.
+fn made(read: &Provenance) -> Markup {
+    let Some((steps, earlier)) = &read.made else { return html! {} };
+    let Some(last) = steps.last() else { return html! {} };
     html! {
-        dl.figures {
-            div { dt { "Sessions" } dd { (words::grouped(status.sessions)) } }
-            div { dt { "Archived" } dd { (words::grouped(status.archived)) } }
-            div { dt { "Events" } dd { (words::grouped(status.events)) } }
-            div { dt { "Images" } dd { (words::size(sizes.images)) } }
-            div { dt { "Journal and database" } dd { (words::size(sizes.journal + sizes.database)) } }
-            div { dt { "Set aside" } dd { (words::size(sizes.quarantine)) } }
+        section.block.made {
+            h2 { "How #" (last.id.index) " was made" }
+            ol {
+                @if *earlier > 0 { li.muted { (words::count(*earlier as u64, "earlier step")) } }
+                @for step in steps {
+                    li {
+                        a href={ "/sessions/" (step.id.session) "/" (step.id.index) } {
+                            @match step.state.iteration.images.first() {
+                                Some(image) => { img src={ "/thumbs/" (image.hash) } alt="" loading="lazy" decoding="async"; }
+                                None => span.none {},
+                            }
+                            span {
+                                strong { "#" (step.id.index) @if let Some(rating) = step.state.annotation.rating { " " span.rated { "★" (rating) } } }
+                                span dir="auto" { (step.summary) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if let Some(image) = last.state.iteration.images.first() {
+                dl.pairs {
+                    dt { "Recorded" } dd { (words::time(last.state.recorded_at)) }
+                    dt { "By" } dd { (last.state.recorded_by.user) " with " (last.state.recorded_by.client) }
+                    dt { "File" } dd { code { (image.hash) } }
+                }
+            }
         }
     }
 }
 
-fn report(recovery: &Recovery) -> Markup {
+fn check_by_hand(id: SessionId) -> Markup {
     html! {
         section.block {
-            h2 { time datetime=(recovery.at) data-exact="" { (recovery.at) } }
-            p { (recovery.message) }
-            @if !recovery.causes.is_empty() { p.muted { "Noticed: " (recovery.causes.join("; ")) } }
-            @for loss in &recovery.losses {
-                p {
-                    "Lost: "
-                    @match loss.session {
-                        Some(session) => a href={ "/sessions/" (session) "/audit" } { (session) },
-                        None => "a session that is not known",
-                    }
-                    @if !loss.iterations.is_empty() { ", iterations " (loss.iterations.iter().take(40).map(u32::to_string).collect::<Vec<_>>().join(", ")) }
-                }
-            }
-            @if !recovery.quarantined.is_empty() {
-                details { summary { "Set aside: " (words::count(recovery.quarantined.len() as u64, "file")) } pre { (recovery.quarantined.join("\n")) } }
-            }
+            h2 { "Check it elsewhere" }
+            p.muted { "The proof is one file with every event and every original. It can be checked on any machine, without this workspace." }
+            pre tabindex="0" { code { "retake verify retake-proof.tar" } }
+            p { a href={ "/export/sessions.zip?of=" (id) } download="" { "Images and story as a ZIP file" } }
         }
     }
 }

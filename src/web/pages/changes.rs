@@ -6,10 +6,13 @@ use serde_json::Value;
 use crate::model::diff::words::{Side, runs};
 use crate::model::diff::{PromptChangeKind, PromptDiff, RecipeDiff};
 
+/// The most changes of one prompt that are listed. What changed beyond them is in the prompt itself.
+const MAX_MARKS: usize = 16;
+
 /// The changes as small marks, one beside the other.
 pub(super) fn list(diff: &RecipeDiff) -> Markup {
     html! {
-        ul.changes {
+        ul.changes dir="auto" {
             @if diff.is_empty() { li { "Same recipe" } }
             @if let Some(prompt) = &diff.prompt { (prompt_marks(prompt)) }
             @if let Some(negative) = &diff.negative_prompt { li { "negative prompt" } (prompt_marks(negative)) }
@@ -32,6 +35,7 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
     html! {
         p.prompt {
             @for run in runs(old, new) {
+                (run.before)
                 @match run.side {
                     Side::Both => (run.text),
                     Side::Old => del { (run.text) },
@@ -64,11 +68,12 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-fn prompt_marks(diff: &PromptDiff) -> Markup {
+/// What changed in a prompt, as small marks.
+pub(super) fn prompt_marks(diff: &PromptDiff) -> Markup {
     let weight = |weight: Option<f64>| weight.unwrap_or(1.0).to_string();
     html! {
-        @if diff.reformatted { li { "same prompt, written otherwise" } }
-        @for change in &diff.changes {
+        @if diff.reformatted { li { "same prompt, reformatted" } }
+        @for change in diff.changes.iter().take(MAX_MARKS) {
             @match change.kind {
                 PromptChangeKind::Added => li.added { "+ " (change.text) },
                 PromptChangeKind::Removed => li.removed { (change.text) },
@@ -77,5 +82,6 @@ fn prompt_marks(diff: &PromptDiff) -> Markup {
                 PromptChangeKind::Reworded => li { @if let Some(old) = &change.old_text { del { (old) } " " } ins { (change.text) } },
             }
         }
+        @if diff.changes.len() > MAX_MARKS { li { "and " (diff.changes.len() - MAX_MARKS) " more" } }
     }
 }

@@ -1,261 +1,236 @@
-//! `/compare?refs=…`: two to twelve iterations of any sessions. Two are looked at, with what differs in their recipes; scripts
-//! step through the others and lay the pictures over each other.
+//! `/compare?refs=…`: two to twelve images of any sessions. *Survey* shows all of them as large as the window allows, with
+//! the parameter matrix below; *Pair* lays two over each other. The address names the set, the view, the two and the mode,
+//! so that a link shows the same. Scripts zoom, rate, drop and reorder; every change of the set is another address.
+
+mod matrix;
+mod pair;
+mod sides;
 
 use axum::extract::{Query, State};
-use axum::response::Response;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::changes;
 use super::frame::{Broken, Page, SearchBox, framed};
+use crate::images::{Panel, Render};
 use crate::model::diff::RecipeDiff;
-use crate::model::{Hash, IterationId, OutcomeStatus, Recipe};
-use crate::web::pictures;
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
-use crate::wire::{Api, Error, ErrorKind, VisualView};
+use crate::wire::{Error, ErrorKind};
 use crate::workspace::Workspace;
 
-/// The most that are compared at once.
-const MOST: usize = 12;
-/// Up to this distance search finds a picture similar.
-const SIMILAR: u32 = 40;
+use sides::{MAX_SIDES, Side, Sides};
 
-/// Which iterations, as the address says it.
+/// What is compared, as the address says it. Numbers that are not numbers count as absent.
 #[derive(Deserialize)]
 pub(super) struct Chosen {
     #[serde(default)]
     refs: String,
     #[serde(default)]
-    a: Option<usize>,
+    a: Option<String>,
     #[serde(default)]
-    b: Option<usize>,
+    b: Option<String>,
+    #[serde(default)]
+    view: Option<String>,
+    /// What the set is called.
+    #[serde(default)]
+    name: Option<String>,
 }
 
 /// `GET /compare`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
-    let page = Page { title: "Compare", name: "compare", typed: SearchBox::default() };
-    let names = names(&chosen.refs);
-    if names.is_empty() {
-        return Ok(framed(&page, &empty()));
+    let refs = chosen.refs.clone();
+    let read = gallery.read(move |workspace, _| {
+        let found = Sides::read(workspace, &refs);
+        let ids: Vec<_> = found.sides.iter().map(|side| side.id).collect();
+        // How they descend from each other only informs: a broken lineage does not cost the comparison.
+        let (ancestor, steps) = workspace.common_ancestor(&ids).unwrap_or_default();
+        let kinship = matrix::kinship(&found.sides, ancestor, &steps);
+        Ok((found, kinship))
+    });
+    let (found, kinship) = read.await?;
+    let name = chosen.name.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    let title = name.unwrap_or("Compare");
+    let page = Page { title, name: "compare", typed: SearchBox::default() };
+    if found.sides.is_empty() {
+        return Ok(framed(&page, &empty(&found)));
     }
-    let sides = gallery.ask(move |workspace, _| read(workspace, &names)).await?;
-    let at = |index: Option<usize>, usual: usize| sides.get(index.unwrap_or(usual)).or_else(|| sides.get(usual));
-    let (Some(a), Some(b)) = (at(chosen.a, 0), at(chosen.b, 1)) else {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            "there is only one iteration to compare",
-            "choose at least two: c puts the one you look at into the tray",
-        )
-        .into());
+    let count = found.sides.len();
+    let at = |text: &Option<String>, usual: usize| {
+        text.as_deref().and_then(|text| text.parse::<usize>().ok()).filter(|at| *at < count).unwrap_or(usual)
     };
-    Ok(framed(&page, &desk(&sides, a, b)))
+    let (a, b) = (at(&chosen.a, 0), at(&chosen.b, 1.min(count - 1)));
+    let pair = match chosen.view.as_deref() {
+        Some("pair") => count > 1,
+        Some("survey") => false,
+        _ => count == 2,
+    };
+    Ok(framed(&page, &shown(&found, (a, b), pair, name, kinship.as_deref())))
 }
 
-/// `GET /compare/part?refs=A,B`: what differs.
+/// `GET /compare/part?refs=A,B`: what differs between two.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
-    let names = names(&chosen.refs);
-    let sides = gallery.ask(move |workspace, _| read(workspace, &names)).await?;
-    let [a, b] = sides.as_slice() else { return Err(two_wanted().into()) };
-    Ok(reply::html(differences(a, b)))
+    let found = gallery.read(move |workspace, _| Ok(Sides::read(workspace, &chosen.refs))).await?;
+    let [a, b] = found.sides.as_slice() else { return Err(two_wanted().into()) };
+    Ok(reply::html(pair::differences(a, b)))
 }
 
-/// `GET /compare/seen?refs=A,B`: how much the pictures differ to the eye. By itself, since it takes a while.
+/// `GET /compare/seen?refs=A,B`: how much two images differ visually. By itself, since measuring takes a while.
 pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
-    let names = names(&chosen.refs);
-    let read = gallery.ask(move |workspace, _| {
-        let sides = read(workspace, &names)?;
-        let [a, b] = sides.as_slice() else { return Err(two_wanted()) };
-        // One of the two that cannot be read is something to say and nothing to fail on.
-        let seen = a.image.zip(b.image).map(|(one, other)| {
-            let compared = workspace.compare_images(one, other).map(VisualView::from);
-            compared.map_err(|error| pictures::without_path(error.into(), "of one of the two"))
-        });
-        Ok((a.id, b.id, seen))
+    let read = gallery.read(move |workspace, _| {
+        let found = Sides::read(workspace, &chosen.refs);
+        let [a, b] = found.sides.as_slice() else { return Err(two_wanted()) };
+        // An image that cannot be read is reported on the page, and fails nothing.
+        let seen = a.image.zip(b.image).map(|(one, other)| Ok(workspace.compare_images(one.hash, other.hash)?));
+        Ok((a.label.clone(), b.label.clone(), seen))
     });
     let (a, b, seen) = read.await?;
-    let page = Page { title: "To the eye", name: "seen", typed: SearchBox::default() };
-    let body = html! { main.plain #main tabindex="-1" { h1 { (a) " and " (b) } (to_the_eye(seen.as_ref())) } };
+    let page = Page { title: "Visual difference", name: "seen", typed: SearchBox::default() };
+    let body = html! { main.plain #main tabindex="-1" { h1 { (a) " and " (b) } (pair::seen(seen.as_ref())) } };
     Ok(framed(&page, &body))
 }
 
-/// An iteration that is compared.
-struct Side {
-    id: IterationId,
-    recipe: Recipe,
-    image: Option<Hash>,
-    rating: Option<u8>,
-    outcome: OutcomeStatus,
-    at: crate::model::Timestamp,
+/// `GET /compare/sheet.png?refs=…`: the set as one image, each over its name and what differs.
+pub(super) async fn sheet(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+    let drawn = gallery.read(move |workspace, _| draw(workspace, &chosen.refs)).await?;
+    let headers = [(CONTENT_TYPE, "image/png"), (CONTENT_DISPOSITION, "attachment; filename=\"retake-compare.png\"")];
+    Ok((headers, drawn).into_response())
+}
+
+fn draw(workspace: &Workspace, refs: &str) -> Result<Vec<u8>, Error> {
+    let found = Sides::read(workspace, refs);
+    let first = found.sides.first();
+    let panels: Vec<Panel> = found
+        .sides
+        .iter()
+        .enumerate()
+        .map(|(at, side)| {
+            let stars = side.rating.map(|rating| format!("  {}", "★".repeat(rating.into()))).unwrap_or_default();
+            let lines = match first.filter(|_| at > 0) {
+                // Two spaces separate the parts of a summary.
+                Some(first) => RecipeDiff::between(&first.recipe, &side.recipe)
+                    .summary
+                    .split("  ")
+                    .map(|part| part.trim().to_owned())
+                    .collect(),
+                None => vec![side.recipe.prompt.chars().take(300).collect()],
+            };
+            Panel {
+                image: side.image.map(|image| image.hash),
+                absent: None,
+                title: format!("{} {}{stars}", Side::letter(at), side.label),
+                lines,
+            }
+        })
+        .collect();
+    let how = if panels.len() == 2 { Render::SideBySide } else { Render::Sheet };
+    let sheet = workspace.render(how, &panels, &workspace.context())?;
+    sheet.map(|sheet| sheet.png()).ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "none of these iterations has an image", "choose iterations with images")
+    })
 }
 
 fn two_wanted() -> Error {
-    Error::new(ErrorKind::Invalid, "two iterations are compared", "name two")
+    Error::new(ErrorKind::Invalid, "two images are compared here", "name two that exist")
 }
 
-fn names(refs: &str) -> Vec<String> {
-    refs.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-fn read(workspace: &Workspace, names: &[String]) -> Result<Vec<Side>, Error> {
-    if names.len() > MOST {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("{} iterations are too many to compare", names.len()),
-            format!("choose 2 to {MOST}"),
-        ));
-    }
-    let side = |name: &String| {
-        let id = Api::new(workspace).resolve(name)?;
-        let state = workspace.state(id)?;
-        let iteration = state.iteration;
-        Ok(Side {
-            id,
-            image: iteration.images.first().map(|image| image.hash),
-            recipe: iteration.recipe,
-            rating: state.annotation.rating,
-            outcome: iteration.outcome.status,
-            at: iteration.created_at,
-        })
-    };
-    names.iter().map(side).collect()
-}
-
-fn desk(sides: &[Side], a: &Side, b: &Side) -> Markup {
+fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str>, kinship: Option<&str>) -> Markup {
+    let sides = &found.sides;
+    let refs = sides.iter().map(|side| side.reference.as_str()).collect::<Vec<_>>().join(",");
     let mode = |name: &str, text: &str| {
         html! { button type="button" data-mode-choice=(name) aria-pressed=(name == "side") { (text) } }
     };
-    let pane = |side: &str, shown: &Side| {
-        html! {
-            div.pane.(side) {
-                div.clip {
-                    img.whole src=[shown.image.map(|hash| format!("/images/{hash}"))] alt={ (side.to_uppercase()) ": " (shown.id) } draggable="false" hidden[shown.image.is_none()];
-                    p.gone hidden[shown.image.is_some()] { "No image" }
-                    span.outline hidden {}
-                    @if side == "b" { img.heat alt="Where B differs from A" draggable="false" hidden; }
-                }
-                span.label { (side.to_uppercase()) " · " (shown.id) }
-            }
-        }
+    let view = |name: &str, text: &str, on: bool| {
+        html! { button type="button" data-view-choice=(name) aria-pressed=(on) disabled[sides.len() < 2 && name == "pair"] { (text) } }
     };
     html! {
-        main #main tabindex="-1" data-refs=(sides.len()) {
-            header.head {
-                h1 { "Compare" }
-                span.muted { (words::count(sides.len() as u64, "iteration")) }
+        main.compare #main tabindex="-1" data-view=(if in_pair { "pair" } else { "survey" }) data-a=(a) data-b=(b) data-name=[name] {
+            header.cbar {
+                h1 dir="auto" { (name.unwrap_or("Compare")) } span.muted { (sides.len()) }
+                div.choice role="group" aria-label="View" { (view("survey", "Survey", !in_pair)) (view("pair", "Pair", in_pair)) }
+                div.choice.modes role="group" aria-label="How to compare" {
+                    (mode("side", "Side by side")) (mode("slider", "Swipe")) (mode("onion", "Onion skin")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
+                }
+                label.amount hidden { span { "Opacity" } input #amount type="range" min="0" max="100" value="50"; }
                 span.spring {}
-                div.choice role="group" aria-label="How to compare" {
-                    (mode("side", "Side by side")) (mode("slider", "Slider")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
+                div.zoom role="group" aria-label="Zoom" {
+                    button.icon type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out (−)" { "−" }
+                    button.level type="button" data-zoom="actual" title="Show at 100 % (z)" { "Fit" }
+                    button.icon type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in (+)" { "+" }
+                    button type="button" data-zoom="fit" title="Fit (f)" { "Fit" }
                 }
+                button type="button" data-add="" { "Add…" }
+                details.drop.sets { summary { "Set" } div {
+                    button type="button" data-set="save" { "Save this set…" }
+                    button type="button" data-set="link" { "Copy link" }
+                    a.button href=(words::address("/compare/sheet.png", [("refs", Some(refs.as_str()))])) download="" { "Download as PNG" }
+                    div #sets {}
+                } }
             }
-            div.desk #desk data-mode="side" role="group" aria-label="Images" {
-                (pane("a", a)) (pane("b", b))
-                button.handle type="button" role="slider" aria-label="How much of B" aria-valuemin="0" aria-valuemax="100" aria-valuenow="50" {}
+            (skipped(found))
+            @if sides.len() == 1 { p.alone { "Add one more to compare: " button type="button" data-add="" { "Add…" } } }
+            div.tiles #tiles role="group" aria-label="Compared images" {
+                @for (at, side) in sides.iter().enumerate() { (tile(at, side)) }
             }
-            ol.set #set aria-label="Compared iterations" {
-                @for side in sides {
-                    li {
-                        button type="button" data-reference=(side.id) data-image=[side.image] title="Show as B; with Shift, pin as A" {
-                            span.pic {
-                                @if let Some(image) = side.image { img src={ "/thumbs/" (image) } alt=""; }
-                                span.side hidden {}
-                            }
-                            span.ref title=(side.id) { "#" (side.id.index) " · " (side.id.session.to_string().trim_start_matches("session-")) }
-                        }
-                    }
+            div.pairing {
+                (pair::desk(sides, a, b))
+            }
+            div.below {
+                div.facts-of-pair #facts aria-label="What differs between A and B" role="region" {
+                    @if let (true, Some(a), Some(b)) = (in_pair, sides.get(a), sides.get(b)) { (pair::differences(a, b)) }
                 }
-            }
-            aside.facts #facts aria-label="What differs" aria-live="polite" tabindex="0" { (differences(a, b)) }
-        }
-    }
-}
-
-fn differences(a: &Side, b: &Side) -> Markup {
-    let diff = RecipeDiff::between(&a.recipe, &b.recipe);
-    let head = |name: &str, side: &Side| {
-        html! {
-            tr {
-                th scope="row" { (name) }
-                td { a href={ "/sessions/" (side.id.session) "/" (side.id.index) } { (side.id) } }
-                td.number { @if let Some(rating) = side.rating { (rating) " ★" } }
-                td.number { (words::time(side.at)) @match side.outcome { OutcomeStatus::Succeeded => {}, OutcomeStatus::Failed => " failed", OutcomeStatus::Refused => " refused" } }
-            }
-        }
-    };
-    html! {
-        section { table { tbody { (head("A", a)) (head("B", b)) } } }
-        @if a.image.is_some() && b.image.is_some() {
-            @let address = words::address("/compare/seen", [("refs", Some(format!("{},{}", a.id, b.id).as_str()))]);
-            section { h2 { "To the eye" } div data-seen=(address) { p.muted { a href=(address) { "Measure how much they differ" } } } }
-        }
-        section {
-            h2 { "Prompt" }
-            @if a.recipe.prompt == b.recipe.prompt { p.muted { "The same in both." } p.prompt.small { (a.recipe.prompt) } }
-            @else { (changes::inline(&a.recipe.prompt, &b.recipe.prompt)) }
-        }
-        @if diff.negative_prompt.is_some() {
-            section { h2 { "Negative prompt" } (changes::inline(a.recipe.negative_prompt.as_deref().unwrap_or_default(), b.recipe.negative_prompt.as_deref().unwrap_or_default())) }
-        }
-        section {
-            h2 { "Parameters" }
-            @if diff.parameters.is_empty() && diff.loras.is_empty() && diff.nodes.is_empty() { p.muted { "No difference." } }
-            @else {
-                table {
-                    thead { tr { th scope="col" { "" } th scope="col" { "A" } th scope="col" { "B" } } }
-                    tbody {
-                        @for change in &diff.parameters {
-                            tr { th scope="row" { (changes::name(&change.name)) } td { @if let Some(old) = &change.old { (changes::value(old)) } } td { @if let Some(new) = &change.new { (changes::value(new)) } } }
-                        }
-                        @for lora in &diff.loras {
-                            tr { th scope="row" { "LoRA " (lora.name) } td { @if let Some(old) = lora.old_weight { (old) } } td { @if let Some(new) = lora.new_weight { (new) } } }
-                        }
-                        @for node in diff.nodes.iter().take(40) {
-                            tr { th scope="row" { (node.title.as_deref().unwrap_or(&node.class_type)) @if let Some(input) = &node.input { " " (input) } } td { @if let Some(old) = &node.old { (changes::value(old)) } } td { @if let Some(new) = &node.new { (changes::value(new)) } } }
-                        }
-                    }
+                @if sides.len() > 1 {
+                    div.matrix-head { h2 { "Parameters" } label.check { input #only type="checkbox" checked; " Only differences" } }
+                    (matrix::matrix(sides, kinship))
                 }
             }
         }
     }
 }
 
-fn to_the_eye(seen: Option<&Result<VisualView, Error>>) -> Markup {
-    let seen = match seen {
-        Some(Ok(seen)) => seen,
-        Some(Err(error)) => return html! { div #seen { p.fault { (error.message) } p.muted { (error.hint) } } },
-        None => return html! { div #seen { p.muted { "One of the two has no image." } } },
-    };
-    let percent = format!("{:.1} %", seen.changed_area * 100.0);
-    let alike = match seen.perceptual_distance {
-        0 if seen.changed_area == 0.0 => "the same image",
-        _ if seen.nearly_same => "nearly the same image",
-        _ if seen.perceptual_distance <= SIMILAR => "a similar image",
-        _ => "a different image",
-    };
-    let outlined = seen.changed_box.filter(|_| !seen.different_shapes);
-    let area = outlined.map(|area| format!("{} {} {} {}", area.x, area.y, area.width, area.height));
+/// An image of the survey, with what can be done with it.
+fn tile(at: usize, side: &Side) -> Markup {
+    let rating = side.rating.unwrap_or(0);
+    let letter = Side::letter(at);
     html! {
-        div #seen data-box=[area] data-size={ (seen.width) " " (seen.height) } {
-            dl.pairs {
-                dt { "Perceptual distance" } dd { (seen.perceptual_distance) " of 128, " (alike) }
-                dt { "SSIM" } dd { (seen.ssim) }
-                dt { "Changed area" } dd { (percent) }
-                @if let Some(area) = seen.changed_box { dt { "Within" } dd { (area.width) " × " (area.height) " at " (area.x) ", " (area.y) } }
+        div.tile data-reference=(side.reference) data-label=(side.label) data-rating=(rating) data-image=[side.image.map(|image| image.hash)]
+            data-ratio=[side.image.and_then(|image| image.size).map(|(width, height)| f64::from(width) / f64::from(height))] {
+            div.clip { (pair::image(side)) }
+            div.caption draggable="true" {
+                button.letter type="button" data-promote="" aria-label={ "Make " (side.label) " the first" } title="Make it A (↑)" { (letter) }
+                a.what href=(side.address()) title=(side.label) dir="auto" { (side.label) }
+                span.stars role="group" aria-label={ "Rating of " (side.label) } {
+                    @for star in 1..=5_u8 { button.on[star <= rating] type="button" data-rate=(star) aria-label={ (star) " of 5" } aria-pressed=(star == rating) { "★" } }
+                }
+                button.quiet type="button" data-drop="" aria-label={ "Remove " (side.label) } title="Remove (x)" { "×" }
             }
-            @if seen.different_shapes { p.muted { "Their shapes differ: centred on each other, what only one covers counts as changed." } }
-            @else if seen.scaled { p.muted { "Their sizes differ: the smaller was scaled to the larger." } }
         }
     }
 }
 
-fn empty() -> Markup {
+fn skipped(found: &Sides) -> Markup {
+    let count = found.skipped.len();
     html! {
-        main.plain-compare #main tabindex="-1" {
+        @if count > 0 {
+            details.skipped data-skipped=(found.skipped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",")) {
+                summary { (words::count(count as u64, "image")) " of this link " @if count == 1 { "is" } @else { "are" } " missing and left out" }
+                ul { @for (name, why) in &found.skipped { li { code { (name) } ": " (why) } } }
+            }
+        }
+    }
+}
+
+fn empty(found: &Sides) -> Markup {
+    html! {
+        main.plain-compare #main tabindex="-1" data-empty="" {
+            (skipped(found))
             div.empty {
-                h2 { "Nothing to compare yet" }
-                p { "Open a session and press " kbd { "c" } " on what you want to see side by side. From any sessions, up to twelve." }
-                p { a.button href="/" { "All sessions" } }
+                h1 { "Nothing to compare yet" }
+                p { "Press " kbd { "c" } " on any image, or select several on the shelf. From any sessions, up to " (MAX_SIDES) "." }
+                p.row { a.button href="/" { "Shelf" } a.button href="/search" { "Images" } }
+                div #sets {}
             }
         }
     }

@@ -3,8 +3,8 @@
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-use crate::web::{assets, reply, words};
-use crate::wire::{Error, ErrorKind, RecoveryNotice};
+use crate::web::{assets, reply};
+use crate::wire::{Error, ErrorKind};
 
 /// What a page says of itself.
 pub(super) struct Page<'a> {
@@ -28,44 +28,80 @@ pub(super) struct SearchBox<'a> {
 }
 
 /// A failure as a page.
-pub(super) struct Broken(Error);
+pub(super) struct Broken {
+    error: Error,
+    wording: Option<Wording>,
+}
+
+/// What a page says of a failure in place of the words that programs get.
+pub(super) struct Wording {
+    /// The heading.
+    pub(super) heading: &'static str,
+    /// What happened, in a sentence.
+    pub(super) text: String,
+    /// Where to go from here: an address and what it is called.
+    pub(super) ways: Vec<(String, String)>,
+}
 
 impl From<Error> for Broken {
     fn from(error: Error) -> Broken {
-        Broken(error)
+        Broken { error, wording: None }
+    }
+}
+
+impl Broken {
+    /// Returns a failure that the page puts into its own words.
+    pub(super) fn worded(error: Error, wording: Wording) -> Broken {
+        Broken { error, wording: Some(wording) }
     }
 }
 
 impl IntoResponse for Broken {
     fn into_response(self) -> Response {
-        let Broken(error) = self;
+        let Broken { error, wording } = self;
         if !error.causes.is_empty() {
             tracing::warn!(causes = ?error.causes, "{}", error.message);
         }
-        let heading = match error.kind {
-            ErrorKind::NotFound => "Not here",
-            ErrorKind::Invalid => "That cannot be shown",
-            ErrorKind::Damaged => "Lost to damage",
-            ErrorKind::Busy => "Busy",
-            _ => "Something went wrong",
-        };
-        let page = Page { title: heading, name: "error", typed: SearchBox::default() };
+        let wording = wording.unwrap_or_else(|| usual_wording(&error));
+        let page = Page { title: wording.heading, name: "error", typed: SearchBox::default() };
         let body = html! {
             main.plain #main tabindex="-1" {
-                h1 { (heading) }
-                p { (error.message) }
-                p.muted { (error.hint) }
-                p { a.button href="/" { "All sessions" } }
+                h1 { (wording.heading) }
+                p dir="auto" { (wording.text) }
+                p.row {
+                    @for (address, name) in &wording.ways { a.button dir="auto" href=(address) { (name) } }
+                    a.button href="/" { "All sessions" }
+                }
             }
         };
         (reply::status(error.kind), framed(&page, &body)).into_response()
     }
 }
 
-/// Whatever has no page.
+/// The words for a failure that no page has words of its own for. Hints are written for programs, and left out.
+fn usual_wording(error: &Error) -> Wording {
+    let heading = match error.kind {
+        ErrorKind::NotFound => "Page not found",
+        ErrorKind::Invalid => "Can't open this link",
+        ErrorKind::Damaged => "Lost to damage",
+        ErrorKind::Busy => "Busy",
+        _ => "Something went wrong",
+    };
+    Wording { heading, text: sentence(&error.message), ways: Vec::new() }
+}
+
+/// A message as a sentence: capitalised, with a full stop.
+pub(super) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if message.ends_with(['.', '!', '?', '…']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
+
+/// Answers for an address that has no page.
 pub(in super::super) fn nothing_here() -> Response {
-    let error = Error::new(ErrorKind::NotFound, "there is no such page", "go back, or begin with all sessions");
-    Broken(error).into_response()
+    let error = Error::new(ErrorKind::NotFound, "there is nothing at this address", "");
+    Broken::from(error).into_response()
 }
 
 /// A whole page.
@@ -73,6 +109,41 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     let entry = |name: &str, href: &str, text: &str| {
         html! { a href=(href) aria-current=[(page.name == name).then_some("page")] { (text) } }
     };
+    let top = html! {
+        a.brand href="/" { (mark()) span { "Retake" } }
+        (search_box(&page.typed, "Search prompts, models, tags"))
+        nav.menu aria-label="Main" {
+            (entry("sessions", "/", "Sessions"))
+            (entry("search", "/search", "Images"))
+            (entry("compare", "/compare", "Compare"))
+            (entry("workspace", "/workspace", "Workspace"))
+            (theme_button())
+            (keys_button())
+        }
+    };
+    let styles: &[&str] = if page.name == "compare" { &["shelf.css", "compare.css"] } else { &["shelf.css"] };
+    whole(page, styles, &top, main)
+}
+
+/// A page of one session: its header names the session and its views in place of the main menu, so that the image has the
+/// height of a second bar. `more` is what the menu of the session holds.
+pub(super) fn framed_session(page: &Page<'_>, head: &Markup, more: &Markup, main: &Markup) -> Response {
+    let top = html! {
+        a.brand href="/" aria-label="Retake: all sessions" { (mark()) }
+        (head)
+        (search_box(&page.typed, "Search"))
+        nav.menu aria-label="Main" {
+            a #compare-link href="/compare" { "Compare" span #compare-count {} }
+            (theme_button())
+            (keys_button())
+            (more)
+        }
+    };
+    let styles: &[&str] = if page.name == "session" { &["session.css"] } else { &["session.css", "views.css"] };
+    whole(page, styles, &top, main)
+}
+
+fn whole(page: &Page<'_>, styles: &[&str], top: &Markup, main: &Markup) -> Response {
     reply::html(html! {
         (DOCTYPE)
         html lang="en" {
@@ -83,28 +154,16 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
                 meta name="color-scheme" content="light dark";
                 link rel="icon" type="image/svg+xml" href=(assets::url("icon.svg"));
                 link rel="stylesheet" href=(assets::url("style.css"));
+                link rel="stylesheet" href=(assets::url("tray.css"));
+                @for style in styles { link rel="stylesheet" href=(assets::url(style)); }
+                // Before anything is painted, so that a chosen theme does not flash.
+                script src=(assets::url("theme.js")) {}
                 script type="module" src=(assets::url("app.js")) {}
             }
             body data-page=(page.name) {
                 a.skip href="#main" { "Skip to the content" }
-                header.top {
-                    a.brand href="/" { (mark()) span { "Retake" } }
-                    form.search role="search" action="/search" method="get" {
-                        input #search type="search" name="q" value=(page.typed.query) placeholder="Search prompts, models, tags" aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000";
-                        kbd aria-hidden="true" { "/" }
-                        span #carried hidden data-emptied=(page.typed.emptied) {
-                            @for (name, value) in page.typed.carried { input type="hidden" name=(name) value=(value); }
-                        }
-                        p.asking #asking role="status" {}
-                    }
-                    nav.menu aria-label="Main" {
-                        (entry("sessions", "/", "Sessions"))
-                        (entry("compare", "/compare", "Compare"))
-                        (entry("workspace", "/workspace", "Workspace"))
-                        button.icon #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" }
-                    }
-                }
-                p.banner #offline role="status" hidden { "Retake is not running, or cannot be reached. This page comes back by itself." }
+                header.top { (top) }
+                p.banner #offline role="status" hidden { "Connection lost. Reconnecting…" }
                 (main)
                 aside.tray #tray aria-label="Compare tray" hidden {}
                 p.toast #toast role="status" aria-live="polite" {}
@@ -113,18 +172,33 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     })
 }
 
-/// What recoveries that nobody has read about yet did, for the top of a page.
-pub(super) fn notice(recovery: Option<&RecoveryNotice>) -> Markup {
+fn search_box(typed: &SearchBox<'_>, placeholder: &str) -> Markup {
     html! {
-        @if let Some(recovery) = recovery {
-            section.notice role="status" {
-                h2 {
-                    @if recovery.lost_events == 0 { "The workspace was damaged. Nothing was lost." }
-                    @else { "The workspace was damaged. " (words::count(recovery.lost_events, "event")) " could not be saved." }
-                }
-                p { (recovery.message) }
-                p { a href="/workspace" { "What happened, and what was set aside" } }
+        form.search role="search" action="/search" method="get" {
+            input #search type="search" name="q" value=(typed.query) dir="auto" placeholder=(placeholder) aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000";
+            kbd aria-hidden="true" { "/" }
+            span #carried hidden data-emptied=(typed.emptied) {
+                @for (name, value) in typed.carried { input type="hidden" name=(name) value=(value); }
             }
+            p.asking #asking role="status" {}
+        }
+    }
+}
+
+fn theme_button() -> Markup {
+    html! { button.icon.quiet #theme type="button" aria-label="Theme: automatic" title="Theme: automatic" { (theme_icon()) } }
+}
+
+fn keys_button() -> Markup {
+    html! { button.icon.quiet #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" } }
+}
+
+/// A circle, half of it dark.
+fn theme_icon() -> Markup {
+    html! {
+        svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" {
+            circle cx="10" cy="10" r="7" fill="none" stroke="currentColor" stroke-width="1.5" {}
+            path d="M10 3a7 7 0 0 1 0 14z" fill="currentColor" {}
         }
     }
 }

@@ -1,22 +1,47 @@
 //! The pages, rendered on the server, one a file; and the frame they all have.
 
 mod audit;
+mod card;
 mod changes;
 mod compare;
+mod continuing;
+mod film;
 mod frame;
+mod grid;
+mod loupe;
+mod naming;
 mod projects;
 mod recipe;
+mod recovery;
 mod search;
 mod session;
+mod session_head;
 mod sessions;
+mod statistics;
+mod story;
+mod terms;
+mod trail;
+mod tree;
+mod verdict;
+mod workspace;
 
 pub(super) use frame::nothing_here;
 
 use axum::Router;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::server::get_only;
 use super::state::Gallery;
+
+/// `GET /here.js`: which workspace this is, for what scripts keep in the browser. Several may be served at one address, one
+/// after the other.
+async fn here(State(gallery): State<Gallery>) -> Response {
+    let text = format!("export const workspace = \"{}\";\n", gallery.mark());
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], text).into_response()
+}
 
 /// The routes of all pages.
 pub(super) fn routes() -> Router<Gallery> {
@@ -27,16 +52,25 @@ pub(super) fn routes() -> Router<Gallery> {
         .route("/sessions/{id}", get_only(get(session::last)))
         .route("/sessions/{id}/strip", get_only(get(session::strip)))
         .route("/sessions/{id}/audit", get_only(get(audit::session)))
+        .route("/sessions/{id}/verdict", get_only(get(verdict::part)))
+        .route("/sessions/{id}/head", get_only(get(session::head)))
+        .route("/sessions/{id}/grid", get_only(get(grid::page)))
+        .route("/sessions/{id}/story", get_only(get(story::page)))
+        .route("/sessions/{id}/tree", get_only(get(tree::page)))
         .route("/sessions/{id}/{index}", get_only(get(session::page)))
         .route("/sessions/{id}/{index}/part", get_only(get(session::part)))
+        .route("/sessions/{id}/{index}/{image}", get_only(get(session::image)))
         .route("/sessions/{id}/{index}/recipe", get_only(get(session::whole)))
-        .route("/sessions/{id}/{index}/a1111", get_only(get(session::a1111)))
+        .route("/sessions/{id}/{index}/a1111", get_only(get(continuing::a1111)))
+        .route("/sessions/{id}/{index}/workflow", get_only(get(continuing::workflow)))
         .route("/sessions/{id}/{index}/raw", get_only(get(session::raw)))
         .route("/search", get_only(get(search::page)))
         .route("/search/part", get_only(get(search::part)))
         .route("/compare", get_only(get(compare::page)))
         .route("/compare/part", get_only(get(compare::part)))
         .route("/compare/seen", get_only(get(compare::seen)))
+        .route("/compare/sheet.png", get_only(get(compare::sheet)))
+        .route("/here.js", get_only(get(here)))
         .route("/projects", get_only(get(projects::page)))
-        .route("/workspace", get_only(get(audit::workspace)))
+        .route("/workspace", get_only(get(workspace::page)))
 }

@@ -10,7 +10,10 @@ use super::sessions::status_of;
 use crate::model::Status;
 use crate::web::state::Gallery;
 use crate::web::words;
-use crate::wire::{Api, ProjectList, ProjectRow};
+use crate::workspace::ProjectTally;
+
+/// The maximum number of projects that are shown.
+const MAX_SHOWN: usize = 400;
 
 /// Of which sessions, and which project is looked at now.
 #[derive(Deserialize)]
@@ -24,25 +27,26 @@ pub(super) struct Chosen {
 /// `GET /projects`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let status = status_of(chosen.status.as_deref())?;
-    let list = gallery.ask(|workspace, _| Api::new(workspace).unbounded().projects()).await?;
+    let overview = gallery.overview();
+    let list = gallery.read(move |workspace, _| Ok(overview.projects(workspace)?)).await?;
     let page = Page { title: "Projects", name: "projects", typed: SearchBox::default() };
     let body = html! {
-        main #main tabindex="-1" { div.page { h1 { "Projects" } (projects(&list, status, &chosen)) } }
+        main #main tabindex="-1" { div.page { h1 { "Projects" } (projects(&list.0, status, &chosen)) } }
     };
     Ok(framed(&page, &body))
 }
 
-fn projects(list: &ProjectList, status: Status, chosen: &Chosen) -> Markup {
-    let sessions = |row: &ProjectRow| match status {
+fn projects(list: &[ProjectTally], status: Status, chosen: &Chosen) -> Markup {
+    let sessions = |row: &ProjectTally| match status {
         Status::All => row.sessions,
         Status::Active => row.sessions.saturating_sub(row.archived),
         Status::Archived => row.archived,
     };
     let address =
         |project: Option<&str>| words::address("/", [("status", chosen.status.as_deref()), ("project", project)]);
-    let shown: Vec<(&ProjectRow, u64)> =
-        list.projects.iter().map(|row| (row, sessions(row))).filter(|(_, sessions)| *sessions > 0).collect();
-    let hidden = list.total_projects.saturating_sub(list.projects.len() as u64);
+    let shown: Vec<(&ProjectTally, u64)> =
+        list.iter().map(|row| (row, sessions(row))).filter(|(_, sessions)| *sessions > 0).collect();
+    let hidden = shown.len().saturating_sub(MAX_SHOWN) as u64;
     html! {
         div.projects {
             @if shown.is_empty() {
@@ -50,9 +54,9 @@ fn projects(list: &ProjectList, status: Status, chosen: &Chosen) -> Markup {
             } @else {
                 a href=(address(None)) aria-current=[chosen.project.is_none().then_some("true")] { span { "All projects" } span {} }
             }
-            @for (row, sessions) in shown {
-                a href=(address(Some(&row.project))) aria-current=[(chosen.project.as_deref() == Some(&row.project)).then_some("true")] {
-                    span { (row.project) }
+            @for (row, sessions) in shown.into_iter().take(MAX_SHOWN) {
+                a href=(address(Some(&row.name))) aria-current=[(chosen.project.as_deref() == Some(&row.name)).then_some("true")] {
+                    span { (row.name) }
                     span title={ (words::count(sessions, "session")) ", " (words::count(row.iterations, "iteration")) " in all" } { (words::grouped(sessions)) span.sr { " sessions" } }
                 }
             }

@@ -8,14 +8,19 @@ use crate::wire::IterationView;
 /// The recipe's names and numbers.
 pub(super) fn pairs(view: &IterationView) -> Markup {
     let recipe = &view.recipe.recipe;
-    let rows = recipe.facts().into_iter().map(|(label, value)| (label, Some(value))).chain([
-        ("Took", view.outcome.generation_time_ms.map(words::duration)),
-        ("Cost", view.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency))),
-        ("Message", view.outcome.message.clone()),
-    ]);
+    let rows = recipe
+        .facts()
+        .into_iter()
+        .map(|(label, value)| (if label == "Made with" { "Generator" } else { label }, Some(value)))
+        .chain([
+            ("Duration", view.outcome.generation_time_ms.map(words::duration)),
+            ("Cost", view.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency))),
+            // Without an image the message stands in its place.
+            ("Message", view.outcome.message.clone().filter(|_| !view.images.is_empty())),
+        ]);
     html! {
         dl.pairs {
-            @for (name, value) in rows { @if let Some(value) = value { dt { (name) } dd { (value) } } }
+            @for (name, value) in rows { @if let Some(value) = value { dt { (name) } dd dir="auto" { (value) } } }
         }
         @if recipe.facts().is_empty() { p.muted { "Only the prompt was recorded." } }
     }

@@ -1,6 +1,8 @@
 //! `/search?q=…`: what matches, as iterations or as the sessions they are in, with what the matches have in common beside
-//! it. The same wall as that of all sessions, in parts. Scripts ask for this page again while someone types, with
+//! it. Of a batch every image has a card. The same wall as that of all sessions, in parts. Scripts ask for this page again while someone types, with
 //! `typing`: the last word counts as a beginning then, and what is not a query yet says so without a fuss.
+
+use std::sync::Arc;
 
 use axum::extract::{Query, State};
 use axum::http::HeaderName;
@@ -8,20 +10,23 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::card::{self, pictured};
 use super::frame::{Broken, Page, SearchBox, framed};
-use super::sessions::{pictured, status_choice, status_of};
-use crate::model::Status;
+use super::naming;
+use super::sessions::{saved_searches, size_slider, status_choice, status_of};
+use super::terms::Terms;
 use crate::model::query::while_typing;
-use crate::model::{Hash, Reference};
+use crate::model::{Hash, Reference, Status, Summary};
 use crate::search::Sort;
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
 use crate::wire::search::Results;
 use crate::wire::{
-    Api, Error, ErrorKind, ExcerptField, FacetCount, FacetsView, FoundIteration, FoundSession, SearchRequest,
+    Api, Error, ErrorKind, ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, FoundSession,
+    SearchRequest,
 };
-use crate::workspace::Workspace;
+use crate::workspace::{Cover, Overview, Workspace};
 
 /// Cards in a part, as on the wall of sessions.
 const PART: u32 = 60;
@@ -53,13 +58,14 @@ pub(super) struct Asked {
     at: Option<String>,
     /// How many to pass over from there.
     #[serde(default)]
-    skip: Option<usize>,
+    skip: Option<String>,
 }
 
 /// `GET /search`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
     let question = asked.clone();
-    let found = gallery.ask(move |workspace, _| Part::read(workspace, &question, true)).await;
+    let overview = gallery.overview();
+    let found = gallery.read(move |workspace, _| Part::read(workspace, &overview, &question, true)).await;
     let body = match found {
         Ok(part) => shown(&asked, &part),
         // What is wrong with a query is part of writing it.
@@ -75,7 +81,8 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Ask
 
 /// `GET /search/part`: more of what was found, and in `x-next` the cursor behind it.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
-    let part = gallery.ask(move |workspace, _| Part::read(workspace, &asked, false)).await?;
+    let overview = gallery.overview();
+    let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &asked, false)).await?;
     let headers = [
         (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
         (HeaderName::from_static("x-total"), part.total.to_string()),
@@ -152,36 +159,113 @@ struct Part {
     total: u64,
     next: Option<String>,
     facets: Option<FacetsView>,
+    /// What results are to look like.
+    like: Option<Likeness>,
 }
 
 enum Cards {
     Iterations(Vec<FoundIteration>),
-    Sessions(Vec<FoundSession>),
+    Sessions(Vec<(FoundSession, Option<Arc<Cover>>)>),
+}
+
+/// The image that results are to look like.
+struct Likeness {
+    label: String,
+    image: Option<Hash>,
 }
 
 impl Part {
-    fn read(workspace: &Workspace, asked: &Asked, facets: bool) -> Result<Part, Error> {
+    fn read(workspace: &Workspace, overview: &Overview, asked: &Asked, facets: bool) -> Result<Part, Error> {
         let request = SearchRequest { facets, ..asked.request()? };
-        let skip = asked.skip.unwrap_or(0);
-        if asked.by_session() {
-            let Results { found, total, next_cursor: next, facets } =
-                Api::new(workspace).unbounded().find_sessions(&request, skip)?;
-            Ok(Part { cards: Cards::Sessions(found), total, next, facets })
+        let skip = asked.skip.as_deref().and_then(|skip| skip.parse().ok()).unwrap_or(0);
+        let api = || Api::new(workspace).unbounded();
+        let like = asked.like.as_deref().filter(|_| facets).map(|like| likeness(workspace, like));
+        let (cards, total, next, found_facets) = if asked.by_session() {
+            let Results { found, total, next_cursor: next, facets } = api().find_sessions(&request, skip)?;
+            let with_cover = found.into_iter().map(|found| {
+                let row: Result<Summary, _> = workspace.summary(found.session.id());
+                let cover = row.ok().and_then(|row| overview.cover(workspace, &row).ok().flatten());
+                (found, cover)
+            });
+            (Cards::Sessions(with_cover.collect()), total, next, facets)
         } else {
-            let Results { found, total, next_cursor: next, facets } =
-                Api::new(workspace).unbounded().find_iterations(&request, skip)?;
-            Ok(Part { cards: Cards::Iterations(found), total, next, facets })
+            let Results { found, total, next_cursor: next, facets } = api().find_iterations(&request, skip)?;
+            (Cards::Iterations(found), total, next, facets)
+        };
+        let mut part = Part { cards, total, next, facets: found_facets, like };
+        if let Some(facets) = &mut part.facets {
+            asked.widen(&api(), &request, facets)?;
         }
+        Ok(part)
     }
 
     fn cards(&self) -> Markup {
         html! {
             @match &self.cards {
                 Cards::Iterations(found) => @for found in found { (iteration(found)) },
-                Cards::Sessions(found) => @for found in found { (session(found)) },
+                Cards::Sessions(found) => @for (found, cover) in found { (session(found, cover.as_deref())) },
             }
         }
     }
+}
+
+impl Asked {
+    /// Counts the values of each facet of which some are chosen as if none were, so that another can be added.
+    fn widen(&self, api: &Api<'_>, request: &SearchRequest, facets: &mut FacetsView) -> Result<(), Error> {
+        let query = self.meant();
+        for (name, _) in FACETS {
+            let terms = Terms::of(&query, name);
+            if terms.any.is_empty() && terms.not.is_empty() {
+                continue;
+            }
+            let wider = SearchRequest {
+                query: Some(terms.rest).filter(|rest| !rest.trim().is_empty()),
+                facets: true,
+                limit: Some(1),
+                cursor: None,
+                ..request.clone()
+            };
+            let found = api.find_iterations(&wider, 0)?;
+            if let Some(mut found) = found.facets {
+                std::mem::swap(values(facets, name), values(&mut found, name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The facets that are offered: as queries name them, and as the page does.
+const FACETS: [(&str, &str); 7] = [
+    ("rating", "Rating"),
+    ("tag", "Tag"),
+    ("project", "Project"),
+    ("model", "Model"),
+    ("lora", "LoRA"),
+    ("sampler", "Sampler"),
+    ("outcome", "Outcome"),
+];
+
+/// Returns the counts of a facet.
+fn values<'a>(facets: &'a mut FacetsView, name: &str) -> &'a mut Vec<FacetCount> {
+    match name {
+        "rating" => &mut facets.rating,
+        "tag" => &mut facets.tag,
+        "project" => &mut facets.project,
+        "model" => &mut facets.model,
+        "lora" => &mut facets.lora,
+        "sampler" => &mut facets.sampler,
+        _ => &mut facets.outcome,
+    }
+}
+
+fn likeness(workspace: &Workspace, like: &str) -> Likeness {
+    let named = Api::new(workspace).resolve(like).ok().and_then(|id| {
+        let state = workspace.brief_state(id).ok()?;
+        let title = workspace.summary(id.session).ok().and_then(|summary| summary.title);
+        let label = format!("{} #{}", naming::session(title.as_deref(), Some(&state.iteration)), id.index);
+        Some(Likeness { label, image: state.iteration.images.first().map(|image| image.hash) })
+    });
+    named.unwrap_or_else(|| Likeness { label: "this image".to_owned(), image: like.parse().ok() })
 }
 
 fn shown(asked: &Asked, part: &Part) -> Markup {
@@ -190,20 +274,32 @@ fn shown(asked: &Asked, part: &Part) -> Markup {
         html! { a href=(address) aria-current=[now.then_some("true")] { (text) } }
     };
     let by_session = asked.by_session();
+    let favourites = Terms::of(&asked.q, "rating").any == [">=4"];
     html! {
         main #main tabindex="-1" {
             div.bar {
                 h1 #found { (words::count(part.total, if by_session { "session" } else { "iteration" })) }
                 @if let Some(project) = &asked.project { a.chip href=(asked.with(|asked| asked.project = None)) { "in " (project) span aria-hidden="true" { " ×" } } }
-                @if let Some(like) = &asked.like { a.chip href=(asked.with(|asked| asked.like = None)) { "like " (like) span aria-hidden="true" { " ×" } } }
+                @if let Some(like) = &part.like {
+                    a.chip.like href=(asked.with(|asked| asked.like = None)) aria-label={ "Similar to " (like.label) ": remove" } {
+                        @if let Some(image) = like.image { img src={ "/thumbs/" (image) } alt=""; }
+                        "similar to " span dir="auto" { (like.label) } span aria-hidden="true" { " ×" }
+                    }
+                }
+                a.toggle href=(asked.with_query(&Terms::of(&asked.q, "rating").with_any(if favourites { &[] } else { &[">=4"] }))) aria-current=[favourites.then_some("true")] title="Only what is rated 4 or 5" { "★ 4+" }
+                (saved_searches())
                 div.spring {}
+                (size_slider())
                 nav.choice aria-label="What to show" {
                     (choice(by_session, asked.with(|asked| asked.by = Some("session".to_owned())), "Sessions"))
-                    (choice(!by_session, asked.with(|asked| asked.by = None), "Iterations"))
+                    (choice(!by_session, asked.with(|asked| asked.by = None), "Images"))
                 }
-                nav.choice aria-label="Order" {
-                    (choice(!best, asked.with(|asked| asked.sort = None), "Newest"))
-                    (choice(best, asked.with(|asked| asked.sort = Some("best".to_owned())), "Best rated"))
+                @if part.like.is_some() { span.muted { "Most similar first" } }
+                @else {
+                    nav.choice aria-label="Order" {
+                        (choice(!best, asked.with(|asked| asked.sort = None), "Newest"))
+                        (choice(best, asked.with(|asked| asked.sort = Some("best".to_owned())), "Best rated"))
+                    }
                 }
                 (status_choice(asked.status.as_deref(), |status| asked.with(|asked| asked.status = status.map(str::to_owned))))
             }
@@ -211,11 +307,14 @@ fn shown(asked: &Asked, part: &Part) -> Markup {
                 (nothing(asked))
             } @else {
                 div.found {
-                    aside.facets aria-label="Narrow down" { @if let Some(facets) = &part.facets { (facet_lists(asked, facets)) } }
-                    div.wall #wall data-source="/search" data-total=(part.total) data-next=[part.next.as_deref()] {
-                        div.part data-part="0" { (part.cards()) }
+                    details.facets open { summary { "Filter" } div { @if let Some(facets) = &part.facets { (facet_lists(asked, facets, part.total)) } } }
+                    div.shelf {
+                        div.wall #wall data-source="/search" data-total=(part.total) data-next=[part.next.as_deref()] {
+                            div.part data-part="0" { (part.cards()) }
+                        }
                     }
                 }
+                @if let Some(next) = &part.next { p.onward { a.button href={ (asked.with_query(&asked.q)) (if asked.with_query(&asked.q).contains('?') { "&" } else { "?" }) "at=" (next) } { "More results" } } }
             }
         }
     }
@@ -228,35 +327,35 @@ fn nothing(asked: &Asked) -> Markup {
             h2 { "Nothing matches" @if !asked.q.trim().is_empty() { " “" (asked.q.trim()) "”" } }
             p.hint { (how()) }
             p.row {
-                @if elsewhere { a.button href=(asked.with(|asked| asked.status = Some("all".to_owned()))) { "Look in archived sessions too" } }
+                @if elsewhere { a.button href=(asked.with(|asked| asked.status = Some("all".to_owned()))) { "Search archived sessions too" } }
                 a.button href=(asked.without_search()) { "All sessions" }
             }
         }
     }
 }
 
-fn facet_lists(asked: &Asked, facets: &FacetsView) -> Markup {
-    let lists: [(&str, &str, &[FacetCount]); 7] = [
-        ("rating", "Rating", &facets.rating),
-        ("tag", "Tag", &facets.tag),
-        ("project", "Project", &facets.project),
-        ("model", "Model", &facets.model),
-        ("lora", "LoRA", &facets.lora),
-        ("sampler", "Sampler", &facets.sampler),
-        ("outcome", "Outcome", &facets.outcome),
-    ];
+fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
+    let mut facets = facets.clone();
     // What is chosen now is chosen of what is shown now: a word that is still being written stays a beginning.
     let query = asked.meant();
     html! {
-        @for (name, heading, counts) in lists {
-            @if !counts.is_empty() {
+        p.muted { "Counts are iterations" }
+        @for (name, heading) in FACETS {
+            @let terms = Terms::of(&query, name);
+            @let counts = std::mem::take(values(&mut facets, name));
+            @let chosen = !terms.any.is_empty() || !terms.not.is_empty();
+            // A single value that everything has tells nothing.
+            @if chosen || counts.len() > 1 || counts.first().is_some_and(|only| only.count < total) {
                 section {
                     h2 { (heading) }
                     @for FacetCount { value, count } in counts.iter().take(MOST_VALUES) {
-                        @let term = format!("{name}:\"{}\"", value.replace('"', ""));
-                        @let on = query.contains(&term);
-                        a href=(asked.with_query(&if on { query.replace(&term, "") } else { format!("{query} {term}") })) aria-current=[on.then_some("true")] {
-                            span { (value) } span { (words::grouped(*count)) }
+                        @let value = value.as_str();
+                        @let (on, off) = (terms.any.iter().any(|it| it == value), terms.not.iter().any(|it| it == value));
+                        div.value {
+                            a href=(asked.with_query(&terms.toggled(value, false))) aria-current=[on.then_some("true")] data-off[off] {
+                                span dir="auto" { (value) } span { (words::grouped(*count)) }
+                            }
+                            a.not href=(asked.with_query(&terms.toggled(value, true))) aria-current=[off.then_some("true")] aria-label={ "Exclude " (value) } title="Exclude" { "−" }
                         }
                     }
                 }
@@ -265,60 +364,98 @@ fn facet_lists(asked: &Asked, facets: &FacetsView) -> Markup {
     }
 }
 
+/// The card of an iteration, and one for each further image of its batch.
 fn iteration(found: &FoundIteration) -> Markup {
     let reference = found.reference;
-    card(
-        found,
-        None,
-        html! {
-            @if let Some(rating) = found.rating { (rating) " ★ · " }
-            (found.title.as_deref().unwrap_or("Untitled")) " #" (reference.index) " · " (words::time(found.timestamp))
-        },
-    )
-}
-
-fn session(found: &FoundSession) -> Markup {
-    let FoundSession { session, matching, first } = found;
-    let all = u64::from(session.iteration_count());
-    card(
-        first,
-        session.title(),
-        html! {
-            @if *matching == all { (words::count(all, "iteration")) } @else { (words::grouped(*matching)) " of " (words::count(all, "iteration")) }
-            " · " (words::time(session.last_modified_at()))
-            @if let Some(project) = session.project() { " · " (project) }
-        },
-    )
-}
-
-/// A card of what was found, named by its session's title or by the words that matched.
-fn card(found: &FoundIteration, title: Option<&str>, meta: Markup) -> Markup {
-    let FoundIteration { reference, .. } = found;
-    let image = found.image.as_ref().filter(|image| !image.missing).map(|image| image.hash);
-    let marked = found.matches.iter().find(|excerpt| excerpt.field == ExcerptField::Prompt);
+    let called = found.title.clone().or_else(|| naming::first_words(&found.prompt));
+    let file = || found.image.as_ref().and_then(|image| image.name.clone());
+    let called = called.or_else(file).unwrap_or_else(|| "Untitled".to_owned());
+    let label = format!("{called} #{}", reference.index);
+    let image = found.image.as_ref().filter(|image| !image.missing);
+    let shape = image.and_then(|image| ratio(image.width, image.height));
+    let address = format!("/sessions/{}/{}", reference.session, reference.index);
     html! {
-        a.card href={ "/sessions/" (reference.session) "/" (reference.index) } data-reference=(reference) {
-            span.cover {
-                (pictured(image, found.outcome.unwrap_or_default()))
-                @if found.archived { span.flag { "archived" } }
-            }
-            span.name title=(found.prompt) {
-                @match (title, marked) {
-                    (Some(title), _) => (title),
-                    (None, Some(excerpt)) => { @for part in &excerpt.parts { @if part.is_match { mark { (part.text) } } @else { (part.text) } } }
-                    (None, None) => (found.prompt),
+        div.item data-ratio=[shape] data-at=(found.timestamp) {
+            a.card href=(address) data-reference=(reference) data-label=(label) data-rating=(found.rating.unwrap_or(0)) {
+                span.cover {
+                    (pictured(image.map(|image| image.hash), found.outcome.unwrap_or_default()))
+                    span.flags { @if found.archived { span.flag { "archived" } } }
+                    @if !found.more_images.is_empty() { span.takes { "1/" (found.more_images.len() + 1) } }
+                }
+                span.name title=(found.prompt) dir="auto" { (excerpt(found).unwrap_or_else(|| html! { (naming::first_words(&found.prompt).unwrap_or_else(|| called.clone())) })) }
+                span.meta {
+                    @if let Some(rating) = found.rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
+                    span dir="auto" { (label) } " · " (words::time(found.timestamp))
                 }
             }
-            span.meta { (meta) }
+        }
+        @for (number, (hash, size)) in (1..).zip(&found.more_images) {
+            div.item data-ratio=[size.and_then(|(width, height)| ratio(Some(width), Some(height)))] data-at=(found.timestamp) {
+                a.card href={ (address) "/" (number) } data-reference={ (reference) "/" (number) } data-label={ (label) " · " (number + 1) } data-rating=(found.rating.unwrap_or(0)) {
+                    span.cover { (pictured(Some(*hash), found.outcome.unwrap_or_default())) span.takes { (number + 1) "/" (found.more_images.len() + 1) } }
+                    span.name dir="auto" { (naming::first_words(&found.prompt).unwrap_or_else(|| called.clone())) }
+                    span.meta { span dir="auto" { (label) } " · image " (number + 1) }
+                }
+            }
         }
     }
+}
+
+fn ratio(width: Option<u32>, height: Option<u32>) -> Option<f64> {
+    let (width, height) = width.zip(height).filter(|(width, height)| *width > 0 && *height > 0)?;
+    Some(f64::from(width) / f64::from(height))
+}
+
+/// The card of a session in which something was found: the image that was found, and how many.
+fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
+    let FoundSession { session, matching, first } = found;
+    let all = u64::from(session.iteration_count());
+    let file = || first.image.as_ref().and_then(|image| image.name.clone());
+    let called = session.title().map(str::to_owned).or_else(|| naming::first_words(&first.prompt)).or_else(file);
+    let called = called.unwrap_or_else(|| "Untitled".to_owned());
+    let image = first.image.as_ref().filter(|image| !image.missing);
+    html! {
+        div.item data-ratio=[image.and_then(|image| ratio(image.width, image.height))] data-at=(session.last_modified_at()) {
+            a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-reference=(first.reference) data-label=(called) data-rating=(first.rating.unwrap_or(0)) {
+                span.cover data-many[all > 1] {
+                    (pictured(image.map(|image| image.hash), first.outcome.unwrap_or_default()))
+                    span.flags { @if session.archived() { span.flag { "archived" } } @if let Some(cover) = cover { @if cover.open_branches > 0 { span.flag { (card::branches(cover.open_branches)) } } } }
+                    @if all > 1 { span.takes { @if *matching < all { (words::grouped(*matching)) "/" } (words::grouped(all)) span.sr { " takes" } } }
+                }
+                span.name title=(first.prompt) dir="auto" { @match session.title() { Some(title) => (title), None => (excerpt(first).unwrap_or_else(|| html! { (called) })) } }
+                span.meta {
+                    @if let Some(rating) = first.rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
+                    @if let Some(excerpt) = session.title().and_then(|_| excerpt(first)) { span.change dir="auto" { (excerpt) } " · " }
+                    (words::time(session.last_modified_at()))
+                    @if let Some(project) = session.project() { " · " span dir="auto" { (project) } }
+                }
+            }
+        }
+    }
+}
+
+/// The characters of an excerpt before the first match: a card is narrow.
+const BEFORE_MATCH: usize = 16;
+
+/// The words that matched, where a card shows them.
+fn excerpt(found: &FoundIteration) -> Option<Markup> {
+    let found = found.matches.iter().find(|excerpt| excerpt.field == ExcerptField::Prompt)?;
+    let first = found.parts.iter().position(|part| part.is_match)?;
+    let before: String = found.parts.iter().take(first).map(|part| part.text.as_str()).collect();
+    let count = before.chars().count();
+    let short: String = before.chars().skip(count.saturating_sub(BEFORE_MATCH)).collect();
+    let parts: Vec<&ExcerptPart> = found.parts.iter().skip(first).collect();
+    Some(html! {
+        @if count > BEFORE_MATCH { "…" (short.split_once(' ').map_or(short.as_str(), |(_, rest)| rest)) } @else { (before) }
+        @for part in parts { @if part.is_match { mark { (part.text) } } @else { (part.text) } }
+    })
 }
 
 fn wrong(error: &Error) -> Markup {
     html! {
         main.plain #main tabindex="-1" data-unfinished=(error.message) data-hint=(error.hint) {
-            h1 { "This search is not understood" }
-            pre { (error.message) }
+            h1 { "Can't read this search" }
+            pre tabindex="0" { (error.message) }
             p.muted { (error.hint) }
             p.hint { (how()) }
         }
@@ -326,5 +463,5 @@ fn wrong(error: &Error) -> Markup {
 }
 
 fn how() -> Markup {
-    html! { "Words find prompts, notes and titles. Narrow down with " code { "rating:>=4" } ", " code { "tag:hero" } ", " code { "model:xl" } ", " code { "since:7d" } ", " code { "-fog" } ", " code { "\"at dusk\"" } "." }
+    html! { "Searches prompts, notes and titles. Filter: " code { "rating:>=4" } ", " code { "tag:hero" } ", " code { "model:xl" } ", " code { "since:7d" } ", " code { "-fog" } ", " code { "\"at dusk\"" } "." }
 }

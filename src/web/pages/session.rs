@@ -1,36 +1,31 @@
-//! `/sessions/{id}` and `/sessions/{id}/{index}`: one session. The chosen iteration large, what is known of it beside it,
-//! all of them in a strip below. Scripts ask for the middle (`…/part`) and for more of the strip.
+//! `/sessions/{id}`, `/sessions/{id}/{index}` and `/sessions/{id}/{index}/{image}`: the loupe. One image large, what is
+//! known of it beside it, the filmstrip below. Scripts ask for the facts of another iteration (`…/part`), for more of the
+//! strip, and for the header.
 
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
-use maud::{Markup, html};
+use maud::html;
 use serde::Deserialize;
 
-use super::changes;
-use super::frame::{Broken, Page, SearchBox, framed};
-use super::recipe;
-use crate::images::metadata::a1111_text;
-use crate::model::diff::RecipeDiff;
-use crate::model::{Hash, IterationId, OutcomeStatus, SessionId};
+use super::frame::{Broken, sentence};
+use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use super::{film, loupe};
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::url;
-use crate::web::words;
-use crate::wire::{Api, Error, ErrorKind, IterationView, MAX_REPLY_BYTES};
-use crate::workspace::{self, Strip, StripStep, Workspace};
+use crate::wire::{Api, ErrorKind};
+use crate::workspace::Mark;
 
 /// Steps that come with the page.
 const FIRST_STEPS: u32 = 100;
 /// The most steps at once.
-const MOST_STEPS: u32 = 200;
-/// Links to other iterations, each with its picture.
-const MOST_LINKS: usize = 24;
+const MAX_STEPS: u32 = 200;
 
 /// `GET /sessions/{id}`: its last iteration.
 pub(super) async fn last(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
-    shown(gallery, id, None).await
+    shown(gallery, id, None, 0).await
 }
 
 /// `GET /sessions/{id}/{index}`.
@@ -39,76 +34,102 @@ pub(super) async fn page(
     Path((id, index)): Path<(String, String)>,
 ) -> Result<Response, Broken> {
     let Ok(index) = index.parse() else { return Ok(Redirect::to(&format!("/sessions/{id}")).into_response()) };
-    shown(gallery, id, Some(index)).await
+    shown(gallery, id, Some(index), 0).await
 }
 
-async fn shown(gallery: Gallery, id: String, index: Option<u32>) -> Result<Response, Broken> {
+/// `GET /sessions/{id}/{index}/{image}`: another image of an iteration, from 0.
+pub(super) async fn image(
+    State(gallery): State<Gallery>,
+    Path((id, index, image)): Path<(String, String, String)>,
+) -> Result<Response, Broken> {
+    match (index.parse(), image.parse()) {
+        (Ok(index), Ok(image)) => shown(gallery, id, Some(index), image).await,
+        _ => Ok(Redirect::to(&format!("/sessions/{id}")).into_response()),
+    }
+}
+
+async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -> Result<Response, Broken> {
+    let name = id.clone();
     let read = gallery.ask(move |workspace, _| {
-        let row = workspace.summary(session_id(&id)?)?;
-        let index = index.unwrap_or(row.current_iteration_index());
-        let around = index.saturating_sub(index % FIRST_STEPS);
-        let strip = workspace.strip(row.id, around, FIRST_STEPS)?;
-        Ok((strip, index, Chosen::read(workspace, row.id.iteration(index))))
+        let read = session_id(&id).and_then(|id| {
+            let row = workspace.summary(id)?;
+            let index = index.unwrap_or(row.current_iteration_index());
+            let from = index.saturating_sub(index % FIRST_STEPS);
+            let strip = workspace.strip(row.id, from, FIRST_STEPS)?;
+            Ok((strip, from, index, loupe::Chosen::read(workspace, row.id.iteration(index))))
+        });
+        Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
-    let (strip, index, chosen) = read.await?;
-    let (chosen, damage) = match chosen {
-        Ok(chosen) => (Some(chosen), None),
+    let (strip, from, index, chosen) = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
+    let named = Named::new(strip.session.clone(), strip.subject.as_deref());
+    let row = &named.row;
+    let (image, middle) = match &chosen {
+        Ok(chosen) => {
+            let image = image.min(chosen.last_image());
+            (image, html! { (loupe::stage(chosen, image)) (loupe::facts(chosen, image)) })
+        }
         // One iteration that is lost leaves the others to look at.
-        Err(error) if error.kind == ErrorKind::Damaged => (None, Some(error)),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind == ErrorKind::Damaged => {
+            let near = nearest(&strip.marks, index);
+            (0, loupe::lost(row.id.iteration(index), near, &sentence(&error.message)))
+        }
+        Err(error) => return Err(worded(error.clone(), &name, Some(row))),
     };
-    let middle = match (&chosen, &damage) {
-        (Some(chosen), _) => middle(chosen),
-        (None, Some(error)) => lost(index, error),
-        (None, None) => html! {},
-    };
-    let row = &strip.session;
-    let name = row.title.clone().unwrap_or_else(|| row.id.to_string());
-    let page = Page { title: &title(&name, index), name: "session", typed: SearchBox::default() };
     let body = html! {
-        main #main tabindex="-1" data-session=(row.id) data-count=(row.iteration_count()) data-index=(index) data-archived[row.archived] {
-            header.head {
-                h1 { (name) }
-                @if row.archived { span.outcome { "archived" } }
-                span.muted {
-                    span #count { (words::count(row.iteration_count().into(), "iteration")) }
-                    " · " (words::time(row.last_modified_at))
-                    @if let Some(project) = &row.project { " · " a href={ "/?project=" (url::encode(project)) } { (project) } }
-                }
-                span.spring {}
-                button type="button" data-do="copy" data-what="Session id" data-text=(row.id) { "Copy id" }
-                a.button href={ "/sessions/" (row.id) "/audit" } { "Audit" }
-                button type="button" data-do="archive" { @if row.archived { "Restore" } @else { "Archive" } }
-            }
+        main #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-count=(row.iteration_count()) data-index=(index)
+            data-image=(image) data-marks=(film::marks(&strip)) data-archived[row.archived] {
             div #view { (middle) }
-            nav.strip #strip aria-label="Iterations" data-lanes=(strip.lanes) tabindex="-1" {
-                div.film { (takes(&strip, index)) }
+            section.strip aria-label="Iterations" {
+                div.tools {
+                    label { span.sr { "Show in the strip" }
+                        select #filter {
+                            option value="takes" { "All takes" }
+                            option value="unreviewed" { "Unreviewed" }
+                            option value="liked" { "★ 4 and up" }
+                            option value="everything" { "With rejected" }
+                        }
+                    }
+                    button.quiet #lanes type="button" aria-pressed="false" hidden[strip.lanes < 2] title="Unfold the branches (b)" { "⎇ Branches" }
+                    span.muted #shown-count {}
+                }
+                nav.film #strip aria-label="Filmstrip" data-lanes=(strip.lanes) data-from=(from) data-step=(FIRST_STEPS) {
+                    div.reel { (film::takes(&strip, from, FIRST_STEPS, index)) }
+                }
             }
+            p.sr #announce role="status" aria-live="polite" {}
         }
     };
-    Ok(framed(&page, &body))
+    Ok(session_head::framed(&named, View::Loupe, index, &loupe::title(&named.name, index), &body))
 }
 
-/// `GET /sessions/{id}/{index}/part`: the middle of the page.
+/// `GET /sessions/{id}/{index}/part`: the facts, and what stands in the place of an image that is not there.
 pub(super) async fn part(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
     let read = gallery.ask(move |workspace, _| {
         let row = workspace.summary(session_id(&id)?)?;
-        let chosen = Chosen::read(workspace, row.id.iteration(index));
-        Ok((row, chosen))
+        let chosen = loupe::Chosen::read(workspace, row.id.iteration(index));
+        Ok((row.id, chosen))
     });
-    let (row, chosen) = read.await?;
-    let name = row.title.clone().unwrap_or_else(|| row.id.to_string());
+    let (id, chosen) = read.await?;
     let body = match chosen {
-        Ok(chosen) => middle(&chosen),
-        Err(error) if error.kind == ErrorKind::Damaged => lost(index, &error),
+        Ok(chosen) => html! { (loupe::stage(&chosen, 0)) (loupe::facts(&chosen, 0)) },
+        Err(error) if error.kind == ErrorKind::Damaged => {
+            loupe::lost(id.iteration(index), None, &sentence(&error.message))
+        }
         Err(error) => return Err(error.into()),
     };
+    Ok(reply::html(body))
+}
+
+/// `GET /sessions/{id}/head`: the header and the menu, for a page that is open while the session changes.
+pub(super) async fn head(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
+    let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, 0, 0)?)).await?;
+    let named = Named::new(strip.session, strip.subject.as_deref());
     // Headers hold no letters beyond ASCII.
-    let title = url::encode(&format!("{} · Retake", title(&name, index)));
-    Ok(([(HeaderName::from_static("x-title"), title)], reply::html(body)).into_response())
+    let name = url::encode(&named.name);
+    Ok(([(HeaderName::from_static("x-name"), name)], session_head::part(&named)).into_response())
 }
 
 /// A window of the strip.
@@ -126,13 +147,14 @@ pub(super) async fn strip(
     Path(id): Path<String>,
     Query(window): Query<Window>,
 ) -> Result<Response, Broken> {
-    let limit = window.limit.unwrap_or(FIRST_STEPS).min(MOST_STEPS);
+    let limit = window.limit.unwrap_or(FIRST_STEPS).min(MAX_STEPS);
     let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, window.from, limit)?)).await?;
-    let headers = [
-        (HeaderName::from_static("x-lanes"), strip.lanes.to_string()),
-        (HeaderName::from_static("x-count"), strip.session.iteration_count().to_string()),
-    ];
-    Ok((headers, reply::html(takes(&strip, u32::MAX))).into_response())
+    let count = strip.session.iteration_count();
+    Ok(reply::html(html! {
+        div.reel data-lanes=(strip.lanes) data-count=(count) data-marks=(film::marks(&strip)) {
+            (film::takes(&strip, window.from, limit, u32::MAX))
+        }
+    }))
 }
 
 /// `GET /sessions/{id}/{index}/recipe`: the recipe whole as JSON, however large.
@@ -146,297 +168,22 @@ pub(super) async fn whole(
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// `GET /sessions/{id}/{index}/a1111`: the recipe whole as A1111, Forge and the like take it from a paste.
-pub(super) async fn a1111(
-    State(gallery): State<Gallery>,
-    Path((id, index)): Path<(String, u32)>,
-) -> Result<Response, Broken> {
-    let read = gallery.ask(move |workspace, _| Ok(workspace.state(session_id(&id)?.iteration(index))?));
-    let state = read.await?;
-    Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], a1111_text(&state.iteration.recipe)).into_response())
-}
-
-/// `GET /sessions/{id}/{index}/raw`: every text of the picture's file.
+/// `GET /sessions/{id}/{index}/raw`: every text of the image's file.
 pub(super) async fn raw(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
     let view = gallery.ask(move |workspace, _| Api::new(workspace).raw(&format!("{id}#{index}"))).await?;
     Ok(reply::html(html! {
-        @if let Some(generator) = &view.generator { p.muted { "Made with " (generator) } }
-        @if view.raw.is_empty() { p.muted { "The file has no generation metadata." } }
-        @for entry in &view.raw { h2 { (entry.key) " " span.muted { (entry.place) } } pre { (entry.text) } }
+        @if let Some(generator) = &view.generator { p.muted { "Generator: " (generator) } }
+        @if view.raw.is_empty() { p.muted { "No generation data in this file." } }
+        @for entry in &view.raw { h3 { (entry.key) " " span.muted { (entry.place) } } pre dir="auto" tabindex="0" { (entry.text) } }
         @for note in &view.notes { p.muted { (note) } }
     }))
 }
 
-fn session_id(text: &str) -> Result<SessionId, Error> {
-    Ok(text.parse::<SessionId>().map_err(workspace::Error::from)?)
-}
-
-/// The chosen iteration, with what it came from and what came of it.
-struct Chosen {
-    view: IterationView,
-    diff: Option<RecipeDiff>,
-    parent: Option<Link>,
-    children: Vec<Link>,
-    more_children: usize,
-}
-
-/// Another iteration.
-struct Link {
-    id: IterationId,
-    image: Option<Hash>,
-}
-
-impl Chosen {
-    fn read(workspace: &Workspace, id: IterationId) -> Result<Chosen, Error> {
-        let view = Api::new(workspace).with_reply_bytes(MAX_REPLY_BYTES).iteration(id)?;
-        let link = |id: IterationId| {
-            let images = workspace.brief_state(id).map(|state| state.iteration.images);
-            Link { id, image: images.ok().and_then(|images| images.first().map(|image| image.hash)) }
-        };
-        // An ancestor that was lost is still named, without its image and what changed.
-        let before = view.parent.and_then(|parent| workspace.state(parent).ok());
-        let diff = before.map(|state| RecipeDiff::between(&state.iteration.recipe, &view.recipe.recipe));
-        Ok(Chosen {
-            diff,
-            parent: view.parent.map(link),
-            children: view.children.iter().take(MOST_LINKS).copied().map(link).collect(),
-            more_children: view.children.len().saturating_sub(MOST_LINKS),
-            view,
-        })
-    }
-}
-
-fn title(name: &str, index: u32) -> String {
-    format!("{name} #{index}")
-}
-
-fn middle(chosen: &Chosen) -> Markup {
-    html! { (stage(&chosen.view)) (facts(chosen)) }
-}
-
-fn stage(view: &IterationView) -> Markup {
-    let first = view.images.first();
-    html! {
-        div.stage {
-            figure {
-                @match first {
-                    Some(image) if !image.missing && image.mime_type.starts_with("image/") => {
-                        a href={ "/images/" (image.hash) } title="Open the original" {
-                            img.picture src={ "/images/" (image.hash) } alt=(alt(view)) width=[image.width] height=[image.height];
-                            span.gone.unseen { strong { "The image cannot be shown" } span { "Its file is missing or damaged. The recipe is still here. Record the original again to restore it." } }
-                        }
-                    }
-                    Some(image) if !image.missing => {
-                        div.gone { strong { "A browser cannot show this image" } a.button href={ "/images/" (image.hash) } { "Download the file" } }
-                    }
-                    Some(_) => {
-                        div.gone { strong { "The image file is missing" } span { "The recipe is still here. Record the original again to restore it." } }
-                    }
-                    None => (nothing(view)),
-                }
-            }
-            @if view.images.len() > 1 {
-                div.more {
-                    @for image in view.images.iter().skip(1) {
-                        a href={ "/images/" (image.hash) } { img src={ "/thumbs/" (image.hash) } alt="Another image of this iteration" loading="lazy"; }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn nothing(view: &IterationView) -> Markup {
-    html! {
-        div.gone {
-            strong {
-                @match view.outcome.status {
-                    OutcomeStatus::Succeeded => "No image was recorded",
-                    OutcomeStatus::Failed => "This attempt failed",
-                    OutcomeStatus::Refused => "This attempt was refused",
-                }
-            }
-            @if let Some(message) = &view.outcome.message { span { (message) } }
-        }
-    }
-}
-
-fn lost(index: u32, error: &Error) -> Markup {
-    html! {
-        div.stage { figure { div.gone { strong { "#" (index) " was lost to damage" } span { (error.message) } } } }
-        aside.facts aria-label="Details" { section { h2 { "#" (index) } p.muted { (error.hint) } } }
-    }
-}
-
-fn alt(view: &IterationView) -> String {
-    let prompt = &view.recipe.recipe.prompt;
-    let short: String = prompt.chars().take(200).collect();
-    format!("#{}: {short}", view.index)
-}
-
-fn facts(chosen: &Chosen) -> Markup {
-    let view = &chosen.view;
-    let rating = view.annotations.rating.unwrap_or(0);
-    let image = view.images.first().map(|image| image.hash.to_string());
-    html! {
-        aside.facts aria-label="Details" tabindex="0" {
-            div.step {
-                h2 { "#" (view.index) }
-                span.muted { (words::time(view.timestamp)) }
-                @match view.outcome.status {
-                    OutcomeStatus::Failed => span.outcome { "failed" },
-                    OutcomeStatus::Refused => span.outcome { "refused" },
-                    OutcomeStatus::Succeeded => {}
-                }
-                span.spring {}
-                span.stars role="group" aria-label={ "Rating: " (rating) " of 5" } {
-                    @for star in 1..=5_u8 {
-                        button.on[star <= rating] type="button" data-do="rate" data-rating=(star) aria-label={ "Rate " (star) " of 5" } aria-pressed=(star == rating) { "★" }
-                    }
-                }
-            }
-            div.row {
-                button type="button" data-tray=(view.reference) data-image=[image.as_deref()] aria-pressed="false" { "Add to compare" }
-                @if image.is_some() { a.button href={ "/search?like=" (url::encode(&view.reference.to_string())) } { "Similar" } }
-                @if let Some(parent) = &chosen.parent {
-                    button type="button" data-do="compare-parent" data-parent=(parent.id) { "Compare with #" (parent.id.index) }
-                }
-            }
-            @if let Some(diff) = &chosen.diff {
-                section {
-                    h2 { "Changed from " (here_or_there(view, chosen.parent.as_ref())) }
-                    (changes::list(diff))
-                }
-            }
-            section {
-                h2 { "Prompt" span.spring {} (copy_button("Prompt", "#prompt")) }
-                p.prompt #prompt { (view.recipe.recipe.prompt) }
-                @if let Some(sent) = &view.recipe.recipe.prompt_sent {
-                    details data-name="sent" { summary { "As it was sent" } p.prompt.small { (sent) } }
-                }
-                @if let Some(negative) = &view.recipe.recipe.negative_prompt {
-                    h2 { "Negative prompt" span.spring {} (copy_button("Negative prompt", "#negative")) }
-                    p.prompt.small #negative { (negative) }
-                }
-            }
-            section { h2 { "Recipe" } (recipe::pairs(view)) }
-            section {
-                h2 { "Copy" }
-                div.row {
-                    button type="button" data-do="copy" data-what="A1111 text" data-path={ "/sessions/" (view.session_id) "/" (view.index) "/a1111" } { "A1111 text" }
-                    button type="button" data-do="copy" data-what="JSON" data-path={ "/sessions/" (view.session_id) "/" (view.index) "/recipe" } { "JSON" }
-                    button type="button" data-do="copy" data-what="Reference" data-text=(view.reference) { "Reference" }
-                }
-            }
-            section {
-                h2 { "Notes" span.spring {} button.quiet type="button" data-do="tag" { "Tags" } button.quiet type="button" data-do="note" { "Note" } }
-                @if view.annotations.tags.is_empty() && view.annotations.note.is_none() { p.muted { "None yet." } }
-                @if !view.annotations.tags.is_empty() {
-                    div.tags { @for tag in &view.annotations.tags { a.chip data-tag=(tag) href={ "/search?q=" (url::encode(&format!("tag:\"{tag}\""))) } { (tag) } } }
-                }
-                @if let Some(note) = &view.annotations.note { p.prompt.small data-note="" { (note) } }
-            }
-            (lineage(chosen))
-            @if !view.recipe.recipe.parameters.is_empty() || view.recipe.parameters_omitted_bytes.is_some() {
-                details data-name="parameters" {
-                    summary { "Parameters" }
-                    @match view.recipe.parameters_omitted_bytes {
-                        Some(bytes) => p.muted { (words::size(bytes)) ". " a href={ "/sessions/" (view.session_id) "/" (view.index) "/recipe" } { "Show the whole recipe" } },
-                        None => pre { (serde_json::to_string_pretty(&view.recipe.recipe.parameters).unwrap_or_default()) },
-                    }
-                }
-            }
-            @if !view.images.is_empty() {
-                details data-name="file" {
-                    summary { "File" }
-                    @for image in &view.images {
-                        dl.pairs {
-                            @if let Some(name) = &image.name { dt { "Name" } dd { (name) } }
-                            dt { "Type" } dd { (image.mime_type) }
-                            dt { "Size" } dd { (words::size(image.bytes)) @if let (Some(width), Some(height)) = (image.width, image.height) { ", " (width) " × " (height) } }
-                            dt { "Hash" } dd { code { (image.hash) } }
-                        }
-                    }
-                }
-            }
-            @if view.images.first().is_some_and(|image| !image.missing) {
-                details data-name="raw" data-load={ "/sessions/" (view.session_id) "/" (view.index) "/raw" } { summary { "Metadata in the file" } div { p.muted { "Reading…" } } }
-            }
-            p.muted { "Recorded " (words::time(view.recorded_at)) " by " (view.recorded_by.user) " with " (view.recorded_by.client) }
-            @if !view.truncated.is_empty() { p.muted { "Truncated: " (view.truncated.join(", ")) } }
-        }
-    }
-}
-
-fn here_or_there(view: &IterationView, parent: Option<&Link>) -> String {
-    match parent {
-        Some(parent) if parent.id.session == view.session_id => format!("#{}", parent.id.index),
-        Some(parent) => parent.id.to_string(),
-        None => "nothing".to_owned(),
-    }
-}
-
-fn copy_button(what: &str, from: &str) -> Markup {
-    html! { button.quiet type="button" data-do="copy" data-what=(what) data-from=(from) aria-label={ "Copy: " (what) } { "Copy" } }
-}
-
-fn lineage(chosen: &Chosen) -> Markup {
-    let view = &chosen.view;
-    let to = |link: &Link| {
-        let here = link.id.session == view.session_id;
-        html! {
-            @if let Some(image) = link.image { img src={ "/thumbs/" (image) } alt="" loading="lazy"; }
-            span { @if here { "#" (link.id.index) } @else { (link.id) } }
-        }
-    };
-    let index = |link: &Link| (link.id.session == view.session_id).then_some(link.id.index);
-    let address = |link: &Link| format!("/sessions/{}/{}", link.id.session, link.id.index);
-    html! {
-        @if chosen.parent.is_some() || !chosen.children.is_empty() || view.likely_parent.is_some() {
-            section {
-                @if let Some(parent) = &chosen.parent {
-                    h2 { "Derived from" }
-                    div.links { a href=(address(parent)) data-index=[index(parent)] data-parent-link="" { (to(parent)) } }
-                    @if let Some(reason) = &view.parent_reason { p.muted { (reason) } }
-                }
-                @if let Some(likely) = &view.likely_parent {
-                    h2 { "Possibly derived from" }
-                    div.links { a href={ "/sessions/" (likely.reference.session) "/" (likely.reference.index) } { span { (likely.reference) } } }
-                    p.muted { (likely.reason) }
-                }
-                @if !chosen.children.is_empty() {
-                    h2 { "Led to" }
-                    div.links { @for child in &chosen.children { a href=(address(child)) data-index=[index(child)] data-child-link="" { (to(child)) } } }
-                    @if chosen.more_children > 0 { p.muted { "and " (chosen.more_children) " more" } }
-                }
-            }
-        }
-    }
-}
-
-fn takes(strip: &Strip, chosen: u32) -> Markup {
-    let id = strip.session.id;
-    html! { @for step in &strip.steps { (take(&format!("/sessions/{id}/{}", step.index), step, step.index == chosen)) } }
-}
-
-fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
-    let parent = step.parent_lane.and(step.parent).map(|parent| parent.index);
-    let change = step.change.as_deref().unwrap_or(&step.prompt);
-    html! {
-        a.take href=(address) title=(change) data-index=(step.index) data-lane=(step.lane) data-parent=[parent] data-parent-lane=[step.parent_lane]
-            data-image=[step.image] aria-current=[chosen.then_some("true")] {
-            span.pic {
-                @match (step.image, step.outcome) {
-                    (Some(image), _) => { img src={ "/thumbs/" (image) } alt="" loading="lazy" decoding="async"; }
-                    (None, OutcomeStatus::Failed) => span.no { "failed" },
-                    (None, OutcomeStatus::Refused) => span.no { "refused" },
-                    (None, OutcomeStatus::Succeeded) => span.no { "no image" },
-                }
-            }
-            span.under { span { "#" (step.index) } span.sr { (change) } @if let Some(rating) = step.rating { span.rated aria-label={ (rating) " of 5" } { @for _ in 0..rating { "★" } } } }
-        }
-    }
+/// The iteration closest to one that was lost.
+fn nearest(marks: &[Mark], index: u32) -> Option<u32> {
+    let left = (0u32..).zip(marks).filter(|(_, mark)| **mark != Mark::Lost).map(|(at, _)| at);
+    left.min_by_key(|at| at.abs_diff(index))
 }

@@ -1,5 +1,8 @@
-//! `/`: all sessions as a wall of covers. The wall is rendered in parts of [`PART`] cards, the first with the page; scripts
-//! ask for those that come into sight, by the cursor before them or by the nearest mark.
+//! `/`: all sessions as a shelf of stacks. The wall is rendered in parts of [`PART`] cards, the first with the page; scripts
+//! ask for those that come into sight by their place in the order. The order and its months come from the overview that
+//! the gallery keeps in memory, so that any part costs the same.
+
+use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -8,21 +11,23 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::frame::{Broken, Page, SearchBox, framed, notice};
-use crate::model::{Hash, OutcomeStatus};
-use crate::model::{Order, Status};
+use super::frame::{Broken, Page, SearchBox, framed};
+use super::{card, recovery};
+use crate::model::{Status, Summary};
 use crate::web::reply;
 use crate::web::state::Gallery;
 use crate::web::words;
-use crate::wire::{Api, Error, ErrorKind, ListRequest, RecoveryNotice, SessionRow};
-use crate::workspace::{Cover, Workspace};
+use crate::wire::{Api, Error, ErrorKind, RecoveryNotice};
+use crate::workspace::{Cover, Overview, Selection, Workspace};
 
-/// Cards in a part: it fills rows of 1, 2, 3, 4, 5, 6, 10, 12, 15 and 20 columns.
-const PART: usize = 60;
-/// Cards from one mark to the next.
-const MARK: usize = 600;
+/// Cards in a part.
+pub(super) const PART: usize = 60;
+/// Sessions in the row of those to continue.
+const CONTINUED: usize = 4;
+/// The maximum number of sessions whose cost is added up to order them, newest first.
+const MAX_COSTED: usize = 5000;
 
-/// Which sessions, as the address says it.
+/// Which sessions, as the address says it. What cannot be read counts as absent: an address is typed and cut by people.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Wall {
     #[serde(default)]
@@ -31,57 +36,79 @@ pub(super) struct Wall {
     sort: Option<String>,
     #[serde(default)]
     project: Option<String>,
-    /// The cursor to begin behind.
+    /// The place in the order to begin at.
     #[serde(default)]
-    at: Option<String>,
-    /// How many to pass over from there.
-    #[serde(default)]
-    skip: Option<usize>,
+    from: Option<String>,
 }
+
+/// The orders of the shelf: as the address names them, and as the menu does.
+const SORTS: [(&str, &str); 4] = [("recent", "Recent"), ("oldest", "Oldest"), ("name", "Name"), ("cost", "Cost")];
 
 /// `GET /`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let asked = wall.clone();
-    let part = gallery.ask(move |workspace, _| Part::read(workspace, &asked)).await?;
+    let overview = gallery.overview();
+    let read = gallery.read(move |workspace, _| {
+        let part = Part::read(workspace, &overview, &asked)?;
+        let to_continue = if asked.is_plain() { part.continued() } else { Vec::new() };
+        Ok((part, to_continue, Api::new(workspace).recovery_notice()?))
+    });
+    let (part, to_continue, notice) = read.await?;
     // Who searches from here looks for sessions, among those that are shown.
     let choices = [("by", Some("session")), ("status", wall.status.as_deref()), ("project", wall.project.as_deref())];
     let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let typed = SearchBox { query: "", carried: &carried, emptied: &wall.address() };
-    Ok(framed(&Page { title: "Sessions", name: "sessions", typed }, &shown(&wall, &part)))
+    let body = shown(&wall, &part, &to_continue, notice.as_ref());
+    Ok(framed(&Page { title: "Sessions", name: "sessions", typed }, &body))
 }
 
-/// `GET /sessions/part`: more cards, and in `x-next` the cursor behind them.
+/// `GET /sessions/part?from=…`: more cards.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
-    let part = gallery.ask(move |workspace, _| Part::read(workspace, &wall)).await?;
-    let headers = [
-        (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
-        (HeaderName::from_static("x-total"), part.total.to_string()),
-    ];
-    Ok((headers, reply::html(cards(&part.cards))).into_response())
+    let overview = gallery.overview();
+    let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &wall)).await?;
+    let headers = [(HeaderName::from_static("x-total"), part.total.to_string())];
+    Ok((headers, reply::html(part.cards())).into_response())
 }
 
-/// `GET /sessions/marks`: the cursors before every 600th card.
+/// `GET /sessions/marks`: the months of the shelf in its order, each with its number of sessions.
 pub(super) async fn marks(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
-    let marks = gallery.ask(move |workspace, _| Api::new(workspace).unbounded().marks(&wall.request()?, MARK)).await?;
-    Ok(Json(marks).into_response())
+    let overview = gallery.overview();
+    let months = gallery.read(move |workspace, _| {
+        let selection = wall.select(workspace, &overview)?;
+        let mut months = match wall.sort() {
+            "recent" | "oldest" => selection.months.clone(),
+            _ => Vec::new(),
+        };
+        if wall.sort() == "oldest" {
+            months.reverse();
+        }
+        Ok(months)
+    });
+    Ok(Json(months.await?).into_response())
 }
 
 impl Wall {
-    fn request(&self) -> Result<ListRequest, Error> {
-        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let status = status_of(self.status.as_deref())?;
-        let sort = match some(&self.sort).as_deref() {
-            None | Some("recent") => Order::Recent,
-            Some("oldest") => Order::Oldest,
-            Some(_) => return Err(unknown("order")),
-        };
-        Ok(ListRequest {
-            status: Some(status),
-            sort: Some(sort),
-            project: some(&self.project),
-            cursor: some(&self.at),
-            ..ListRequest::default()
-        })
+    fn sort(&self) -> &str {
+        let known = |sort: &&str| SORTS.iter().any(|(name, _)| name == sort);
+        self.sort.as_deref().filter(known).unwrap_or("recent")
+    }
+
+    fn project(&self) -> Option<&str> {
+        self.project.as_deref().filter(|project| !project.is_empty())
+    }
+
+    fn from(&self) -> usize {
+        self.from.as_deref().and_then(|from| from.parse().ok()).unwrap_or(0)
+    }
+
+    fn select(&self, workspace: &Workspace, overview: &Overview) -> Result<Arc<Selection>, Error> {
+        Ok(overview.select(workspace, status_of(self.status.as_deref())?, self.project())?)
+    }
+
+    /// Whether this is the shelf as one comes in: everything that is active, the newest first.
+    fn is_plain(&self) -> bool {
+        let active = matches!(status_of(self.status.as_deref()), Ok(Status::Active));
+        active && self.sort() == "recent" && self.project().is_none() && self.from() == 0
     }
 
     /// The address of this wall.
@@ -105,7 +132,7 @@ pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
         None | Some("active") => Ok(Status::Active),
         Some("archived") => Ok(Status::Archived),
         Some("all") => Ok(Status::All),
-        Some(_) => Err(unknown("status")),
+        Some(_) => Err(Error::new(ErrorKind::Invalid, "there is no such status", "begin with all sessions")),
     }
 }
 
@@ -121,116 +148,191 @@ pub(super) fn status_choice(now: Option<&str>, address: impl Fn(Option<&str>) ->
     }
 }
 
-/// What is seen of an iteration on its card.
-pub(super) fn pictured(image: Option<Hash>, outcome: OutcomeStatus) -> Markup {
-    html! {
-        @match (image, outcome) {
-            (Some(hash), _) => { img src={ "/thumbs/" (hash) } alt="" loading="lazy" decoding="async"; }
-            (None, OutcomeStatus::Refused) => span.blank { "refused" },
-            (None, OutcomeStatus::Failed) => span.blank { "failed" },
-            (None, OutcomeStatus::Succeeded) => span.blank { "no image" },
+/// Some cards of the wall.
+struct Part {
+    cards: Vec<(Arc<Summary>, Option<Arc<Cover>>)>,
+    total: usize,
+    from: usize,
+    /// Whether dates are shown as headings.
+    dated: bool,
+}
+
+impl Part {
+    fn read(workspace: &Workspace, overview: &Overview, wall: &Wall) -> Result<Part, Error> {
+        let selection = wall.select(workspace, overview)?;
+        let (total, from) = (selection.rows.len(), wall.from());
+        let rows: Vec<Arc<Summary>> = match wall.sort() {
+            "oldest" => selection.rows.iter().rev().skip(from).take(PART).cloned().collect(),
+            "name" => by_name(&selection.rows).into_iter().skip(from).take(PART).collect(),
+            "cost" => by_cost(workspace, overview, &selection.rows)?.into_iter().skip(from).take(PART).collect(),
+            _ => selection.rows.iter().skip(from).take(PART).cloned().collect(),
+        };
+        let covers = overview.covers(workspace, &rows)?;
+        let dated = matches!(wall.sort(), "recent" | "oldest");
+        Ok(Part { cards: rows.into_iter().zip(covers).collect(), total, from, dated })
+    }
+
+    /// Returns what to continue: the last few sessions that have something to show.
+    fn continued(&self) -> Vec<Continued> {
+        let some = self.cards.iter().filter_map(|(row, cover)| Some((Arc::clone(row), Arc::clone(cover.as_ref()?))));
+        some.take(CONTINUED).collect()
+    }
+
+    fn cards(&self) -> Markup {
+        let mut day = String::new();
+        html! {
+            @for (row, cover) in &self.cards {
+                @let today: String = row.last_modified_at.to_string().chars().take(10).collect();
+                @let is_new = self.dated && today != day;
+                @if is_new { ({ day.clone_from(&today); "" }) }
+                (card::session(row, cover.as_deref(), is_new.then_some(today.as_str())))
+            }
         }
     }
 }
 
-fn unknown(what: &str) -> Error {
-    Error::new(ErrorKind::Invalid, format!("there is no such {what}"), "begin with all sessions")
+fn by_name(rows: &[Arc<Summary>]) -> Vec<Arc<Summary>> {
+    let mut named: Vec<(bool, String, &Arc<Summary>)> = rows
+        .iter()
+        .map(|row| (row.title.is_none(), row.title.as_deref().unwrap_or_default().to_lowercase(), row))
+        .collect();
+    named.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+    named.into_iter().map(|(_, _, row)| Arc::clone(row)).collect()
 }
 
-/// Some cards of the wall.
-struct Part {
-    cards: Vec<(SessionRow, Option<Cover>)>,
-    total: u64,
-    next: Option<String>,
-    recovery: Option<RecoveryNotice>,
+/// Returns the dearest first. Of very many sessions only the newest are read for it, and the rest follow as they are.
+fn by_cost(workspace: &Workspace, overview: &Overview, rows: &[Arc<Summary>]) -> Result<Vec<Arc<Summary>>, Error> {
+    let (newest, rest) = rows.split_at(rows.len().min(MAX_COSTED));
+    let covers = overview.covers(workspace, newest)?;
+    let amount =
+        |cover: Option<Arc<Cover>>| cover.map_or(0.0, |cover| cover.cost.values().copied().fold(0.0, f64::max));
+    let mut costed: Vec<(f64, &Arc<Summary>)> = covers.into_iter().map(amount).zip(newest).collect();
+    costed.sort_by(|one, other| other.0.total_cmp(&one.0));
+    Ok(costed.into_iter().map(|(_, row)| row).chain(rest).cloned().collect())
 }
 
-impl Part {
-    fn read(workspace: &Workspace, wall: &Wall) -> Result<Part, Error> {
-        let mut request = wall.request()?;
-        let skip = wall.skip.unwrap_or(0).min(MARK);
-        request.limit = u32::try_from(skip + PART).ok();
-        let list = Api::new(workspace).unbounded().list(&request)?;
-        let rows: Vec<SessionRow> = list.sessions.into_iter().skip(skip).collect();
-        let mut part =
-            Part { cards: Vec::new(), total: list.total_sessions, next: list.next_cursor, recovery: list.recovery };
-        let ids: Vec<_> = rows.iter().map(SessionRow::id).collect();
-        part.cards = rows.into_iter().zip(workspace.covers(&ids)?).collect();
-        Ok(part)
-    }
-}
+/// A session to continue, with its cover.
+type Continued = (Arc<Summary>, Arc<Cover>);
 
-fn shown(wall: &Wall, part: &Part) -> Markup {
+fn shown(wall: &Wall, part: &Part, to_continue: &[Continued], notice: Option<&RecoveryNotice>) -> Markup {
     let status = wall.status.as_deref().unwrap_or("active");
-    let sort = wall.sort.as_deref().unwrap_or("recent");
-    let project = wall.project.as_deref().filter(|it| !it.is_empty());
-    let order = |value: Option<&str>, text: &str| {
-        let now = if sort == "recent" { None } else { Some(sort) };
-        html! { a href=(wall.with(|wall| wall.sort = value.map(str::to_owned))) aria-current=[(now == value).then_some("true")] { (text) } }
-    };
+    let project = wall.project();
     let projects = words::address("/projects", [("status", wall.status.as_deref()), ("project", project)]);
+    let favourites = words::address(
+        "/search",
+        [("q", Some("rating:>=4")), ("by", Some("session")), ("status", wall.status.as_deref()), ("project", project)],
+    );
+    let rated = words::address(
+        "/search",
+        [("by", Some("session")), ("sort", Some("best")), ("status", wall.status.as_deref()), ("project", project)],
+    );
+    let next = part.from + part.cards.len();
     html! {
         main #main tabindex="-1" {
-            (notice(part.recovery.as_ref()))
+            (recovery::notice(notice))
+            @if to_continue.len() > 1 { (continue_row(to_continue)) }
             div.bar {
-                h1 { @if let Some(project) = project { (project) } @else { "Sessions" } }
-                span.muted #total aria-live="polite" { (words::grouped(part.total)) }
+                h1 dir="auto" { @if let Some(project) = project { (project) } @else { "Sessions" } }
+                span.muted #total aria-live="polite" { (words::grouped(part.total as u64)) }
                 @if part.total > 0 || project.is_some() {
+                    a.toggle href=(favourites) title="Only what is rated 4 or 5" { "★ 4+" }
                     details.drop data-load=(projects) data-take=".projects" {
                         summary { "Projects" }
                         div { p { a href=(projects) { "Show all projects" } } }
                     }
+                    (saved_searches())
                 }
                 @if project.is_some() { a.chip href=(wall.with(|wall| wall.project = None)) { "All projects" span aria-hidden="true" { " ×" } } }
                 div.spring {}
-                nav.choice aria-label="Order" { (order(None, "Newest")) (order(Some("oldest"), "Oldest")) }
+                (size_slider())
+                details.drop.right {
+                    summary { "Sort: " (SORTS.iter().find(|(name, _)| *name == wall.sort()).map_or("Recent", |(_, text)| text)) }
+                    div { nav.list aria-label="Order" {
+                        @for (name, text) in SORTS {
+                            a href=(wall.with(|wall| wall.sort = (name != "recent").then(|| name.to_owned()))) aria-current=[(wall.sort() == name).then_some("true")] { (text) }
+                        }
+                        a href=(rated) { "Rating" }
+                    } }
+                }
                 (status_choice(wall.status.as_deref(), |status| wall.with(|wall| wall.status = status.map(str::to_owned))))
             }
             @if part.cards.is_empty() {
                 (empty(status, project))
             } @else {
-                div.wall #wall data-total=(part.total) data-next=[part.next.as_deref()] {
-                    div.part data-part="0" { (cards(&part.cards)) }
+                div.shelf {
+                    div.wall #wall data-total=(part.total) data-from=(part.from) data-dated[part.dated] {
+                        div.part data-part="0" { (part.cards()) }
+                    }
+                    nav.scrubber #scrubber aria-label="Jump to a month" hidden {}
                 }
+                @if next < part.total { p.onward { a.button href=(with_from(&wall.address(), next)) { "More sessions" } } }
             }
         }
     }
 }
 
-fn cards(cards: &[(SessionRow, Option<Cover>)]) -> Markup {
-    html! { @for (row, cover) in cards { (card(row, cover.as_ref())) } }
+fn with_from(address: &str, from: usize) -> String {
+    format!("{address}{}from={from}", if address.contains('?') { '&' } else { '?' })
 }
 
-fn card(row: &SessionRow, cover: Option<&Cover>) -> Markup {
-    let prompt = cover.map(|cover| cover.prompt.as_str());
-    let name = row.title().or(prompt).unwrap_or("All iterations were lost");
-    let count = row.iteration_count();
+/// The control of how large the images are, which scripts bring to life.
+pub(super) fn size_slider() -> Markup {
+    html! { label.size hidden { span.sr { "Size of the images" } input #size type="range" min="110" max="420" step="10" value="220"; } }
+}
+
+/// Searches that were saved in this browser.
+pub(super) fn saved_searches() -> Markup {
+    html! { details.drop.saved hidden { summary { "Saved" } div #saved {} } }
+}
+
+/// The last few sessions, as one would come back to them.
+fn continue_row(sessions: &[Continued]) -> Markup {
     html! {
-        a.card href={ "/sessions/" (row.id()) } data-session=(row.id()) data-reference=[cover.map(|cover| cover.reference)] {
-            span.cover data-many[count > 1] {
-                (pictured(cover.and_then(|cover| cover.image), cover.map(|cover| cover.outcome).unwrap_or_default()))
-                @if row.archived() { span.flag { "archived" } }
+        section.continue aria-labelledby="continue" {
+            h2 #continue { "Continue" }
+            div {
+                @for (row, cover) in sessions {
+                    a href={ "/sessions/" (row.id) } {
+                        @match cover.image {
+                            Some(image) => { img src={ "/thumbs/" (image.hash) } alt="" decoding="async"; }
+                            None => span.none {},
+                        }
+                        span.text {
+                            strong dir="auto" { (card::name(row, Some(cover))) }
+                            span.why dir="auto" {
+                                @match (&cover.note, &cover.change) {
+                                    (Some(note), _) => { "“" (note) "”" }
+                                    (None, Some(change)) => (change),
+                                    (None, None) => (words::count(u64::from(row.iteration_count()), "take")),
+                                }
+                            }
+                            span.muted {
+                                @if let Some(rating) = cover.rating { "★" (rating) " · " }
+                                @if cover.open_branches > 0 { (card::branches(cover.open_branches)) " · " }
+                                (words::time(row.last_modified_at))
+                            }
+                        }
+                    }
+                }
             }
-            span.name { (name) }
-            span.meta { (words::count(count.into(), "iteration")) " · " (words::time(row.last_modified_at()))
-                @if let Some(project) = row.project() { " · " (project) } }
         }
     }
 }
 
 fn empty(status: &str, project: Option<&str>) -> Markup {
     html! {
-        div.empty {
+        div.empty data-drop-here="" {
             @if status == "archived" {
                 h2 { "Nothing is archived" }
-                p { "Archive a session with " kbd { "a" } " when it is done. It stays, and can be restored." }
+                p { "Archive a session when it is done. It stays, and can be restored." }
             } @else if project.is_some() {
                 h2 { "No active session of this project" }
                 p { a href="/" { "All sessions" } }
             } @else {
                 h2 { "No sessions yet" }
+                p.needs-scripts hidden { "Drop images here, or " button type="button" data-import="" { "Choose files…" } }
                 p { "Every image you make can be kept here, with its recipe and lineage. Import those you have, or record the next one:" }
-                pre { code { "retake import ~/ComfyUI/output\nretake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
+                pre tabindex="0" { code { "retake import ~/ComfyUI/output\nretake record \"a glass bridge at night\" --seed 42 --image bridge.png" } }
                 p.muted { "Or let your agent do it: " code { "retake mcp" } ". To see what it looks like with work in it: " code { "retake demo" } "." }
             }
         }

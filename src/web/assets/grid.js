@@ -1,0 +1,136 @@
+// The grid of a session: all images in rows of one height, uncropped. The focused one is rated, rejected and collected by key.
+
+import { all, calmly, key, one, page, say, sayWhy, settings } from "./kit.js";
+import { refreshHead, session, sessionName } from "./head.js";
+import { filters, showRating } from "./strip.js";
+import { tray } from "./tray.js";
+import { rate, reject } from "./writes.js";
+
+const tiles = one("#tiles");
+const size = one("#size");
+const filter = one("#filter");
+
+/** Rows are filled by letting each tile grow with its ratio; the last row keeps to its height. */
+function spread() {
+  const height = Number(size.value);
+  for (const tile of all(".tile", tiles)) {
+    const picture = one("img", tile);
+    const ratio = picture ? Math.min(3, Math.max(0.4, Number(picture.getAttribute("width")) / Number(picture.getAttribute("height")) || 1)) : 1;
+    tile.style.flexGrow = ratio;
+    tile.style.flexBasis = `${ratio * height}px`;
+    tile.style.maxWidth = `${ratio * height * 1.6}px`;
+    one(".pic", tile).style.aspectRatio = String(ratio);
+  }
+}
+
+const shown = () => all(".tile", tiles).filter((tile) => !tile.hidden);
+function show() {
+  for (const tile of all(".tile", tiles)) tile.hidden = !filters[filter.value](tile.dataset.mark) && tile !== document.activeElement;
+  const left = shown();
+  const every = all(".tile", tiles).length;
+  one("#shown-count").textContent = left.length === every ? `${every} images` : `${left.length} of ${every} images`;
+  one("#none").hidden = left.length > 0;
+  for (const tile of all(".tile", tiles)) tile.tabIndex = -1;
+  (left.find((tile) => tile === document.activeElement) ?? left[0])?.setAttribute("tabindex", "0");
+}
+
+filter.addEventListener("change", show);
+size.value = settings.get("tile") ?? (innerWidth < 700 ? 160 : 240);
+size.addEventListener("input", () => { settings.set("tile", Number(size.value)); spread(); });
+
+const focused = () => document.activeElement?.closest?.(".tile") ?? null;
+tiles.addEventListener("focusin", () => { for (const tile of all(".tile", tiles)) tile.tabIndex = tile === focused() ? 0 : -1; });
+
+/** Moves the focus: sideways to the neighbour, up and down to the nearest in the next row. */
+function move(by, rows = 0) {
+  const list = shown();
+  const from = focused();
+  if (!from) { list[0]?.focus(); return; }
+  if (!rows) { list[list.indexOf(from) + by]?.focus(); return; }
+  const here = from.getBoundingClientRect();
+  const middle = here.left + here.width / 2;
+  const apart = (tile) => { const box = tile.getBoundingClientRect(); return Math.abs(box.left + box.width / 2 - middle); };
+  const other = list.filter((tile) => (rows > 0 ? tile.getBoundingClientRect().top > here.top + 4 : tile.getBoundingClientRect().top < here.top - 4));
+  const row = rows > 0 ? Math.min(...other.map((tile) => tile.getBoundingClientRect().top)) : Math.max(...other.map((tile) => tile.getBoundingClientRect().top));
+  other.filter((tile) => Math.abs(tile.getBoundingClientRect().top - row) < 4).sort((one, two) => apart(one) - apart(two))[0]?.focus();
+}
+
+const same = (tile) => all(`.tile[data-index="${tile.dataset.index}"]`, tiles);
+const about = (tile) => ({ reference: `${session}#${tile.dataset.index}`, name: `#${tile.dataset.index}` });
+const ratingOf = (tile) => Number(tile.dataset.rating ?? 0);
+
+function judge(rating) {
+  const tile = focused();
+  if (!tile) return say("Choose an image with the arrow keys first");
+  const rejected = tile.dataset.mark === "x";
+  rate({ ...about(tile), rating, before: ratingOf(tile), show: (now) => { for (const it of same(tile)) showRating(it, now, rejected ? "x" : String(now)); } });
+  if (settings.get("advance")) move(1);
+}
+
+function toss() {
+  const tile = focused();
+  if (!tile) return say("Choose an image with the arrow keys first");
+  const rejected = tile.dataset.mark !== "x";
+  const rating = ratingOf(tile);
+  reject({ ...about(tile), rejected, show: (now) => { for (const it of same(tile)) showRating(it, rating, now ? "x" : String(rating)); } });
+  if (rejected) move(1);
+  show();
+}
+
+key(["ArrowLeft"], "Previous", () => move(-1), "Looking");
+key(["ArrowRight"], "Next", () => move(1), "Looking");
+key(["ArrowUp"], "Row above", () => move(0, -1), "Looking");
+key(["ArrowDown"], "Row below", () => move(0, 1), "Looking");
+key(["1", "2", "3", "4", "5"], "Rate", (event) => { judge(Number(event.key)); }, "Reviewing");
+key(["0"], "Clear the rating", () => { judge(0); }, "Reviewing");
+key(["x"], "Reject, or take that back", toss, "Reviewing");
+key(["c"], "Add to compare, or remove", () => {
+  const tile = focused();
+  if (!tile) return say("Choose an image with the arrow keys first");
+  const image = Number(tile.dataset.image) > 0 ? `/${tile.dataset.image}` : "";
+  tray.toggle(`${about(tile).reference}${image}`, tile.dataset.hash, `${sessionName()} ${about(tile).name}${image}`);
+}, "Reviewing");
+
+/** The next page of a long session, when its end comes near. */
+function more() {
+  const next = one("#next");
+  if (!next) return;
+  const seen = new IntersectionObserver(async ([entry]) => {
+    if (!entry.isIntersecting) return;
+    seen.disconnect();
+    try {
+      const fresh = await page(next.getAttribute("href"));
+      tiles.append(...all("#tiles > .tile", fresh).map((tile) => document.importNode(tile, true)));
+      const following = one("#next", fresh);
+      if (following) next.setAttribute("href", following.getAttribute("href")); else next.parentElement.remove();
+      spread();
+      show();
+      more();
+    } catch (error) { sayWhy(error); }
+  }, { rootMargin: "800px" });
+  seen.observe(next);
+}
+
+const renew = calmly(250, async () => {
+  const at = focused()?.getAttribute("href");
+  const fresh = await page(location.pathname);
+  const known = new Map(all(".tile", tiles).map((tile) => [tile.getAttribute("href"), tile]));
+  for (const tile of all("#tiles > .tile", fresh)) {
+    const old = known.get(tile.getAttribute("href"));
+    const copy = document.importNode(tile, true);
+    if (!old) tiles.append(copy); else if (old.dataset.mark !== copy.dataset.mark || old.dataset.rating !== copy.dataset.rating) showRating(old, Number(copy.dataset.rating ?? 0), copy.dataset.mark);
+  }
+  spread();
+  show();
+  if (at) one(`.tile[href="${at}"]`, tiles)?.focus({ preventScroll: true });
+  await refreshHead();
+});
+
+export function heard(news) {
+  if (news.kind === "missed" || news.session === session) renew();
+}
+
+
+spread();
+show();
+more();

@@ -1,0 +1,172 @@
+// The header of a session, on all of its views: the way back, renaming, the project, archiving, the menu, copying, how many are
+// collected to compare, and the keys of the views.
+
+import { all, ask, askText, copy, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { tray } from "./tray.js";
+import { undo, write } from "./writes.js";
+
+const main = one("main");
+export const session = main.dataset.session;
+export const sessionName = () => main.dataset.name;
+
+// Back to where one came from: the wall as it was, or the results of a search.
+const crumb = one("#crumb");
+const remembered = `retake-from:${session}`;
+const isList = (address) => address.origin === location.origin && (address.pathname === "/" || address.pathname === "/search");
+/** Whether the entry of the browser's history before this one is the list one came from. */
+let justCame = false;
+try {
+  const before = document.referrer ? new URL(document.referrer) : null;
+  if (before && isList(before)) { justCame = true; sessionStorage.setItem(remembered, before.pathname + before.search); }
+  const from = sessionStorage.getItem(remembered);
+  if (from) crumb.href = from;
+  if (from?.startsWith("/search")) { crumb.title = "Back to the results (Esc)"; crumb.setAttribute("aria-label", "Back to the results"); }
+} catch {
+  // Storage is blocked: the way back leads to all sessions.
+}
+/** Goes back as the browser does where it can, which keeps the place one had scrolled to. */
+function leave() {
+  if (justCame && history.length > 1) history.back();
+  else location.assign(crumb.href);
+}
+crumb.addEventListener("click", (event) => {
+  if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  leave();
+});
+
+/** Asks for the header again, unless someone is writing in it. */
+export async function refreshHead() {
+  const { headers, content } = await part(`/sessions/${session}/head`);
+  const about = one("#about", content);
+  main.dataset.name = decodeURIComponent(headers.get("x-name") ?? main.dataset.name);
+  main.toggleAttribute("data-archived", about.hasAttribute("data-archived"));
+  if (!one("#about form")) { tellTimes(about); swap(one("#about"), about); }
+  const archive = one("#more [data-do='archive']");
+  if (archive) archive.textContent = about.hasAttribute("data-archived") ? "Restore…" : "Archive…";
+}
+
+const archived = () => main.hasAttribute("data-archived");
+
+/** The title, written where it stands. Enter saves, Escape does not. */
+function rename() {
+  one("#more").open = false;
+  const about = one("#about");
+  if (one("form", about)) return;
+  const heading = one("h1", about);
+  const before = about.dataset.title ?? "";
+  const input = make("input", { type: "text", "aria-label": "Title", placeholder: sessionName(), maxlength: 300, dir: "auto" });
+  input.value = before;
+  const form = make("form", { class: "renaming" }, input, make("button", { type: "submit", class: "primary" }, "Save"));
+  const done = () => { form.remove(); heading.classList.remove("sr"); one(".rename", about)?.focus(); };
+  form.addEventListener("keydown", (event) => { if (event.key === "Escape") { event.preventDefault(); event.stopPropagation(); done(); } });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const title = input.value.trim();
+    done();
+    if (title !== before) retitle(title, before);
+  });
+  heading.classList.add("sr");
+  heading.after(form);
+  input.focus();
+  input.select();
+}
+
+function retitle(title, before) {
+  const show = (text) => { const heading = one("#about h1"); if (heading && text) heading.textContent = text; };
+  write({
+    about: session,
+    verb: "update-session",
+    change: { sessionId: session, title },
+    back: { sessionId: session, title: before },
+    show: () => show(title),
+    unshow: () => show(before || sessionName()),
+    said: title ? `Renamed to “${title}”` : "Title removed",
+    after: () => { refreshHead().catch(sayWhy); },
+  });
+}
+
+async function project() {
+  one("#more").open = false;
+  const before = one("#about").dataset.project ?? "";
+  const text = await askText("Project", "Name; empty for none", "Save", { value: before, rows: 1 });
+  if (text === null || text.trim() === before) return;
+  const project = text.trim();
+  write({
+    about: session,
+    verb: "update-session",
+    change: { sessionId: session, project },
+    back: { sessionId: session, project: before },
+    show: () => {},
+    unshow: () => {},
+    said: project ? `Moved to “${project}”` : "Project removed",
+    after: () => { refreshHead().catch(sayWhy); },
+  });
+}
+
+async function putAway() {
+  one("#more").open = false;
+  const was = archived();
+  const [verb, other] = was ? ["restore-session", "archive-session"] : ["archive-session", "restore-session"];
+  const hint = was ? "Iterations can be added again." : "No iterations can be added until it is restored. Nothing is deleted.";
+  const reason = await askText(was ? "Restore this session" : "Archive this session", "Reason (kept in the audit trail)", was ? "Restore" : "Archive", { hint, rows: 2 });
+  if (reason === null) return;
+  try {
+    await ask(verb, { sessionId: session, reason });
+    await refreshHead();
+    say(was ? "Restored" : "Archived", { name: "Undo", run: async () => {
+      try { await ask(other, { sessionId: session, reason: "undone" }); await refreshHead(); } catch (error) { sayWhy(error); }
+    } });
+  } catch (error) { sayWhy(error); }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-do]");
+  if (!button) return;
+  const { do: what, from, text, path } = button.dataset;
+  if (what === "rename") rename();
+  if (what === "project") project();
+  if (what === "archive") putAway();
+  if (what === "copy") {
+    try {
+      const taken = path ? await (await fetch(path)).text() : (text ?? one(from)?.textContent ?? "");
+      copy(taken, button.dataset.what);
+    } catch (error) { sayWhy(error); }
+  }
+});
+
+for (const box of all("[data-setting]")) {
+  box.checked = settings.get(box.dataset.setting);
+  box.addEventListener("change", () => settings.set(box.dataset.setting, box.checked));
+}
+
+// The tray is a number in the bar here, and never lies over the image.
+const count = () => {
+  const { length } = tray.items();
+  // The tray may bring a button of its own that says how many.
+  one("#compare-count").textContent = length > 0 && !one("#tray-count") ? ` (${length})` : "";
+  one("#compare-link").title = length > 1 ? `Compare ${length} (C)` : "Compare";
+};
+new MutationObserver(count).observe(one("#tray"), { childList: true });
+count();
+one("#compare-link").addEventListener("click", (event) => {
+  if (event.metaKey || event.ctrlKey || tray.items().length < 2) return;
+  event.preventDefault();
+  tray.compare();
+});
+
+const view = (name) => () => { one(`.views [data-view="${name}"]`).click(); };
+key(["e"], "Loupe", view("session"), "Views");
+key(["g"], "Grid", view("grid"), "Views");
+key(["s"], "Story", view("story"), "Views");
+key(["T"], "Tree", view("tree"), "Views");
+key(["Escape"], "Back to all sessions or results", leave, "Views");
+key(["r"], "Rename the session", rename, "Session");
+key(["a"], "Archive or restore", putAway, "Session");
+key(["u"], "Undo", undo, "Reviewing");
+addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey) return;
+  if (event.target.closest?.("input, textarea") || one("dialog[open]")) return;
+  event.preventDefault();
+  undo();
+});

@@ -1,0 +1,18 @@
+// The story of a session: told by the server; told again when the session changes.
+
+import { calmly, one, page, tellTimes } from "./kit.js";
+import { refreshHead, session } from "./head.js";
+
+const main = one("main");
+const again = calmly(300, async () => {
+  const fresh = one("main", await page(location.pathname + location.search));
+  const open = [...main.querySelectorAll("details[open]")].length > 0;
+  main.replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
+  if (open) for (const details of main.querySelectorAll("details")) details.open = true;
+  tellTimes(main);
+  await refreshHead();
+});
+
+export function heard(news) {
+  if (news.kind === "missed" || news.session === session) again();
+}

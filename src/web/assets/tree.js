@@ -1,0 +1,43 @@
+// The tree of a session: drawn by the server; scaled here, and drawn again when the session changes.
+
+import { calmly, one, page, settings } from "./kit.js";
+import { refreshHead, session } from "./head.js";
+
+const graph = one("#graph");
+const size = one("#size");
+
+/** The size in percent, or what fits the window, within reason. */
+function scale() {
+  const drawing = one("#drawing");
+  const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
+  drawing.setAttribute("width", (width * size.value) / 100);
+  drawing.setAttribute("height", (height * size.value) / 100);
+}
+
+size.value = settings.get("tree") ?? 100;
+size.addEventListener("input", () => { settings.set("tree", Number(size.value)); scale(); });
+graph.addEventListener("wheel", (event) => {
+  if (event.ctrlKey) {
+    event.preventDefault();
+    size.value = Number(size.value) - Math.sign(event.deltaY) * 10;
+    size.dispatchEvent(new Event("input"));
+  } else if (graph.scrollHeight <= graph.clientHeight && Math.abs(event.deltaY) > Math.abs(event.deltaX)) {
+    event.preventDefault();
+    graph.scrollLeft += event.deltaY * (event.deltaMode === 1 ? 16 : 1);
+  }
+}, { passive: false });
+
+const again = calmly(300, async () => {
+  const fresh = one("#drawing", await page(location.pathname));
+  one("#drawing").replaceWith(document.importNode(fresh, true));
+  scale();
+  await refreshHead();
+});
+
+export function heard(news) {
+  if (news.kind === "missed" || news.session === session) again();
+}
+
+scale();
+// The newest is where the work is.
+graph.scrollLeft = graph.scrollWidth;

@@ -1,0 +1,103 @@
+//! What is compared: references as the address names them, read leniently. A link outlives what it names, and another
+//! workspace may answer under the same address, so a reference that leads nowhere is skipped with a message.
+
+use crate::model::{Hash, IterationId, Recipe};
+use crate::model::{OutcomeStatus, Timestamp};
+use crate::web::pages::naming;
+use crate::wire::{Api, Error};
+use crate::workspace::Workspace;
+
+/// The maximum number of images that are compared at once.
+pub(super) const MAX_SIDES: usize = 12;
+
+/// An image that is compared, with the iteration it belongs to.
+pub(super) struct Side {
+    /// The reference, exact; of an image after the first with its number: `…#3/1`.
+    pub(super) reference: String,
+    pub(super) id: IterationId,
+    /// What it is called: `Harbour at dusk #3`.
+    pub(super) label: String,
+    pub(super) recipe: Recipe,
+    pub(super) image: Option<Picture>,
+    pub(super) rating: Option<u8>,
+    pub(super) outcome: OutcomeStatus,
+    pub(super) at: Timestamp,
+    pub(super) cost: Option<String>,
+}
+
+/// The image of a side.
+#[derive(Clone, Copy)]
+pub(super) struct Picture {
+    pub(super) hash: Hash,
+    pub(super) size: Option<(u32, u32)>,
+    /// Whether the original is gone.
+    pub(super) missing: bool,
+}
+
+/// What was read of a set.
+pub(super) struct Sides {
+    pub(super) sides: Vec<Side>,
+    /// The references that were skipped, each with the reason.
+    pub(super) skipped: Vec<(String, String)>,
+}
+
+impl Side {
+    /// Returns the letter of a place in the set.
+    pub(super) fn letter(at: usize) -> char {
+        u8::try_from(at).ok().and_then(|at| b'A'.checked_add(at)).filter(u8::is_ascii_uppercase).map_or('·', char::from)
+    }
+
+    /// Returns the address of its page.
+    pub(super) fn address(&self) -> String {
+        format!("/sessions/{}", self.reference.replacen('#', "/", 1))
+    }
+}
+
+impl Sides {
+    /// Reads the sides that an address names, separated by commas.
+    pub(super) fn read(workspace: &Workspace, refs: &str) -> Sides {
+        let mut found = Sides { sides: Vec::new(), skipped: Vec::new() };
+        for name in refs.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            if found.sides.len() >= MAX_SIDES {
+                found.skipped.push((name.to_owned(), format!("at most {MAX_SIDES} are compared")));
+                continue;
+            }
+            match side(workspace, name) {
+                Ok(side) if found.sides.iter().any(|known| known.reference == side.reference) => {}
+                Ok(side) => found.sides.push(side),
+                Err(error) => found.skipped.push((name.to_owned(), error.message)),
+            }
+        }
+        found
+    }
+}
+
+fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
+    let named = Api::new(workspace).resolve_exactly(name)?;
+    let (id, number) = (named.iteration, named.image.unwrap_or(0));
+    let state = workspace.state(id)?;
+    let title = workspace.summary(id.session).ok().and_then(|summary| summary.title);
+    let iteration = state.iteration;
+    let count = iteration.images.len();
+    let mut label = format!("{} #{}", naming::session(title.as_deref(), Some(&iteration)), id.index);
+    if count > 1 {
+        label.push_str(&format!(" · {} of {count}", number + 1));
+    }
+    let chosen = usize::try_from(number).ok().and_then(|number| iteration.images.get(number));
+    let image = chosen.map(|image| Picture {
+        hash: image.hash,
+        size: image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0),
+        missing: !workspace.has_original(image),
+    });
+    Ok(Side {
+        reference: if number > 0 { format!("{id}/{number}") } else { id.to_string() },
+        id,
+        label,
+        image,
+        rating: state.annotation.rating,
+        outcome: iteration.outcome.status,
+        at: iteration.created_at,
+        cost: iteration.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)),
+        recipe: iteration.recipe,
+    })
+}

@@ -1,0 +1,118 @@
+//! The filmstrip of a session: one image after the other, each with what changed as its caption. Also the marks of all
+//! iterations, from which scripts know which are to be shown without asking for each.
+
+use std::borrow::Cow;
+
+use maud::{Markup, html};
+
+use crate::model::{OutcomeStatus, StepLabel};
+use crate::web::pictures;
+use crate::workspace::{Mark, Strip, StripImage, StripStep};
+
+/// One letter for each iteration: its rating, `0` for unreviewed, `x` for rejected, `-` for lost.
+pub(super) fn marks(strip: &Strip) -> String {
+    strip.marks.iter().map(|mark| letter(*mark)).collect()
+}
+
+/// The letter of a mark.
+pub(super) fn letter(mark: Mark) -> char {
+    match mark {
+        Mark::Unreviewed => '0',
+        Mark::Rated(rating) => char::from_digit(rating.into(), 10).unwrap_or('0'),
+        Mark::Rejected => 'x',
+        Mark::Lost => '-',
+    }
+}
+
+/// The takes of a window of the strip, with a place for each that was lost in it.
+pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup {
+    let id = strip.session.id;
+    let until = from.saturating_add(limit).min(strip.session.iteration_count());
+    let lost = |index: u32| strip.marks.get(index as usize) == Some(&Mark::Lost);
+    html! {
+        @for step in &strip.steps { (take(&format!("/sessions/{id}/{}", step.index), step, step.index == chosen)) }
+        @for index in (from..until).filter(|index| lost(*index)) {
+            a.take href={ "/sessions/" (id) "/" (index) } data-index=(index) data-mark="-" data-lane="0" tabindex="-1"
+                aria-current=[(index == chosen).then_some("true")] {
+                span.pic { span.no { "lost" } }
+                span.caption { span.sr { "#" (index) ", " } "lost to damage" }
+            }
+        }
+    }
+}
+
+/// What changed, as a caption: a reroll is only named, since its seed says little.
+pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
+    match (step.label, &step.change) {
+        (Some(StepLabel::Reroll), _) => "reroll".into(),
+        (_, Some(change)) => readable(change).into(),
+        (_, None) if step.prompt.trim().is_empty() => "no prompt".into(),
+        (_, None) => step.prompt.as_str().into(),
+    }
+}
+
+/// A line of changes with its parts set apart, and a minus sign that is as wide as the plus.
+fn readable(change: &str) -> String {
+    let part = |part: &str| part.strip_prefix('-').map_or_else(|| part.to_owned(), |rest| format!("−{rest}"));
+    change.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
+}
+
+/// The images of an iteration as one attribute: hash, width and height of each, `f` for one that browsers do not show.
+pub(super) fn images(images: &[StripImage]) -> Option<String> {
+    let one = |image: &StripImage| {
+        let (width, height) = image.size.unwrap_or_default();
+        let file = if pictures::is_shown(&image.mime_type) { "" } else { ":f" };
+        format!("{}:{width}:{height}{file}", image.hash)
+    };
+    (!images.is_empty()).then(|| images.iter().map(one).collect::<Vec<_>>().join(" "))
+}
+
+fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
+    let parent = step.parent_lane.and(step.parent).map(|parent| parent.index);
+    let caption = caption(step);
+    // Going back to an older iteration is worth a word; going on from the one before is the rule.
+    let fork = parent.filter(|parent| parent.saturating_add(1) != step.index);
+    html! {
+        a.take href=(address) title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } data-index=(step.index)
+            data-lane=(step.lane) data-parent=[parent] data-parent-lane=[step.parent_lane] data-images=[images(&step.images)]
+            data-mark=(letter(step.mark)) data-rating=[step.rating]
+            tabindex=(if chosen { "0" } else { "-1" }) aria-current=[chosen.then_some("true")] {
+            span.pic {
+                @match (step.images.first(), step.outcome) {
+                    (Some(image), _) => { img src={ "/thumbs/" (image.hash) } alt="" loading="lazy" decoding="async"; }
+                    (None, OutcomeStatus::Failed) => span.no { "failed" },
+                    (None, OutcomeStatus::Refused) => span.no { "refused" },
+                    (None, OutcomeStatus::Succeeded) => span.no { "no image" },
+                }
+                @if step.images.len() > 1 { span.many { (step.images.len()) span.sr { " images" } } }
+                (stars(step.rating))
+            }
+            span.caption dir="auto" {
+                span.sr { "#" (step.index) ", " }
+                @if let Some(fork) = fork { span.fork { "⎇ #" (fork) } " " }
+                (caption)
+            }
+        }
+    }
+}
+
+/// The rating over an image of the strip or the grid; scripts write it, too.
+pub(super) fn stars(rating: Option<u8>) -> Markup {
+    html! {
+        @match rating {
+            Some(rating) => span.rated role="img" aria-label={ (rating) " of 5 stars" } { @for _ in 0..rating { "★" } },
+            None => span.rated {},
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_read_as_a_caption() {
+        assert_eq!(readable("-morning light  +at dusk  cfg 6→8.5"), "−morning light · +at dusk · cfg 6→8.5");
+        assert_eq!(readable("same recipe"), "same recipe");
+    }
+}

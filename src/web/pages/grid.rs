@@ -1,0 +1,101 @@
+//! `/sessions/{id}/grid`: every image of a session, uncropped, each with what changed as its caption.
+
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::film;
+use super::frame::Broken;
+use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use crate::model::OutcomeStatus;
+use crate::web::state::Gallery;
+use crate::workspace::{Strip, StripStep};
+
+/// Iterations a page.
+const PAGE: u32 = 200;
+
+/// Where the page begins.
+#[derive(Deserialize)]
+pub(super) struct Window {
+    #[serde(default)]
+    from: Option<String>,
+}
+
+/// `GET /sessions/{id}/grid`.
+pub(super) async fn page(
+    State(gallery): State<Gallery>,
+    Path(id): Path<String>,
+    Query(window): Query<Window>,
+) -> Result<Response, Broken> {
+    let name = id.clone();
+    let from = window.from.and_then(|from| from.parse::<u32>().ok()).unwrap_or(0);
+    let read = gallery.ask(move |workspace, _| {
+        let read = session_id(&id).and_then(|id| Ok(workspace.strip(id, from, PAGE)?));
+        Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
+    });
+    let strip = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
+    let named = Named::new(strip.session.clone(), strip.subject.as_deref());
+    let row = &named.row;
+    let next = from.saturating_add(PAGE);
+    let body = html! {
+        main.page-grid #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-count=(row.iteration_count())
+            data-marks=(film::marks(&strip)) data-archived[row.archived] {
+            div.bar {
+                label { span.sr { "Show" }
+                    select #filter {
+                        option value="takes" { "All takes" }
+                        option value="unreviewed" { "Unreviewed" }
+                        option value="liked" { "★ 4 and up" }
+                        option value="everything" { "With rejected" }
+                    }
+                }
+                label.size { span { "Size" } input #size type="range" min="120" max="480" step="20" value="240"; }
+                span.spring {}
+                span.muted #shown-count role="status" {}
+            }
+            div.tiles #tiles data-show="takes" { (tiles(&strip)) }
+            p.muted #none hidden { "Nothing matches this filter." }
+            @if next < row.iteration_count() {
+                p.row { a.button #next rel="next" href={ "/sessions/" (row.id) "/grid?from=" (next) } { "Show more" } }
+            }
+            p.sr #announce role="status" aria-live="polite" {}
+        }
+    };
+    let title = format!("{} · Grid", named.name);
+    Ok(session_head::framed(&named, View::Grid, row.current_iteration_index(), &title, &body))
+}
+
+fn tiles(strip: &Strip) -> Markup {
+    let id = strip.session.id;
+    html! {
+        @for step in &strip.steps {
+            @let address = format!("/sessions/{id}/{}", step.index);
+            @for number in 0..step.images.len().max(1) { (tile(&address, step, number)) }
+        }
+    }
+}
+
+fn tile(address: &str, step: &StripStep, number: usize) -> Markup {
+    let image = step.images.get(number);
+    let caption = film::caption(step);
+    let many = step.images.len();
+    let address = if number == 0 { address.to_owned() } else { format!("{address}/{number}") };
+    let (width, height) = image.and_then(|image| image.size).unwrap_or((1, 1));
+    html! {
+        a.tile href=(address) data-index=(step.index) data-image=(number) data-hash=[image.map(|image| image.hash)] data-mark=(film::letter(step.mark))
+            data-rating=[step.rating] title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } {
+            span.pic {
+                @match (image, step.outcome) {
+                    (Some(image), _) => { img src={ "/thumbs/" (image.hash) } alt="" width=(width) height=(height) loading="lazy" decoding="async"; }
+                    (None, OutcomeStatus::Failed) => span.no { "failed" },
+                    (None, OutcomeStatus::Refused) => span.no { "refused" },
+                    (None, OutcomeStatus::Succeeded) => span.no { "no image" },
+                }
+                @if many > 1 { span.many { (number + 1) "/" (many) } }
+                (film::stars(step.rating))
+            }
+            span.caption dir="auto" { span.sr { "#" (step.index) ", " } (caption) }
+        }
+    }
+}

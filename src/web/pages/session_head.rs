@@ -1,0 +1,195 @@
+//! The header that all pages of one session share: where one came from, the session's name, its views and its menu.
+
+use maud::{Markup, html};
+
+use super::frame::{Broken, Page, SearchBox, Wording, framed_session};
+use super::verdict;
+use crate::model::{SessionId, Summary};
+use crate::web::{reply, url, words};
+use crate::wire::{Error, ErrorKind};
+use crate::workspace::{self, Workspace};
+use axum::response::Response;
+
+/// The views of a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// One image, large.
+    Loupe,
+    /// All images.
+    Grid,
+    /// How it came to be, and how to continue.
+    Story,
+    /// All of it at a glance, with its branches.
+    Tree,
+}
+
+impl View {
+    /// The name of the page, by which scripts and styles know it.
+    fn page(self) -> &'static str {
+        match self {
+            View::Loupe => "session",
+            View::Grid => "grid",
+            View::Story => "story",
+            View::Tree => "tree",
+        }
+    }
+}
+
+/// A session and what it is called.
+pub(super) struct Named {
+    /// The session.
+    pub(super) row: Summary,
+    /// Its title, or what it is about.
+    pub(super) name: String,
+}
+
+impl Named {
+    /// Names a session: by its title, by what it is about, or by its day.
+    pub(super) fn new(row: Summary, subject: Option<&str>) -> Named {
+        let about = || subject.map(first_words).filter(|text| !text.is_empty());
+        let name = row.title.clone().filter(|title| !title.trim().is_empty()).or_else(about);
+        let name = name.unwrap_or_else(|| {
+            let day = row.created_at.to_string();
+            format!("Untitled, {}", day.get(..10).unwrap_or(&day))
+        });
+        Named { row, name }
+    }
+}
+
+/// Wraps the body of a page of a session into the frame.
+pub(super) fn framed(named: &Named, view: View, index: u32, title: &str, main: &Markup) -> Response {
+    let page = Page { title, name: view.page(), typed: SearchBox::default() };
+    framed_session(&page, &head(named, view, index), &menu(named, view), main)
+}
+
+/// The header by itself, for a page that is open while the session changes.
+pub(super) fn part(named: &Named) -> Response {
+    reply::html(html! { (about(named)) (menu(named, View::Loupe)) })
+}
+
+fn head(named: &Named, view: View, index: u32) -> Markup {
+    let id = named.row.id;
+    let tab = |this: View, address: String, name: &str, key: &str| {
+        let title = format!("{name} ({key})");
+        html! { a href=(address) data-view=(this.page()) title=(title) aria-current=[(this == view).then_some("page")] { (name) } }
+    };
+    html! {
+        a.crumb #crumb href="/" title="All sessions (Esc)" aria-label="Back to all sessions" { "‹" }
+        (about(named))
+        nav.views aria-label="Views of this session" {
+            (tab(View::Loupe, format!("/sessions/{id}/{index}"), "Loupe", "e"))
+            (tab(View::Grid, format!("/sessions/{id}/grid"), "Grid", "g"))
+            (tab(View::Story, format!("/sessions/{id}/story"), "Story", "s"))
+            (tab(View::Tree, format!("/sessions/{id}/tree"), "Tree", "T"))
+        }
+    }
+}
+
+fn about(named: &Named) -> Markup {
+    let row = &named.row;
+    html! {
+        div.about #about data-title=[row.title.as_deref()] data-project=[row.project.as_deref()] data-archived[row.archived] {
+            h1 dir="auto" title=(named.name) { (named.name) }
+            button.icon.quiet.rename type="button" data-do="rename" aria-label="Rename this session" title="Rename" { "✎" }
+            @if row.archived { span.badge { "Archived" } }
+            span.muted {
+                @if let Some(project) = &row.project { a dir="auto" href={ "/?project=" (url::encode(project)) } { (project) } " · " }
+                span #count { (words::count(row.iteration_count().into(), "iteration")) }
+                " · " (words::time(row.last_modified_at))
+                " · " (verdict::badge(row.id))
+            }
+        }
+    }
+}
+
+fn menu(named: &Named, view: View) -> Markup {
+    let row = &named.row;
+    let switch = |name: &str, text: &str| {
+        html! { label.switch { input type="checkbox" data-setting=(name); span { (text) } } }
+    };
+    html! {
+        details.drop.more #more {
+            summary aria-label="More about this session" title="More" { "⋯" }
+            div {
+                @if view == View::Loupe {
+                    (switch("advance", "Go to the next after rating"))
+                    (switch("follow", "Follow new iterations"))
+                    hr;
+                }
+                button.item type="button" data-do="rename" { "Rename…" }
+                button.item type="button" data-do="project" { @if row.project.is_some() { "Change project…" } @else { "Set project…" } }
+                button.item type="button" data-do="copy" data-what="Session ID" data-text=(row.id) { "Copy session ID" }
+                a.item href={ "/sessions/" (row.id) "/audit" } { "Audit trail" }
+                a.item href="/workspace" { "Workspace" }
+                hr;
+                button.item type="button" data-do="archive" { @if row.archived { "Restore…" } @else { "Archive…" } }
+            }
+        }
+    }
+}
+
+/// Reads the id of a session from an address.
+pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
+    Ok(text.parse::<SessionId>().map_err(workspace::Error::from)?)
+}
+
+/// Puts a failure of a page of a session into words, with a link to what there is.
+pub(super) fn worded(error: Error, id: &str, found: Option<&Summary>) -> Broken {
+    let (heading, text, ways) = match (error.kind, found) {
+        (ErrorKind::NotFound, Some(row)) => (
+            "No such iteration",
+            format!("This session has {}.", words::count(row.iteration_count().into(), "iteration")),
+            vec![(format!("/sessions/{}", row.id), "Go to the last one".to_owned())],
+        ),
+        (ErrorKind::NotFound, None) => {
+            ("No such session", format!("This workspace has no session {id}. It may be in another one."), Vec::new())
+        }
+        (ErrorKind::Invalid, _) => ("Can't open this link", format!("“{id}” is not the ID of a session."), Vec::new()),
+        (ErrorKind::Damaged, _) => (
+            "Lost to damage",
+            "Nothing of this session could be saved.".to_owned(),
+            vec![
+                (format!("/sessions/{id}/audit"), "What the audit trail knows".to_owned()),
+                ("/workspace".to_owned(), "What happened".to_owned()),
+            ],
+        ),
+        _ => return error.into(),
+    };
+    Broken::worded(error, Wording { heading, text, ways })
+}
+
+/// Returns the summary of a session, if it can be read.
+pub(super) fn summary_of(workspace: &Workspace, id: &str) -> Option<Summary> {
+    workspace.summary(session_id(id).ok()?).ok()
+}
+
+/// The beginning of a text, at most ten words of it.
+fn first_words(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut short = String::new();
+    for word in text.split_whitespace().take(10) {
+        if !short.is_empty() && short.chars().count() + word.chars().count() >= MOST {
+            break;
+        }
+        if !short.is_empty() {
+            short.push(' ');
+        }
+        short.extend(word.chars().take(MOST));
+    }
+    let short = short.trim_end_matches([',', '.', ';', ':']);
+    if short.len() < text.trim().len() && !short.is_empty() { format!("{short}…") } else { short.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_beginning_of_a_prompt() {
+        assert_eq!(first_words("a fox"), "a fox");
+        assert_eq!(first_words("  a\nfox,  "), "a fox…");
+        let long = first_words(&"lighthouse ".repeat(30));
+        assert!(long.chars().count() <= 61 && long.ends_with('…'), "{long}");
+        assert_eq!(first_words(" \n "), "");
+    }
+}

@@ -1,0 +1,249 @@
+// Compare: the survey and the pair, by keyboard, mouse and touch, on the sample history.
+
+import { ask, axePath, base, done, go, open, same, shots, step } from "./browser.mjs";
+
+const { sessions } = await ask("list-sessions");
+const harbour = sessions.find((session) => session.title === "Harbour at dusk").id;
+const refs = (...indexes) => indexes.map((index) => encodeURIComponent(`${harbour}#${index}`)).join(",");
+const labels = (page) => page.locator("#tiles .what").allTextContents();
+const page = await open();
+const opened = [page];
+
+await step("a survey shows all of them, by name, as large as the window allows", async () => {
+  await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
+  same(await labels(page), [3, 5, 7, 8].map((index) => `Harbour at dusk #${index}`), "names");
+  const boxes = await page.locator(".tile .clip").evaluateAll((clips) => clips.map((clip) => clip.getBoundingClientRect()).map((box) => box.width * box.height));
+  const share = boxes.reduce((sum, area) => sum + area, 0) / (1440 * 900);
+  same(share > 0.48, true, `${share} of the window is image`);
+  same(Math.min(...boxes) > 0.9 * Math.max(...boxes), true, "none is much smaller");
+});
+
+await step("keys choose, rate, clear, undo, promote and drop what has the focus", async () => {
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  same(await page.evaluate(() => document.activeElement.dataset.label), "Harbour at dusk #5", "the focused tile");
+  await page.keyboard.press("2");
+  await page.locator("#undo").waitFor();
+  same((await ask("get-iteration", { reference: `${harbour}#5` })).annotations.rating, 2, "the rating");
+  await page.locator("#undo button").click();
+  await page.waitForFunction(() => document.querySelector('.tile[data-label="Harbour at dusk #5"]').dataset.rating === "4");
+  same((await ask("get-iteration", { reference: `${harbour}#5` })).annotations.rating, 4, "the rating from before");
+  await page.locator('.tile[data-label="Harbour at dusk #5"]').focus();
+  await page.keyboard.press("ArrowUp");
+  await page.waitForFunction(() => document.querySelector("#tiles .what").textContent === "Harbour at dusk #5");
+  same(await page.evaluate(() => document.activeElement.dataset.label), "Harbour at dusk #5", "the focus stays with it");
+  await page.keyboard.press("x");
+  await page.waitForFunction(() => document.querySelectorAll(".tile").length === 3);
+  same(await labels(page), [3, 7, 8].map((index) => `Harbour at dusk #${index}`), "what is left");
+  same(new URL(page.url()).searchParams.get("refs"), [3, 7, 8].map((index) => `${harbour}#${index}`).join(","), "the address");
+  await page.locator("#undo button").click();
+  await page.waitForFunction(() => document.querySelectorAll(".tile").length === 4);
+});
+
+await step("the mouse rates, removes and reorders in place", async () => {
+  await go(page, `/compare?refs=${refs(3, 5, 7)}`);
+  await page.locator(".tile").nth(2).getByRole("button", { name: "3 of 5" }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".tile")[2].dataset.rating === "3");
+  await page.locator("#undo").waitFor();
+  await page.locator(".tile").nth(2).locator(".caption").dragTo(page.locator(".tile").nth(0));
+  await page.waitForFunction(() => document.querySelector("#tiles .what").textContent === "Harbour at dusk #7");
+  await page.locator(".tile").nth(1).getByRole("button", { name: /^Remove/ }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".tile").length === 2);
+  await ask("annotate-iteration", { reference: `${harbour}#7`, rating: 4 });
+});
+
+await step("one zoom for all, shown, and no image can be lost", async () => {
+  await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
+  const level = page.locator(".zoom .level");
+  const before = await level.textContent();
+  same(before.startsWith("Fit "), true, before);
+  const box = await page.locator(".tile .clip").first().boundingBox();
+  const middle = [box.x + box.width / 2, box.y + box.height / 2];
+  const drag = async (dx, dy) => { await page.mouse.move(...middle); await page.mouse.down(); await page.mouse.move(middle[0] + dx, middle[1] + dy, { steps: 4 }); await page.mouse.up(); };
+  const inside = () => page.locator(".tile .clip").evaluateAll((clips) => clips.every((clip) => {
+    const [outer, inner] = [clip.getBoundingClientRect(), clip.querySelector("img").getBoundingClientRect()];
+    return inner.left <= outer.left + 1 && inner.right >= outer.right - 1 && inner.top <= outer.top + 1 && inner.bottom >= outer.bottom - 1;
+  }));
+  await drag(300, 200);
+  same(await inside(), true, "a drag does not move a whole image");
+  await page.mouse.move(...middle);
+  for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -200);
+  await page.waitForFunction(() => !document.querySelector(".zoom .level").textContent.startsWith("Fit"));
+  const scales = await page.locator(".tile img").evaluateAll((images) => images.map((image) => image.style.transform.split("scale")[1]));
+  same(new Set(scales).size, 1, `one zoom: ${scales}`);
+  for (let turn = 0; turn < 3; turn += 1) await drag(2000, 2000);
+  same(await inside(), true, "pan has bounds");
+  await page.getByRole("button", { name: "Fit", exact: true }).last().click();
+  same(await level.textContent(), before, "and a way back");
+});
+
+await step("the matrix says what differs, and the rest on demand", async () => {
+  const head = await page.locator("#matrix thead th").allTextContents();
+  same(head.map((text) => text.trim().slice(2)), [3, 5, 7, 8].map((index) => `Harbour at dusk #${index}`), "columns");
+  const row = (name) => page.locator("#matrix tbody tr", { has: page.locator("th", { hasText: new RegExp(`^${name}$`) }) });
+  same((await row("steps").locator("td").allTextContents()).map((text) => text.trim()), ["28", "·", "·", "45"], "steps");
+  same(await row("model").isVisible(), false, "what is the same is left out");
+  await page.getByLabel("Only differences").uncheck();
+  same(await row("model").isVisible(), true, "and shown on demand");
+  await page.waitForFunction(() => [...document.querySelectorAll("[data-looks]")].every((cell) => cell.textContent.includes("changed")), undefined, { timeout: 240000 });
+});
+
+await step("blanks stay where they are in the prompt", async () => {
+  await go(page, `/compare?refs=${refs(0, 1)}`);
+  same(await page.locator("#facts .prompt").textContent(), "a harbour with sail boats at dusk, morning golden light", "the two prompts in one");
+});
+
+await step("words do not contradict the numbers", async () => {
+  await page.locator("#seen").waitFor({ timeout: 240000 });
+  const shown = await page.locator("#seen").textContent();
+  same(/Composition\s*same/.test(shown) && /strongly changed/.test(shown), true, shown);
+  same(shown.includes("nearly the same"), false, "and says nothing else");
+});
+
+await step("every way to lay two over each other", async () => {
+  await go(page, `/compare?refs=${refs(3, 5, 8)}&view=pair`);
+  for (const [key, mode] of [["l", "slider"], ["k", "onion"], ["b", "blink"], ["d", "difference"], ["h", "heat"], ["s", "side"]]) {
+    await page.keyboard.press(key);
+    await page.waitForSelector(`#desk[data-mode="${mode}"]`);
+    same(new URL(page.url()).searchParams.get("mode"), mode, "the mode in the address");
+    if (mode === "heat") {
+      await page.waitForFunction(() => document.querySelector("img.heat").naturalWidth > 100 && !document.querySelector("[data-waiting]"));
+      same(await page.locator(".legend").isVisible(), true, "the legend");
+    }
+  }
+  await page.keyboard.press("d");
+  await page.locator("#amount").fill("12");
+  same(await page.locator("#desk").evaluate((desk) => desk.style.getPropertyValue("--gain")), "12", "the gain");
+  await page.keyboard.press("l");
+  const desk = await page.locator("#desk").boundingBox();
+  await page.mouse.click(desk.x + desk.width * 0.25, desk.y + 200);
+  same(await page.locator(".handle").getAttribute("aria-valuenow"), "25", "a click jumps");
+  await page.mouse.move(desk.x + desk.width * 0.6, desk.y + 300);
+  await page.mouse.down();
+  await page.mouse.move(desk.x + desk.width * 0.8, desk.y + 300, { steps: 3 });
+  await page.mouse.up();
+  same(await page.locator(".handle").getAttribute("aria-valuenow"), "80", "a drag anywhere");
+  await page.locator(".handle").focus();
+  for (const [key, value] of [["ArrowRight", "82"], ["Home", "0"], ["End", "100"], ["PageDown", "90"]]) {
+    await page.keyboard.press(key);
+    same(await page.locator(".handle").getAttribute("aria-valuenow"), value, key);
+  }
+});
+
+await step("the candidate is promoted, and a link shows the same", async () => {
+  await page.keyboard.press("s");
+  await page.locator("#desk").click({ position: { x: 5, y: 5 } });
+  const shown = () => page.locator(".pane .label").allTextContents();
+  same(await shown(), ["A · Harbour at dusk #3", "B · Harbour at dusk #5"], "before");
+  await page.keyboard.press("ArrowUp");
+  same(await shown(), ["A · Harbour at dusk #5", "B · Harbour at dusk #8"], "after");
+  await page.waitForFunction(() => document.querySelector("#facts").textContent.includes("soft-light"));
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  same(await shown(), ["A · Harbour at dusk #5", "B · Harbour at dusk #8"], "after a reload");
+});
+
+await step("what is not here is skipped with a message, and leaves the tray", async () => {
+  await go(page, `/compare?refs=${refs(3)},session-1999-01-01-001%230,${refs(8)}`);
+  same(await labels(page), [3, 8].map((index) => `Harbour at dusk #${index}`), "the rest");
+  same(await page.locator(".skipped summary").textContent().then((text) => text.trim()), "1 image of this link is missing and left out", "the message");
+  for (const odd of ["?refs=x&a=-4&b=q", "?a=-1", "?refs=,,,"]) {
+    const answer = await fetch(`${base}/compare${odd}`);
+    same(answer.status, 200, `${odd} is a page`);
+  }
+});
+
+await step("the menu leads to what was collected", async () => {
+  await go(page, "/compare");
+  await page.evaluate(() => localStorage.clear());
+  for (const index of [3, 8]) {
+    await go(page, `/search?q=session:${harbour}`);
+    await page.locator(`.card[data-reference="${harbour}#${index}"]`).focus();
+    await page.keyboard.press("c");
+    await page.waitForFunction((count) => document.querySelector("#tray-count")?.textContent === String(count), index === 3 ? 1 : 2);
+  }
+  await page.locator("#tray-count").click();
+  same(await page.locator("#tray .named").allTextContents(), [3, 8].map((index) => `Harbour at dusk #${index}`), "the tray");
+  await page.keyboard.press("Escape");
+  same(await page.locator("#tray").isVisible(), false, "it closes");
+  await page.getByRole("link", { name: "Compare" }).click();
+  await page.waitForURL("**/compare?refs=**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator(".pane .label").allTextContents(), ["A · Harbour at dusk #3", "B · Harbour at dusk #8"], "what was collected");
+  await go(page, "/compare");
+  await page.waitForFunction(() => document.querySelectorAll(".tile").length === 2);
+});
+
+await step("a set has a name, and is found again", async () => {
+  await page.locator(".sets summary").click();
+  await page.getByRole("button", { name: "Save this set…" }).click();
+  await page.locator("dialog input").fill("Client round 2");
+  await page.locator("dialog button.primary").click();
+  await page.waitForFunction(() => document.querySelector("h1").textContent === "Client round 2");
+  same(new URL(page.url()).searchParams.get("name"), "Client round 2", "the address");
+  await page.evaluate(() => { for (const name of Object.keys(localStorage)) if (name.startsWith("retake-tray")) localStorage.removeItem(name); });
+  await go(page, "/compare?refs=");
+  await page.getByRole("link", { name: /Client round 2/ }).click();
+  await page.waitForFunction(() => document.querySelector("h1").textContent === "Client round 2");
+  same(await page.evaluate(() => Object.keys(localStorage).filter((name) => name.startsWith("retake-sets ")).length), 1, "kept for this workspace");
+});
+
+await step("more are added from search without leaving", async () => {
+  await go(page, `/compare?refs=${refs(3, 8)}`);
+  await page.getByRole("button", { name: "Add…" }).first().click();
+  await page.getByRole("searchbox").last().fill("northern lights");
+  await page.locator(".pick:not([disabled])").first().waitFor();
+  await page.locator(".pick:not([disabled])").first().click();
+  await page.waitForFunction(() => document.querySelectorAll(".tile").length === 3);
+  await page.keyboard.press("Escape");
+});
+
+await step("a set is one image to take along", async () => {
+  const answer = await fetch(`${base}/compare/sheet.png?refs=${refs(3, 5, 8)}`);
+  same([answer.status, answer.headers.get("content-type")], [200, "image/png"], "a PNG file");
+  same((await answer.arrayBuffer()).byteLength > 20000, true, "with something in it");
+});
+
+await step("fingers compare too", async () => {
+  const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  opened.push(phone);
+  await go(phone, `/compare?refs=${refs(3, 5, 7)}`);
+  await phone.locator(".tile").nth(1).getByRole("button", { name: /^Remove/ }).tap();
+  await phone.waitForFunction(() => document.querySelectorAll(".tile").length === 2);
+  await phone.getByRole("button", { name: "Pair" }).tap();
+  await phone.getByRole("button", { name: "Swipe" }).tap();
+  await phone.waitForSelector('#desk[data-mode="slider"]');
+  const desk = await phone.locator("#desk").boundingBox();
+  await phone.touchscreen.tap(desk.x + desk.width * 0.75, desk.y + 120);
+  same(await phone.locator(".handle").getAttribute("aria-valuenow"), "75", "a tap jumps");
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const [width, height] of [[390, 844], [1440, 900], [2560, 1440]]) {
+    const looked = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height } });
+    opened.push(looked);
+    await looked.addInitScript({ path: axePath });
+    const states = {
+      survey: `/compare?refs=${refs(3, 5, 7, 8)}`,
+      "survey-twelve": `/compare?refs=${refs(0, 1, 2, 3, 4, 5, 6, 7, 8)}`,
+      pair: `/compare?refs=${refs(0, 1)}`,
+      onion: `/compare?refs=${refs(3, 8)}&mode=onion`,
+      heat: `/compare?refs=${refs(3, 8)}&mode=heat`,
+      skipped: `/compare?refs=${refs(3, 8)},nothing`,
+      alone: `/compare?refs=${refs(3)}`,
+    };
+    for (const [name, path] of Object.entries(states)) {
+      await step(`${name} in ${colorScheme} at ${width}`, async () => {
+        await go(looked, path);
+        await looked.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy"));
+        await looked.waitForFunction(() => !document.querySelector("[data-waiting]"));
+        await looked.screenshot({ path: `${shots}/compare-${name}-${colorScheme}-${width}.png` });
+        same(await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
+        const found = await looked.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+        same(found.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")}`), [], "axe");
+      });
+    }
+  }
+}
+
+await done(...opened);

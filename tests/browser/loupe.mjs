@@ -1,0 +1,426 @@
+// The loupe, the grid and the story: by keyboard only, by mouse only, by touch only; how they look, and what screen readers hear.
+
+import { ask, axePath, done, go, open, same, shots, step, tell } from "./browser.mjs";
+import { picture } from "./pictures.mjs";
+
+const retake = (...args) => tell(`run ${JSON.stringify(args)}`);
+const changes = [
+  { prompt: "a harbour, morning light", steps: 20 },
+  { prompt: "a harbour, at dusk", steps: 20 },
+  { prompt: "a harbour, at dusk", steps: 28, cost: { amount: 0.04, currency: "USD" } },
+  { prompt: "a harbour, at dusk, low mist", steps: 28, cost: { amount: 0.04, currency: "USD" } },
+];
+const first = await ask("record-iteration", { ...changes[0], title: "Harbour", project: "Postcards", images: [picture(768, 512, 1)] });
+const id = first.session.id;
+for (const [at, change] of changes.slice(1).entries()) {
+  await ask("record-iteration", { ...change, sessionId: id, images: [picture(768, 512, at + 2)] });
+}
+// A batch of four, one attempt that failed, and a branch from the first.
+await ask("record-iteration", { prompt: "a harbour, at dusk, gulls", sessionId: id, images: [5, 6, 7, 8].map((it) => picture(512, 512, it)) });
+await ask("record-iteration", { prompt: "a harbour, on fire", sessionId: id, outcome: "failed", message: "out of memory" });
+await ask("record-iteration", { prompt: "a harbour, morning light, snow", steps: 20, sessionId: id, parent: `${id}#0`, images: [picture(768, 512, 9)] });
+const last = 6;
+const graph = { 1: { class_type: "KSampler", inputs: { seed: 7, steps: 20 } } };
+const comfy = await ask("record-iteration", { prompt: "قلعة قديمة (sharp focus:1.2), مساء", parameters: { prompt: graph }, images: [picture(64, 64, 3)] });
+await ask("annotate-iteration", { reference: `${id}#3`, rating: 5, note: "the mist is right", tags: ["print"] });
+const { images: batch } = await ask("get-iteration", { reference: `${id}#4` });
+
+const shown = (page, at) => page.waitForFunction((wanted) => document.querySelector("#stage").dataset.shown === wanted, at);
+const fresh = (page) => page.waitForFunction(() => !document.querySelector("#facts.stale"));
+const collected = (page, many) => page.waitForFunction((wanted) => (document.querySelector("#tray-count") ?? document.querySelector("#compare-count")).textContent.replace(/\D/g, "") === wanted, many);
+const level = (page) => page.locator("#level").textContent();
+const ready = (page) => page.waitForFunction(() => document.querySelector(".picture")?.complete);
+const page = await open();
+
+await step("most of the window is image", async () => {
+  await go(page, `/sessions/${id}/3`);
+  await ready(page);
+  const part = await page.evaluate(() => {
+    const box = document.querySelector(".picture").getBoundingClientRect();
+    return (box.width * box.height) / (innerWidth * innerHeight);
+  });
+  same(part >= 0.6, true, `${part} of the window`);
+});
+
+await step("the strip is one row, captioned with what changed", async () => {
+  const tops = await page.locator(".take").evaluateAll((takes) => [...new Set(takes.map((take) => Math.round(take.getBoundingClientRect().top)))]);
+  same(tops.length, 1, "rows");
+  const captions = await page.locator(".take .caption").evaluateAll((all) => all.map((it) => it.textContent.replace(/^#\d+, /, "")));
+  same(captions[2], "steps 20→28", "a caption");
+  same(captions[3], "+low mist", "another");
+  same(captions[6], "⎇ #0 +snow", "a branch");
+  same(await page.locator('.take[data-index="4"] .many').textContent(), "4 images", "a batch");
+  await page.keyboard.press("b");
+  const lanes = await page.locator(".take").evaluateAll((takes) => [...new Set(takes.map((take) => Math.round(take.getBoundingClientRect().top)))]);
+  same(lanes.length, 2, "rows when the branches are unfolded");
+  await page.keyboard.press("b");
+});
+
+await step("by keyboard: steps, zoom, the parent, the images of a batch", async () => {
+  const entries = await page.evaluate(() => history.length);
+  await page.keyboard.press("ArrowRight");
+  await shown(page, "4/0");
+  await page.keyboard.press("]");
+  await shown(page, "4/1");
+  await page.waitForURL(`**/sessions/${id}/4/1`);
+  same(await page.locator(".picture").getAttribute("src"), `/images/${batch[1].hash}`, "the second image");
+  await fresh(page);
+  await page.keyboard.press("c");
+  await collected(page, "1");
+  same(await page.locator("[data-tray]").getAttribute("data-tray"), `${id}#4/1`, "what is compared");
+  await page.keyboard.press("c");
+  await page.keyboard.press("[");
+  await shown(page, "4/0");
+  await page.keyboard.press("Home");
+  await shown(page, "0/0");
+  await page.keyboard.press("End");
+  await shown(page, `${last}/0`);
+  await page.keyboard.press("ArrowUp");
+  await shown(page, "0/0");
+  await fresh(page);
+  await page.keyboard.press("ArrowDown");
+  await shown(page, "1/0");
+  same(await page.evaluate(() => history.length), entries, "entries of the history");
+  same((await level(page)).startsWith("Fit"), true, "fitted");
+  await page.keyboard.press("z");
+  await page.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "yes");
+  await page.keyboard.press("Escape");
+  same((await level(page)).startsWith("Fit"), true, "Escape fits");
+  await page.keyboard.down(" ");
+  await page.waitForSelector(".before:visible");
+  same(await page.locator("#corner").textContent(), "Parent #0", "the parent is named");
+  await page.keyboard.up(" ");
+  await page.waitForSelector(".before", { state: "hidden" });
+  await page.keyboard.press("f");
+  await page.waitForSelector("body[data-full]");
+  same(await page.locator(".facts").isVisible(), false, "only the image");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("body:not([data-full])");
+});
+
+await step("the next image is there without asking anyone", async () => {
+  await go(page, `/sessions/${id}/1`);
+  await ready(page);
+  await page.waitForLoadState("networkidle").catch(() => {});
+  await page.waitForTimeout(400);
+  await page.route(/\/(images|part)/, (route) => route.abort());
+  await page.keyboard.press("ArrowRight");
+  await shown(page, "2/0");
+  same(await page.locator(".picture").evaluate((it) => it.complete && it.naturalWidth), 768, "the image");
+  await page.waitForFunction(() => !document.querySelector("#facts.stale") && document.querySelector("#facts").dataset.index === "2");
+  await page.unroute(/\/(images|part)/);
+});
+
+await step("zooming has bounds", async () => {
+  await go(page, `/sessions/${id}/1`);
+  await ready(page);
+  await page.locator("#frame").hover();
+  for (let turn = 0; turn < 30; turn += 1) await page.mouse.wheel(0, -400);
+  await page.waitForFunction(() => /^800 %/.test(document.querySelector("#level").textContent));
+  const frame = await page.locator("#frame").boundingBox();
+  await page.mouse.move(frame.x + 300, frame.y + 300);
+  await page.mouse.down();
+  await page.mouse.move(frame.x + 9000, frame.y + 9000, { steps: 5 });
+  await page.mouse.up();
+  const box = await page.locator(".canvas").boundingBox();
+  same(Math.abs(box.x - frame.x) < 2 && Math.abs(box.y - frame.y) < 2, true, "its edge stays at the edge");
+  await page.mouse.move(frame.x + 300, frame.y + 300);
+  for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(0, 400);
+  await page.waitForFunction(() => document.querySelector("#level").textContent.startsWith("Fit"));
+  same(new URL(page.url()).pathname, `/sessions/${id}/1`, "and one stays in the app");
+});
+
+/** Opens the session from the wall with a click; a card may lead to the take that it shows. */
+async function opened() {
+  await page.locator(`a.card[data-session="${id}"]`).first().click();
+  await page.waitForURL((url) => url.pathname.startsWith(`/sessions/${id}`));
+  await page.waitForSelector("html[data-ready]");
+}
+
+await step("by mouse only", async () => {
+  await go(page, "/");
+  await opened();
+  await page.locator(`.take[data-index="${last}"]`).click();
+  await shown(page, `${last}/0`);
+  await page.locator('.take[data-index="3"]').click();
+  await shown(page, "3/0");
+  await page.locator("#stage").hover();
+  await page.getByRole("button", { name: "Next", exact: true }).click();
+  await shown(page, "4/0");
+  await page.getByRole("button", { name: "Image 3 of 4" }).click();
+  await shown(page, "4/2");
+  await page.locator("#frame").click();
+  await page.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "yes");
+  await page.locator("#level").click();
+  await page.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "no");
+  await page.getByRole("button", { name: "Previous", exact: true }).click();
+  await shown(page, "3/0");
+  await fresh(page);
+  const hold = await page.locator("#hold").boundingBox();
+  await page.mouse.move(hold.x + 5, hold.y + 5);
+  await page.mouse.down();
+  await page.waitForSelector(".before:visible");
+  await page.mouse.up();
+  await page.waitForSelector(".before", { state: "hidden" });
+  await page.getByRole("button", { name: "Rate 4 of 5" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 4);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 5);
+  await page.getByRole("button", { name: "Add to compare" }).click();
+  await collected(page, "1");
+  same(await page.locator(".film").evaluate((film) => { const box = film.getBoundingClientRect(); return film.contains(document.elementFromPoint(box.left + 60, box.bottom - 30)); }), true, "nothing lies over the strip");
+  await page.locator("[data-tray]").click();
+  await page.locator("#more summary").click();
+  await page.getByRole("button", { name: "Rename…" }).click();
+  await page.locator(".renaming input").fill("Harbour at dusk");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.waitForFunction(() => document.querySelector("#about").dataset.title === "Harbour at dusk");
+  await page.locator("#more summary").click();
+  await page.locator("#stage").click({ position: { x: 20, y: 200 } });
+  same(await page.locator("#more").getAttribute("open"), null, "a click elsewhere closes the menu");
+  await page.locator("#crumb").click();
+  await page.waitForURL("**/");
+});
+
+await step("six steps need one Back", async () => {
+  await page.waitForSelector("html[data-ready]");
+  await opened();
+  await page.keyboard.press("End");
+  for (let times = 0; times < 6; times += 1) await page.keyboard.press("ArrowLeft");
+  await page.waitForURL(`**/sessions/${id}/0`);
+  await page.goBack();
+  await page.waitForURL((url) => url.pathname === "/");
+});
+
+await step("by touch only", async () => {
+  const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await go(phone, `/sessions/${id}/2`);
+  await ready(phone);
+  const touch = await phone.context().newCDPSession(phone);
+  const send = (type, ...points) => touch.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y]) => ({ x, y })) });
+  const box = await phone.locator("#frame").boundingBox();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  await send("touchStart", [x + 90, y]);
+  for (let moved = 80; moved >= -90; moved -= 20) await send("touchMove", [x + moved, y]);
+  await send("touchEnd");
+  await shown(phone, "3/0");
+  await send("touchStart", [x - 90, y]);
+  for (let moved = -80; moved <= 90; moved += 20) await send("touchMove", [x + moved, y]);
+  await send("touchEnd");
+  await shown(phone, "2/0");
+  await send("touchStart", [x - 20, y], [x + 20, y]);
+  for (let apart = 30; apart <= 120; apart += 15) await send("touchMove", [x - apart, y], [x + apart, y]);
+  await send("touchEnd");
+  await phone.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "yes");
+  await phone.locator("#level").tap();
+  await phone.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "no");
+  await phone.getByRole("button", { name: "Rate 3 of 5" }).tap();
+  await phone.waitForFunction(() => document.querySelectorAll("#stars .on").length === 3);
+  await phone.getByRole("button", { name: "Undo" }).tap();
+  await phone.waitForFunction(() => document.querySelectorAll("#stars .on").length === 0);
+  await phone.locator('.views a:has-text("Story")').tap();
+  await phone.waitForURL("**/story");
+  same(phone.faults, [], "what went wrong");
+  await phone.close();
+});
+
+await step("rejected ones are hidden and not gone; reviewing goes on by itself where that is wanted", async () => {
+  await go(page, `/sessions/${id}/1`);
+  await page.locator("#more summary").click();
+  await page.getByLabel("Go to the next after rating").check();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("x");
+  await shown(page, "2/0");
+  await page.waitForFunction(() => !document.querySelector('.take[data-index="1"]'));
+  await page.keyboard.press("ArrowLeft");
+  await shown(page, "0/0");
+  await page.locator("#filter").selectOption("everything");
+  await page.waitForSelector('.take[data-index="1"][data-mark="x"]');
+  await page.locator("#filter").selectOption("unreviewed");
+  await page.locator("#filter").blur();
+  same(await page.locator(".take").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "4", "5", "6"], "the unreviewed");
+  await page.keyboard.press("4");
+  await shown(page, "2/0");
+  await page.keyboard.press("4");
+  await shown(page, "4/0");
+  await page.waitForFunction(async (reference) => {
+    const answer = await fetch(`/api/get-iteration?reference=${encodeURIComponent(reference)}`);
+    return (await answer.json()).annotations.rating === 4;
+  }, `${id}#2`);
+  same((await ask("get-iteration", { reference: `${id}#1` })).annotations.tags, ["rejected"], "the tag");
+  await ask("annotate-iteration", { reference: `${id}#1`, removeTags: ["rejected"] });
+  await page.locator("#more summary").click();
+  await page.getByLabel("Go to the next after rating").uncheck();
+});
+
+await step("new ones are followed where that is wanted", async () => {
+  await go(page, `/sessions/${id}`);
+  await page.waitForSelector("html[data-live]");
+  await page.locator("#more summary").click();
+  await page.getByLabel("Follow new iterations").check();
+  await page.keyboard.press("Escape");
+  await retake("record", "a harbour, followed", "--session", id);
+  await shown(page, `${last + 1}/0`);
+  await page.locator("#more summary").click();
+  await page.getByLabel("Follow new iterations").uncheck();
+});
+
+await step("keys of a single character can be turned off", async () => {
+  await go(page, `/sessions/${id}/2`);
+  await page.keyboard.press("?");
+  const groups = await page.locator("dialog h2").allTextContents();
+  same(["Everywhere", "Views", "Session", "Reviewing", "Looking"].filter((it) => !groups.includes(it)), [], `groups missing in ${groups}`);
+  await page.getByLabel("Use keys of a single character").uncheck();
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("1");
+  await page.keyboard.press("x");
+  await page.keyboard.press("n");
+  await page.keyboard.press("ArrowRight");
+  await shown(page, "3/0");
+  same(await page.locator("dialog").count(), 0, "no dialog");
+  same((await ask("get-iteration", { reference: `${id}#2` })).annotations.rating, 4, "the rating stays");
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  await page.locator("#keys").click();
+  await page.getByLabel("Use keys of a single character").check();
+  await page.keyboard.press("Escape");
+});
+
+await step("the theme is chosen in the frame, and kept", async () => {
+  const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const light = await paper();
+  await page.locator("#theme").click();
+  await page.locator("#theme").click();
+  same(await page.locator("#theme").getAttribute("aria-label"), "Theme: dark", "the label");
+  const dark = await paper();
+  same(light === dark, false, "another colour");
+  await page.reload();
+  same(await paper(), dark, "after a reload");
+  await page.waitForSelector("html[data-ready]");
+  await page.locator("#theme").click();
+  same(await paper(), light, "automatic again");
+});
+
+await step("a step is announced, and the strip is one tab stop", async () => {
+  await go(page, `/sessions/${id}/2`);
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction(() => document.querySelector("#announce").textContent === "#3 of 8, +low mist, 5 stars");
+  same(await page.locator('.take[tabindex="0"]').count(), 1, "tab stops");
+  await page.locator('.take[tabindex="0"]').focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForFunction(() => document.activeElement.dataset.index === "2");
+});
+
+await step("the grid shows every image of a batch, and rates the focused one", async () => {
+  await page.keyboard.press("g");
+  await page.waitForURL("**/grid");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator('.tile[data-index="4"]').count(), 4, "the batch");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  same(await page.evaluate(() => document.activeElement.dataset.index), "1", "the focused one");
+  await page.keyboard.press("2");
+  await page.waitForFunction(() => document.querySelector('.tile[data-index="1"]').dataset.rating === "2");
+  await page.keyboard.press("u");
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
+  await page.locator("#filter").focus();
+  await page.locator("#filter").selectOption("liked");
+  same(await page.locator(".tile:visible").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "3"], "the liked ones");
+  await page.locator("#filter").blur();
+  await page.locator('.tile[data-index="3"]').click();
+  await page.waitForURL(`**/sessions/${id}/3`);
+});
+
+await step("the story says what to do next", async () => {
+  await page.waitForSelector("html[data-ready]");
+  await page.keyboard.press("s");
+  await page.waitForURL("**/story");
+  await page.waitForSelector("html[data-ready]");
+  const text = await page.locator("main").innerText();
+  for (const said of ["How it came to be", "Liked", "the mist is right", "Open branches", "1 failed attempt", "0.08 USD"]) same(text.includes(said), true, `${said} in ${text}`);
+  same(await page.locator(".command").textContent().then((it) => it.includes("--like") && it.includes("--parent")), true, "the command line");
+  await page.locator('.cards a:has-text("#6")').or(page.locator('.story a.index:has-text("#6")')).first().waitFor();
+  await retake("annotate", `${id}#0`, "--note", "written meanwhile");
+  await page.waitForFunction(() => document.querySelector("main").innerText.includes("written meanwhile"));
+  await go(page, `/sessions/${comfy.session.id}/story`);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /ComfyUI workflow/ }).click()]);
+  const chunks = [];
+  for await (const chunk of await download.createReadStream()) chunks.push(chunk);
+  same(JSON.parse(Buffer.concat(chunks).toString()), graph, "the workflow");
+});
+
+await step("the tree shows all of it, and leads to each", async () => {
+  await go(page, `/sessions/${id}/3`);
+  await page.keyboard.press("T");
+  await page.waitForURL("**/tree");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator("#drawing a").count(), 8, "iterations");
+  same(await page.locator("#drawing .dot").count(), 2, "those without an image");
+  await retake("record", "a harbour, drawn", "--session", id);
+  await page.waitForFunction(() => document.querySelectorAll("#drawing a").length === 9);
+  await page.locator('#drawing a[href$="/4"]').click();
+  await page.waitForURL(`**/sessions/${id}/4`);
+});
+
+await step("links that lead nowhere say so in words of their own", async () => {
+  await go(page, "/sessions/session-2020-01-01-001");
+  same(await page.locator("h1").textContent(), "No such session", "an unknown session");
+  await go(page, `/sessions/${id}/99`);
+  same(await page.locator("h1").textContent(), "No such iteration", "an unknown iteration");
+  await page.getByRole("link", { name: "Go to the last one" }).click();
+  await page.waitForURL(`**/sessions/${id}`);
+  await go(page, "/sessions/nonsense/1");
+  same(await page.locator("h1").textContent(), "Can't open this link", "no id at all");
+});
+
+await step("text from right to left is set that way", async () => {
+  await go(page, `/sessions/${comfy.session.id}`);
+  // Asked of the document each time: the element is replaced when the page renders its part anew, and a detached one has no style.
+  await page.waitForFunction(() => getComputedStyle(document.querySelector("#prompt")).direction === "rtl");
+  same(await page.locator("h1").textContent(), "قلعة قديمة (sharp focus:1.2), مساء", "the name of a session without a title");
+});
+
+// How it looks, and what axe finds: on each page, with each dialog and state.
+const states = {
+  loupe: [`/sessions/${id}/3`],
+  batch: [`/sessions/${id}/4/2`],
+  failed: [`/sessions/${id}/5`],
+  note: [`/sessions/${id}/3`, async (it) => { await it.locator("[data-do='note']").click(); await it.locator("dialog textarea").fill("other"); await it.keyboard.press("Escape"); }],
+  tags: [`/sessions/${id}/3`, async (it) => { await it.locator("[data-do='tag']").click(); }],
+  menu: [`/sessions/${id}/3`, async (it) => { await it.locator("#more summary").click(); }],
+  keys: [`/sessions/${id}/3`, async (it) => { await it.keyboard.press("?"); }],
+  rename: [`/sessions/${id}/3`, async (it) => { await it.keyboard.press("r"); }],
+  undo: [`/sessions/${id}/3`, async (it) => { await it.keyboard.press("x"); await it.waitForTimeout(300); await it.keyboard.press("x"); await it.locator("#toast button").waitFor(); }],
+  branches: [`/sessions/${id}/3`, async (it) => { await it.keyboard.press("b"); }],
+  full: [`/sessions/${id}/3`, async (it) => { await it.evaluate(() => { document.documentElement.requestFullscreen = undefined; }); await it.keyboard.press("f"); }],
+  grid: [`/sessions/${id}/grid`],
+  story: [`/sessions/${id}/story`],
+  tree: [`/sessions/${id}/tree`],
+  unknown: ["/sessions/session-2020-01-01-001"],
+  rtl: [`/sessions/${comfy.session.id}`],
+};
+for (const colorScheme of ["light", "dark"]) {
+  for (const [width, height] of [[390, 844], [1440, 900]]) {
+    const touch = width < 900 ? { hasTouch: true } : {};
+    const it = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height }, ...touch });
+    await it.addInitScript({ path: axePath });
+    for (const [name, [path, act]] of Object.entries(states)) {
+      await step(`${name} in ${colorScheme} at ${width}`, async () => {
+        await go(it, path);
+        await it.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy" || image.hidden));
+        await act?.(it);
+        await it.waitForTimeout(250);
+        await it.screenshot({ path: `${shots}/loupe-${name}-${colorScheme}-${width}.png` });
+        const wide = await it.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        same(wide <= 0, true, `it scrolls sideways by ${wide}`);
+        const { violations } = await it.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+        same(violations.map((found) => `${found.impact} ${found.id}: ${found.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`), [], "axe");
+      });
+    }
+    same(it.faults, [], "what went wrong");
+    await it.close();
+  }
+}
+
+await done(page);

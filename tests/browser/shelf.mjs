@@ -1,0 +1,335 @@
+// The shelf: by keyboard, by mouse and by touch, on the sample history; and what can be done to several at once.
+
+import { ask, axePath, base, done, go, open, same, shots, step } from "./browser.mjs";
+
+const page = await open();
+const opened = [page];
+const names = () => page.locator("#wall .name").allTextContents();
+const listed = async () => (await ask("list-sessions", { status: "active" })).sessions;
+
+await step("cards are stacks with a name, uncropped, in rows of one height", async () => {
+  await go(page, "/");
+  const cards = await page.locator("#wall .item").evaluateAll((items) => items.map((item) => ({
+    name: item.querySelector(".name").textContent.trim(),
+    box: item.querySelector(".cover").getBoundingClientRect().toJSON(),
+    ratio: Number(item.dataset.ratio),
+  })));
+  same(cards.every((card) => card.name.length > 0), true, "never without a name");
+  for (const { box, ratio } of cards.filter((card) => card.ratio)) same(Math.abs(box.width / box.height / ratio - 1) < 0.03, true, `its own shape: ${box.width} x ${box.height}, not ${ratio}`);
+  for (const card of cards) {
+    const row = cards.filter((other) => Math.abs(other.box.bottom - card.box.bottom) < 4);
+    same(row.every((other) => Math.abs(other.box.height - card.box.height) < 2), true, "one height");
+  }
+  same(await page.locator("#wall .day").first().textContent(), "Today", "the day");
+});
+
+await step("the best take is the cover, and the pointer leafs through the others", async () => {
+  const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
+  const card = page.locator(`.card[data-session="${harbour}"]`);
+  same(await card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
+  same(await card.locator(".takes").textContent(), "9 takes", "how many");
+  const before = await card.locator("img").getAttribute("src");
+  const box = await card.locator(".cover").boundingBox();
+  await page.mouse.move(box.x + 6, box.y + box.height / 2);
+  await page.waitForFunction(([session, src]) => document.querySelector(`.card[data-session="${session}"] img`).getAttribute("src") !== src, [harbour, before]);
+  same(await card.getAttribute("href"), `/sessions/${harbour}/0`, "a click opens what is seen");
+  await page.mouse.move(5, 5);
+  await page.waitForFunction(([session, src]) => document.querySelector(`.card[data-session="${session}"] img`).getAttribute("src") === src, [harbour, before]);
+});
+
+await step("a cover can be chosen", async () => {
+  const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
+  await ask("annotate-iteration", { reference: `${harbour}#7`, addTags: ["cover"] });
+  await go(page, "/");
+  same(await page.locator(`.card[data-session="${harbour}"]`).getAttribute("data-reference"), `${harbour}#7`, "the chosen one");
+  await ask("annotate-iteration", { reference: `${harbour}#7`, removeTags: ["cover"] });
+});
+
+await step("what was left off comes first", async () => {
+  await go(page, "/");
+  same(await page.locator(".continue a").count() >= 2, true, "some to continue");
+  same((await page.locator(".continue strong").first().textContent()).length > 0, true, "with a name");
+});
+
+await step("orders, and what is rated 4 or 5 in one click", async () => {
+  await page.locator("summary", { hasText: "Sort" }).click();
+  await page.getByRole("link", { name: "Name", exact: true }).click();
+  await page.waitForURL("**/?sort=name");
+  await page.waitForSelector("html[data-ready]");
+  const shown = await names();
+  const titled = (await listed()).map((session) => session.title).filter(Boolean);
+  same(shown.slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
+  for (const sort of ["oldest", "cost", "nonsense"]) same((await fetch(`${base}/?sort=${sort}`)).status, 200, sort);
+  await go(page, "/");
+  await page.getByRole("link", { name: "★ 4+" }).click();
+  await page.waitForURL("**/search?q=rating**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator("#wall .rated").count() > 0, true, "only what is rated");
+});
+
+await step("menus close on Escape and on a click elsewhere", async () => {
+  await go(page, "/");
+  const menu = page.locator("details.drop").first();
+  await menu.locator("summary").click();
+  same(await menu.getAttribute("open"), "", "open");
+  await page.keyboard.press("Escape");
+  same(await menu.getAttribute("open"), null, "closed by Escape");
+  same(await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus stays");
+  await menu.locator("summary").click();
+  await page.mouse.click(700, 880);
+  same(await menu.getAttribute("open"), null, "closed by a click");
+});
+
+await step("one tab stop for all cards, arrows go by rows, and back returns to the card", async () => {
+  await go(page, "/");
+  same(await page.locator('#wall .card[tabindex="0"]').count(), 1, "tab stops");
+  await page.locator('#wall .card[tabindex="0"]').focus();
+  await page.keyboard.press("ArrowRight");
+  const label = await page.evaluate(() => document.activeElement.dataset.label);
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/sessions/**");
+  await page.goBack();
+  await page.waitForSelector("html[data-ready]");
+  await page.waitForFunction((wanted) => document.activeElement?.dataset?.label === wanted, label);
+});
+
+await step("a digit rates the cover, with a way back", async () => {
+  await page.locator("#wall .card").first().focus();
+  const reference = await page.evaluate(() => document.activeElement.dataset.reference);
+  const before = (await ask("get-iteration", { reference })).annotations?.rating ?? null;
+  await page.keyboard.press(before === 3 ? "2" : "3");
+  await page.locator("#undo").waitFor();
+  same((await ask("get-iteration", { reference })).annotations.rating, before === 3 ? 2 : 3, "rated");
+  await page.locator("#undo button").click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
+  same((await ask("get-iteration", { reference })).annotations?.rating ?? null, before, "taken back");
+});
+
+await step("the size stays", async () => {
+  const height = () => page.locator("#wall .cover").first().evaluate((cover) => cover.getBoundingClientRect().height);
+  const before = await height();
+  await page.locator("#size").fill("320");
+  same(await height() > before * 1.2, true, "larger");
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  same(await height() > before * 1.2, true, "after a reload");
+  await page.locator("#size").fill("220");
+});
+
+const selected = () => page.locator("#chosen .number").textContent();
+await step("several are chosen with boxes, Shift and Control", async () => {
+  await go(page, "/");
+  await page.locator(".item").nth(0).hover();
+  await page.locator(".item").nth(0).locator(".select").check();
+  same(await selected(), "1 selected", "one");
+  await page.locator(".item").nth(2).locator(".card").click({ modifiers: ["Shift"] });
+  same(await selected(), "3 selected", "a range");
+  await page.locator(".item").nth(4).locator(".card").click({ modifiers: ["Control"] });
+  same(await selected(), "4 selected", "one more");
+  await page.keyboard.press("Escape");
+  same(await page.locator("#chosen").count(), 0, "none");
+});
+
+await step("keys choose, and the bar tags, compares and exports", async () => {
+  await page.locator("#wall .card").first().focus();
+  await page.keyboard.press("s");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("s");
+  same(await selected(), "2 selected", "two");
+  await page.getByRole("button", { name: "Tag…" }).click();
+  await page.locator("dialog textarea").fill("round two");
+  await page.locator("dialog button.primary").click();
+  await page.locator("#undo").waitFor();
+  same((await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 2, "both are tagged");
+  await page.locator("#undo button").click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
+  same((await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 0, "and no longer");
+  await page.locator("#chosen details summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download", { timeout: 240000 }), page.getByRole("link", { name: "Sessions as ZIP" }).click()]);
+  same(download.suggestedFilename(), "retake-sessions.zip", "the file");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.waitForURL("**/compare?refs=**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator(".tile").count(), 2, "compared");
+});
+
+await step("archives, with a reason and a way back", async () => {
+  await go(page, "/");
+  const before = (await listed()).length;
+  await page.locator("#wall .card").last().focus();
+  await page.keyboard.press("s");
+  await page.getByRole("button", { name: "Archive…" }).click();
+  await page.locator("dialog textarea").fill("done");
+  await page.locator("dialog button.primary").click();
+  await page.locator("#undo").waitFor();
+  same((await listed()).length, before - 1, "archived");
+  await page.locator("#undo button").click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
+  same((await listed()).length, before, "restored");
+});
+
+await step("what is exported can be opened elsewhere", async () => {
+  const [session] = await listed();
+  const file = async (form, of) => new Uint8Array(await (await fetch(`${base}/export/${form}?of=${encodeURIComponent(of)}`)).arrayBuffer());
+  const text = (bytes, from, to) => new TextDecoder().decode(bytes.slice(from, to));
+  const zip = await file("sessions.zip", session.id);
+  same(text(zip, 0, 4), "PK\u0003\u0004", "a ZIP file");
+  same(text(zip, 0, zip.length).includes("contact-sheet.png"), true, "with a sheet");
+  const tar = await file("proof.tar", session.id);
+  same(text(tar, 0, tar.length).includes("manifest.json"), true, "a bundle");
+  const images = await file("images.zip", `${session.id}#0`);
+  same(text(images, 0, 4), "PK\u0003\u0004", "originals");
+  for (const bad of ["sessions.zip?of=", "sessions.zip?of=../../etc", "nothing?of=x"]) same((await fetch(`${base}/export/${bad}`)).ok, false, bad);
+});
+
+await step("files that are dropped are imported, once", async () => {
+  await go(page, "/");
+  const before = (await listed()).length;
+  const pixels = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
+  const drop = () => page.evaluate((data) => {
+    const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([bytes], "dropped one.png", { type: "image/png", lastModified: Date.now() }));
+    for (const name of ["dragenter", "dragover", "drop"]) window.dispatchEvent(new DragEvent(name, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+  }, pixels);
+  await drop();
+  await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 imported"));
+  await page.waitForFunction(() => [...document.querySelectorAll("#wall .name")].some((name) => name.textContent === "dropped one.png"));
+  same((await listed()).length, before + 1, "a session");
+  await drop();
+  await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 already here"));
+  same((await listed()).length, before + 1, "no second one");
+});
+
+await step("a request to import names no file of this machine", async () => {
+  const post = (body, headers = {}) => fetch(`${base}/import`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
+  same((await post({ files: ["/etc/passwd"] })).ok, false, "a path");
+  same((await post({ files: [{ path: "/etc/passwd" }] })).ok, false, "a path in a field");
+  same((await post({ files: [] })).status, 400, "nothing");
+  same((await post({ files: [{ name: "a.png", data: "AAAA" }] }, { origin: "http://elsewhere.example" })).status, 403, "another site");
+  const odd = await (await post({ files: [{ name: "../../../tmp/x.png", data: "!!" }] })).json();
+  same(odd.problems.length, 1, "what cannot be read is named");
+});
+
+await step("Enter leads into what was found while typing, never to something else", async () => {
+  await go(page, "/");
+  await page.locator("#search").focus();
+  await page.keyboard.type("lighth");
+  await page.waitForFunction(() => document.querySelector("h1").textContent === "2 sessions");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.activeElement.classList.contains("card"));
+  same(await page.locator("h1").textContent(), "2 sessions", "the same results");
+});
+
+await step("facets choose any of some, and exclude others", async () => {
+  await go(page, "/search");
+  const section = page.locator(".facets section", { has: page.locator("h2", { hasText: "Project" }) });
+  const count = async (at) => Number((await section.locator(".value").nth(at).locator("span").nth(1).textContent()).replace(/\D/g, ""));
+  const [one, two] = [await count(0), await count(1)];
+  await section.locator(".value a").first().click();
+  await page.waitForURL("**project**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator("h1").textContent(), `${one} iteration${one === 1 ? "" : "s"}`, "one value");
+  await section.locator(".value").nth(1).locator("a").first().click();
+  await page.waitForURL("**OR**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator("h1").textContent(), `${one + two} iterations`, "any of two");
+  await go(page, "/search");
+  const all = Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
+  await section.locator(".value").first().hover();
+  await section.locator(".value").first().locator(".not").click();
+  await page.waitForURL("**-project**");
+  same(Number((await page.locator("h1").textContent()).replace(/\D/g, "")), all - one, "all but one");
+});
+
+await step("a search is saved and found again", async () => {
+  await go(page, "/search?q=lighthouse");
+  await page.locator(".saved summary").click();
+  await page.getByRole("button", { name: "Save what is shown…" }).click();
+  await page.locator("dialog input").fill("All lighthouses");
+  await page.locator("dialog button.primary").click();
+  await go(page, "/");
+  await page.locator(".saved summary").click();
+  await page.getByRole("link", { name: "All lighthouses" }).click();
+  await page.waitForURL("**/search?q=lighthouse");
+});
+
+await step("every image of a batch has a card", async () => {
+  const image = (await ask("get-iteration", { reference: "latest", includeImage: false })).images[0];
+  const bytes = Buffer.from(await (await fetch(`${base}/images/${image.hash}`)).arrayBuffer()).toString("base64");
+  const { sessions } = await ask("list-sessions");
+  const other = await ask("get-iteration", { reference: `${sessions.find((session) => session.title === "Harbour at dusk").id}#0` });
+  const second = Buffer.from(await (await fetch(`${base}/images/${other.images[0].hash}`)).arrayBuffer()).toString("base64");
+  const made = await ask("record-iteration", { prompt: "a batch of quokkas", images: [{ data: bytes }, { data: second }] });
+  await go(page, "/search?q=quokkas");
+  same(await page.locator("#wall .card").evaluateAll((cards) => cards.map((card) => card.dataset.reference)), [made.reference, `${made.reference}/1`], "both");
+  await page.locator("#wall .card").nth(1).focus();
+  await page.keyboard.press("s");
+  await page.locator("#wall .card").nth(0).focus();
+  await page.keyboard.press("s");
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  await page.waitForURL("**/compare?refs=**");
+  await page.waitForSelector("html[data-ready]");
+  same(await page.locator(".tile").count(), 2, "both are compared");
+});
+
+await step("fingers choose with a long press, and then with taps", async () => {
+  const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  opened.push(phone);
+  await go(phone, "/");
+  await phone.locator("#wall .card").first().evaluate((card) => {
+    const at = card.getBoundingClientRect();
+    card.dispatchEvent(new PointerEvent("pointerdown", { bubbles: true, pointerType: "touch", clientX: at.x + 20, clientY: at.y + 20 }));
+  });
+  await phone.locator("#chosen").waitFor();
+  await phone.evaluate(() => window.dispatchEvent(new PointerEvent("pointerup", { pointerType: "touch" })));
+  await phone.locator("#wall .card").nth(1).tap();
+  same(await phone.locator("#chosen .number").textContent(), "2 selected", "two");
+});
+
+await step("it works without scripts", async () => {
+  const plain = await open({ javaScriptEnabled: false });
+  await plain.goto(`${base}/?from=2`);
+  same(await plain.locator(".card").count() > 0, true, "from any place");
+  for (const odd of ["/?from=x", "/?skip=x&at=y", "/search?skip=x"]) same((await fetch(`${base}${odd}`)).status, 200, odd);
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  for (const [width, height] of [[390, 844], [1440, 900], [2560, 1440]]) {
+    const looked = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height } });
+    opened.push(looked);
+    await looked.addInitScript({ path: axePath });
+    const clean = async (name) => {
+      await looked.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
+      same(await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${name} does not scroll sideways`);
+      const found = await looked.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+      same(found.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html.slice(0, 140)).slice(0, 3).join(" | ")}`), [], `axe on ${name}`);
+    };
+    const seen = () => looked.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy"));
+    await step(`the shelf and its states in ${colorScheme} at ${width}`, async () => {
+      for (const [name, path] of [["shelf", "/"], ["shelf-archived", "/?status=archived"], ["images", "/search"], ["found", "/search?q=lighthouse&by=session"]]) {
+        await go(looked, path);
+        await seen();
+        await clean(name);
+      }
+      await go(looked, "/");
+      await looked.locator("#wall .card").first().focus();
+      await looked.keyboard.press("s");
+      await looked.keyboard.press("ArrowRight");
+      await looked.keyboard.press("s");
+      await seen();
+      await clean("shelf-selected");
+      await looked.locator("#chosen details summary").click();
+      await clean("shelf-export");
+      await looked.keyboard.press("Escape");
+      await looked.getByRole("button", { name: "Tag…" }).click();
+      await clean("shelf-tag-dialog");
+      await looked.keyboard.press("Escape");
+      await looked.locator("summary", { hasText: "Sort" }).click();
+      await clean("shelf-sort");
+    });
+  }
+}
+
+await done(...opened);
