@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs, runs, upgrades and removes the Debian package of target/dist on this machine, and checks it with lintian.
+# Needs root on Debian; refuses if retake is already installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+package=$(ls target/dist/retake_*.deb)
+if dpkg -s retake > /dev/null 2>&1; then
+    echo "error: the package retake is installed already" >&2
+    exit 1
+fi
+
+echo "== lintian"
+lintian --fail-on error "$package"
+
+echo "== install"
+dpkg -i "$package"
+work=$(mktemp -d)
+trap 'rm -rf "$work"; dpkg --purge retake > /dev/null 2>&1 || true' EXIT
+cd "$work"
+export RETAKE_WORKSPACE="$work/workspace"
+retake --version
+retake record "a fox" --seed 1
+man --warnings --locale=C --pager=cat retake-record > page.txt 2> page.err
+[ ! -s page.err ] || { cat page.err; exit 1; }
+grep -q 'retake-record' page.txt
+for file in /usr/lib/systemd/user/retake-serve.service /usr/share/bash-completion/completions/retake \
+    /usr/share/doc/retake/copyright /usr/share/doc/retake/NOTICES.txt; do
+    [ -e "$file" ] || { echo "error: $file is missing" >&2; exit 1; }
+done
+if command -v systemd-analyze > /dev/null; then
+    XDG_RUNTIME_DIR="$work" systemd-analyze --user verify /usr/lib/systemd/user/retake-serve.service
+fi
+
+echo "== upgrade keeps the workspace"
+mkdir -p newer
+dpkg-deb -R "$OLDPWD/$package" newer/files
+sed -i 's/^Version: .*/&+test/' newer/files/DEBIAN/control
+dpkg-deb -b newer/files newer/retake.deb > /dev/null
+dpkg -i newer/retake.deb
+retake show latest | grep -q 'a fox'
+
+echo "== remove"
+dpkg --purge retake
+[ ! -e /usr/bin/retake ] && [ ! -e /usr/share/doc/retake ] && [ ! -e /usr/lib/systemd/user/retake-serve.service ]
+[ -d "$RETAKE_WORKSPACE/journal" ]
+echo "the package installs, runs, upgrades and is removed; the workspace stays"

@@ -1,0 +1,137 @@
+//! The documentation: the generated references are up to date, links lead somewhere, and the book builds.
+//!
+//! `RETAKE_BLESS=docs cargo test --test docs` writes the references again after a change to a tool.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test says what is wrong by failing"
+)]
+
+mod reference;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use retake_testutils::optional::{may_install, optional, run};
+
+fn main() -> ExitCode {
+    run(vec![
+        optional("the_mcp_reference_is_current", None, reference::mcp_is_current),
+        optional("the_command_reference_is_current", None, reference::commands_are_current),
+        optional("links_lead_somewhere", None, links_lead_somewhere),
+        optional("every_page_is_in_the_book", None, every_page_is_in_the_book),
+        optional("the_book_builds", missing_mdbook(), the_book_builds),
+    ])
+}
+
+fn links_lead_somewhere() {
+    let root = root();
+    let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
+    pages.extend([root.join("packaging/README.md"), root.join("crates/retake-recipe/README.md")]);
+    pages.extend(docs());
+    let mut broken = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        for target in links(&text) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let linked = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            if !linked.exists() {
+                broken.push(format!("{}: {target}", page.display()));
+            } else if !anchor.is_empty() && linked.extension().is_some_and(|it| it == "md") {
+                let text = std::fs::read_to_string(&linked).unwrap();
+                let anchors: Vec<String> = text.lines().filter(|it| it.starts_with('#')).map(anchor_of).collect();
+                if !anchors.iter().any(|it| it == anchor) {
+                    broken.push(format!("{}: {target} (no such heading)", page.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+fn every_page_is_in_the_book() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    for page in docs() {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        assert!(name == "SUMMARY.md" || summary.contains(&format!("({name})")), "{name} is not in docs/SUMMARY.md");
+    }
+}
+
+fn the_book_builds() {
+    let mdbook = mdbook().unwrap_or_else(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["install", "mdbook", "--version", "0.5.4", "--no-default-features", "--features", "search"]);
+        // Without the flags and the target directory of this build.
+        cargo.arg("--root").arg(tools()).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
+        let output = cargo.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        tools().join("bin/mdbook")
+    });
+    let output = tempfile::tempdir().unwrap();
+    let built = Command::new(mdbook)
+        .arg("build")
+        .arg(root().join("docs"))
+        .arg("--dest-dir")
+        .arg(output.path())
+        .output()
+        .unwrap();
+    let log = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{log}");
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+    assert!(output.path().join("index.html").exists());
+    assert!(output.path().join("mcp-reference.html").exists());
+}
+
+fn missing_mdbook() -> Option<String> {
+    (mdbook().is_none() && !may_install())
+        .then(|| "needs mdBook: `cargo install mdbook`, or set RETAKE_TEST_INSTALL=1".to_owned())
+}
+
+fn mdbook() -> Option<PathBuf> {
+    let works = |path: &Path| Command::new(path).arg("--version").output().is_ok_and(|it| it.status.success());
+    [PathBuf::from("mdbook"), tools().join("bin/mdbook")].into_iter().find(|path| works(path))
+}
+
+fn tools() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("tools")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn docs() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join("docs")).unwrap().map(|it| it.unwrap().path());
+    files.filter(|it| it.extension().is_some_and(|ending| ending == "md")).collect()
+}
+
+/// Returns the relative links of a page, outside code blocks.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut in_code = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for after in line.split("](").skip(1) {
+            let target = after.split(')').next().unwrap();
+            if !target.contains("://") && !target.starts_with("mailto:") && !target.starts_with('<') {
+                found.push(target);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the anchor that a heading gets.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|it| it.is_alphanumeric() || matches!(it, ' ' | '-' | '_'))
+        .map(|it| if it == ' ' { '-' } else { it })
+        .collect()
+}
