@@ -253,7 +253,7 @@ mod tests {
     const AT_ONCE: Pace =
         Pace { settle: Duration::ZERO, idle: Duration::ZERO, bytes_per_second: u64::MAX, interval: Duration::MAX };
 
-    /// A workspace with three sessions, each with an image; returns the hashes.
+    /// Creates a workspace with three sessions that have an image each, and returns the hashes.
     fn workspace(dir: &Path) -> Vec<crate::model::Hash> {
         let (store, images) = (open(dir), Images::new(Disk::default(), dir));
         (0..3_u8)

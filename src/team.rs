@@ -3,6 +3,7 @@
 //! On each machine a directory in the cache holds what belongs to the machine: the socket of the process that holds the
 //! connections, the search index, thumbnails and copies of originals. It can be deleted while no process uses it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use std::sync::Arc;
 
 use directories::ProjectDirs;
 use retake_log::OpenLog;
-use retake_team::{Config, DEFAULT_CACHE_BYTES, ImageLocation, PgLog, RemoteImages, Settings, open_log};
+use retake_team::{Config, DEFAULT_CACHE_BYTES, Health, ImageLocation, PgLog, RemoteImages, Settings, open_log};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::images::Originals;
-use crate::model::Hash;
+use crate::model::{Hash, SessionId};
 use crate::store::{self, Clock};
 
 /// The file with what this machine remembers of a workspace's settings.
@@ -64,6 +65,16 @@ impl TeamWorkspace {
     /// Returns the URL without secrets.
     pub fn url(&self) -> String {
         self.config.to_string()
+    }
+
+    /// Returns the database role that wrote each event of a session, by sequence number. Asks the server directly.
+    pub(crate) fn roles(&self, id: SessionId) -> Result<HashMap<u32, String>, store::Error> {
+        Ok(PgLog::open(self.config.clone())?.roles(id)?.into_iter().collect())
+    }
+
+    /// Asks the server how it is set up.
+    pub(crate) fn health(&self) -> Result<Health, store::Error> {
+        Ok(PgLog::open(self.config.clone())?.health()?)
     }
 
     /// Returns what opens the log in the process that holds the connections.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the MCP judges against a built binary, on stdio and over HTTP: the official conformance suite in three revisions,
-# the official Inspector, and the official Python client. With RETAKE_TEST_INSTALL=1 they are installed from npm and PyPI
-# into target/judges (or RETAKE_JUDGES) first. `cargo test --test judges` runs this.
+# the official Inspector, the official Python client, and the official host library of MCP Apps in headless Chromium. With
+# RETAKE_TEST_INSTALL=1 they are installed from npm and PyPI into target/judges (or RETAKE_JUDGES) first.
+# `cargo test --test judges` runs this.
 #   tests/judges.sh [BINARY]          default: target/debug/retake
 #   tests/judges.sh --check           succeeds if all judges are installed
 set -uo pipefail
@@ -39,6 +40,7 @@ serve() {
 
 run "Python client, stdio" "$here/judges/python.sh" "$binary" mcp --workspace "$scratch/python"
 run "Inspector, stdio" "$here/judges/inspector.sh" "$binary" mcp --workspace "$scratch/inspector"
+run "MCP Apps host" "$here/judges/apps.sh" "$binary" mcp --workspace "$scratch/apps"
 serve http
 run "Python client, HTTP" "$here/judges/python.sh" "$url"
 run "Inspector, HTTP" "$here/judges/inspector.sh" "$url"

@@ -49,7 +49,7 @@ impl Recorder {
         self.stdin.as_mut().is_some_and(|stdin| writeln!(stdin, "{request}").is_ok())
     }
 
-    /// The next answer; none when the process is gone. Half a line is no answer.
+    /// Returns the next answer; `None` if the process is gone. Half a line does not count.
     fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
@@ -242,7 +242,7 @@ struct Talking {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Processes that may be killed: those not waited for yet, so that their numbers are nobody else's.
+/// Processes that may be killed: those not waited for yet, so that their ids are not reused.
 #[derive(Default)]
 struct Running(Mutex<BTreeSet<u32>>);
 
@@ -308,7 +308,7 @@ impl Agent {
         let process = self.process.as_mut()?;
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
         writeln!(process.stdin, "{request}").ok()?;
-        // Others' changes are told in between.
+        // Notifications of other processes' changes come in between.
         loop {
             let mut line = String::new();
             process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
@@ -447,7 +447,7 @@ fn wait_until(done: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_process_that_is_told_to_stop_ends_promptly() {
+fn a_process_ends_promptly_on_sigterm() {
     let home = tempfile::tempdir().unwrap();
     let workspace = home.path().join("ws");
     for how in ["stdin", "TERM", "INT"] {
@@ -472,12 +472,13 @@ fn a_process_that_is_told_to_stop_ends_promptly() {
 }
 
 #[test]
-fn a_real_disk_limit_is_told_clearly_and_nothing_is_half_written() {
+fn a_real_disk_limit_is_reported_and_nothing_is_half_written() {
     let home = tempfile::tempdir().unwrap();
     let workspace = home.path().join("ws");
     assert!(retake(&workspace).args(["record", "before"]).output().unwrap().status.success());
     let large = home.path().join("large.png");
-    std::fs::write(&large, vec![7; 3 << 20]).unwrap();
+    // Begins like a TIFF image, since only images are recorded.
+    std::fs::write(&large, [b"II*\0".as_slice(), &[7; 3 << 20]].concat()).unwrap();
     // The shell's limit on file sizes is the nearest to a full disk that needs no rights.
     let limited = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
@@ -498,7 +499,7 @@ fn a_real_disk_limit_is_told_clearly_and_nothing_is_half_written() {
 }
 
 #[test]
-fn a_directory_without_rights_is_told_clearly() {
+fn missing_permissions_are_reported() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let home = tempfile::tempdir().unwrap();
     let workspace = home.path().join("ws");

@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     calling(settings, &dir, report);
 }
 
-/// The server as its own process: `agent stdio DIR` or `agent http DIR`.
+/// Runs the server as its own process: `agent stdio DIR` or `agent http DIR`.
 pub(crate) fn child(how: &str, dir: &str) {
     let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
     let workspace = Arc::new(Workspace::open_with(Path::new(dir), options).unwrap());
@@ -203,7 +203,7 @@ impl Http {
         Http { child: Some(child), stream, host, size: 0 }
     }
 
-    /// A socket that sends back what it gets, `size` bytes at a time.
+    /// Starts a socket that sends back what it receives, `size` bytes at a time.
     fn echo(size: usize) -> Http {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

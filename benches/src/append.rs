@@ -14,7 +14,7 @@ use crate::peers::sqlite::{ConnectionEach, Grouped};
 use crate::peers::{Appender, Cursor};
 use crate::report::{Report, Table, median, micros, percentile, processor_time, ratio, times};
 
-/// How long each engine is driven in each round: short, because other work on the disk comes and goes, and only turns that
+/// Returns how long each engine is driven in each round: short, because other work on the disk comes and goes, and only turns that
 /// lie close together can be compared.
 fn turn(writers: usize) -> Duration {
     Duration::from_millis(if writers == 1 { 150 } else { 300 })

@@ -78,7 +78,7 @@ pub(crate) fn write(engine: Engine, path: &Path, first: u64, count: u64, end: En
     said["rssMb"].as_f64().unwrap()
 }
 
-/// What the child does, when this process is one.
+/// Does the work of a child, if this process is one.
 pub(crate) fn run(arguments: &[String]) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
@@ -156,7 +156,7 @@ fn say(value: &Value) {
     println!("{value}");
 }
 
-/// A field of the kernel's account of this process, in megabytes.
+/// Returns a field of the kernel's account of this process, in megabytes.
 fn memory(field: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

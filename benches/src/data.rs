@@ -36,7 +36,7 @@ impl Shape {
         format!("{}x{}{long}", self.sessions, self.iterations)
     }
 
-    /// The number of the long session: behind all others, so that it is not on the first page by chance of its day.
+    /// Returns the number of the long session: after all others, so that it is not on the first page by chance of its day.
     pub(crate) fn long_session(self) -> u64 {
         self.sessions
     }
@@ -50,7 +50,7 @@ impl Shape {
     }
 }
 
-/// Our workspace with that data, and the id of its long session.
+/// Returns our workspace with that data, and the id of its long session.
 pub(crate) fn retake(settings: &Settings, report: &Report, shape: Shape) -> (PathBuf, Option<SessionId>) {
     let dir = built(settings, report, &format!("retake-{}", shape.name()), |dir| {
         let store = ours::open(&dir.join("workspace"));
@@ -74,13 +74,17 @@ pub(crate) fn retake(settings: &Settings, report: &Report, shape: Shape) -> (Pat
                 });
             }
         });
+        // As a long-lived process leaves it: the checkpoint on closing covers the segments, and then they are sealed.
+        store.close().unwrap();
+        let store = ours::open(&dir.join("workspace"));
+        store.seal().unwrap();
         store.close().unwrap();
     });
     let long = fs::read_to_string(dir.join("long")).ok().map(|id| id.parse().unwrap());
     (dir.join("workspace"), long)
 }
 
-/// A SQLite database with that data. Loaded in key order, which packs its pages best.
+/// Returns a SQLite database with that data. Loaded in key order, which packs its pages best.
 pub(crate) fn sqlite(settings: &Settings, report: &Report, shape: Shape) -> PathBuf {
     let dir = built(settings, report, &format!("sqlite-{}", shape.name()), |dir| {
         let connection = sqlite::connect(&dir.join("retake.sqlite"));
@@ -101,7 +105,7 @@ pub(crate) fn sqlite(settings: &Settings, report: &Report, shape: Shape) -> Path
     dir.join("retake.sqlite")
 }
 
-/// A directory of JSON files with that data.
+/// Returns a directory of JSON files with that data.
 pub(crate) fn json(settings: &Settings, report: &Report, shape: Shape) -> JsonFiles {
     let dir = built(settings, report, &format!("json-{}", shape.name()), |dir| {
         let files = JsonFiles::new(&dir.join("sessions"));
@@ -110,7 +114,7 @@ pub(crate) fn json(settings: &Settings, report: &Report, shape: Shape) -> JsonFi
     JsonFiles::new(&dir.join("sessions"))
 }
 
-/// The directory of a data set, built unless its marker says that it is whole.
+/// Returns the directory of a data set, which is built unless its marker says that it is complete.
 fn built(settings: &Settings, report: &Report, name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     let dir = settings.data.join(name);
     let marker = dir.join("whole");

@@ -22,7 +22,7 @@ use crate::report::{Report, Table, median, percentile};
 const READS: usize = 40;
 /// Clients at once.
 const CLIENTS: usize = 200;
-/// What someone types, letter by letter: a word that every prompt has, one more, and what tells a session from the others.
+/// The text typed letter by letter: a word that every prompt has, one more, and what tells a session from the others.
 const TYPED: &str = "lighthouse study 42";
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
@@ -52,9 +52,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         table.row([name.to_owned()].into_iter().chain(cells).chain([format!("{:.1}", bytes as f64 / 1e3)]).collect());
     };
     row("first page", &["/".to_owned()]);
-    row("marks, for a scroll bar that jumps", &["/sessions/marks".to_owned()]);
-    let marks: Vec<String> = serde_json::from_slice(&gallery.get("/sessions/marks")).unwrap();
-    let jumps = marks.iter().rev().map(|mark| format!("/sessions/part?at={mark}&skip=540")).collect::<Vec<_>>();
+    row("months, for a scroll bar that jumps", &["/sessions/marks".to_owned()]);
+    let step = (settings.sessions / 40).max(1);
+    let jumps = (0..40).rev().map(|at| format!("/sessions/part?from={}", at * step)).collect::<Vec<_>>();
     row("a jump anywhere", &jumps);
     if let Some(long) = &long {
         row("a session of 200 iterations", std::slice::from_ref(long));
@@ -126,7 +126,7 @@ impl Gallery {
         answer.starts_with(b"HTTP/1.1 200").then(|| answer.split_off(head + 4))
     }
 
-    /// What a page takes with the style and scripts it names, and those that they import.
+    /// Returns the size of a page with the style and scripts it names, and those that they import.
     fn weight(&self, path: &str) -> usize {
         let page = String::from_utf8(self.get(path)).unwrap();
         let build = page.split("/assets/").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
@@ -134,7 +134,7 @@ impl Gallery {
         page.len() + assets.iter().map(|name| self.get(&format!("/assets/{build}/{name}")).len()).sum::<usize>()
     }
 
-    /// What a browser makes of it, where there is one and what drives it: `cargo test --test browser` fetches that.
+    /// Measures a page in a browser, if it is installed with its driver, which `cargo test --test browser` fetches.
     fn look(&self, report: &mut Report) {
         let exe = std::env::current_exe().unwrap();
         let modules = exe.ancestors().nth(2).unwrap().join("tmp/browser/node_modules");
@@ -167,7 +167,7 @@ impl Gallery {
         report.show("gallery in a browser", &table);
     }
 
-    /// How many answers came, and how many did not.
+    /// Returns the numbers of requests that were answered and that were not.
     fn crowd(&self, span: Duration) -> (u64, u64) {
         let (served, refused) = (AtomicU64::new(0), AtomicU64::new(0));
         let until = Instant::now() + span;

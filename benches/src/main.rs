@@ -53,17 +53,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Whether an engine of that name takes part.
+    /// Returns whether an engine of that name takes part.
     pub(crate) fn wants(&self, engine: &str) -> bool {
         self.only.as_ref().is_none_or(|only| engine.contains(only))
     }
 
-    /// The large data set that most questions are asked of.
+    /// Returns the large data set that most queries run against.
     pub(crate) fn large(&self) -> Shape {
         Shape { sessions: self.sessions, iterations: 10, long: true }
     }
 
-    /// A new empty directory for something that is thrown away.
+    /// Creates an empty directory for temporary data.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
         let dir = self.data.join(format!("scratch-{name}"));
         let _ = fs::remove_dir_all(&dir);

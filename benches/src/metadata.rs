@@ -75,7 +75,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     report.show("metadata", &table);
 }
 
-/// The folder, made once: three tools' texts in three formats.
+/// Returns the folder with the metadata of three tools in three formats, and makes it the first time.
 fn pictures(settings: &Settings, count: usize) -> PathBuf {
     let folder = settings.data.join(format!("pictures-{count}"));
     let done = settings.data.join(format!("pictures-{count}.done"));
@@ -142,7 +142,7 @@ fn graph(number: usize) -> Value {
     })
 }
 
-/// As large as the editor's graphs are: several times the queued one.
+/// Returns a graph as large as those of the editor: several times the queued one.
 fn workflow(number: usize) -> Value {
     let node = |id: usize| json!({"id": id, "type": "CLIPTextEncode", "pos": [413.5, 389.25], "size": {"0": 425.27, "1": 180.6}, "flags": {}, "order": id, "mode": 0, "inputs": [], "outputs": [{"name": "CONDITIONING", "type": "CONDITIONING", "links": [id], "slot_index": 0}], "properties": {"Node name for S&R": "CLIPTextEncode"}, "widgets_values": [prompt(number)]});
     json!({"last_node_id": 30, "nodes": (0..30).map(node).collect::<Vec<_>>(), "links": [], "groups": [], "version": 0.4})

@@ -88,7 +88,7 @@ fn turn(read: impl Fn()) -> Vec<f64> {
     (0..READS).map(one).collect()
 }
 
-/// The place of a session in the middle of the list, found by paging as a patient user would.
+/// Finds the place of a session in the middle of the list by paging.
 fn middle(store: &Store, sessions: u64) -> (RecencyKey, (i64, i64)) {
     let mut after = None;
     for _ in 0..sessions / 2 / 500 {

@@ -84,21 +84,21 @@ impl Rows {
     }
 }
 
-/// The milliseconds that each takes, one after the other.
+/// Returns the milliseconds that each takes, one after the other.
 fn each<T>(items: &[T], work: impl Fn(&T)) -> f64 {
     let begun = Instant::now();
     items.iter().for_each(work);
     millis(begun.elapsed()) / items.len() as f64
 }
 
-/// The milliseconds that each takes when all cores work on them, as an import does it.
+/// Returns the milliseconds that each takes if all cores work on them, as in an import.
 fn all(paths: &[PathBuf], work: impl Fn(&Path) + Sync) -> f64 {
     let begun = Instant::now();
     on_all_cores(paths, |path| work(path), |_| true);
     millis(begun.elapsed()) / paths.len() as f64
 }
 
-/// What one would write with `image` and nothing else.
+/// Makes a thumbnail with `image` alone.
 fn image_thumbnail(path: &Path) {
     let mut picture = image::load_from_memory(&fs::read(path).unwrap()).unwrap();
     for side in [512, 256] {
@@ -115,7 +115,7 @@ fn python(what: &str, files: &[&str]) -> Option<f64> {
     serde_json::from_slice(&output.stdout).ok()?
 }
 
-/// PNG files of 1024² pixels with something in them: slopes, edges and a little noise, as generators make.
+/// Writes PNG files of 1024² pixels with realistic contents: slopes, edges and a little noise, as generators make.
 fn pictures(dir: &Path, count: usize) -> Vec<PathBuf> {
     fs::create_dir_all(dir).unwrap();
     let paths: Vec<PathBuf> = (0..count).map(|number| dir.join(format!("{number}.png"))).collect();

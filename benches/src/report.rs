@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// The value below which that share of the values lies.
+/// Returns the value below which that share of the values lies.
 pub(crate) fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length is an index")]
@@ -87,7 +87,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(&mut values.to_vec(), 0.5)
 }
 
-/// The median of what `ours` is to `theirs` in each round: other work on the machine hits both sides of a round alike.
+/// Returns the median ratio of `ours` to `theirs` over the rounds: other work on the machine hits both sides of a round alike.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     median(&ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     append(settings, report);
 }
 
-/// A client process: appends until its time is over, and says how often.
+/// Runs a client process: appends until its time is over, and prints how often.
 pub(crate) fn child(dir: &str, number: &str) {
     let workspace = open(Path::new(dir));
     let mut line = String::new();

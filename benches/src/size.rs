@@ -45,7 +45,7 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
     report.show("size", &table);
 }
 
-/// The bytes that are allocated for a file, or for all files below a directory.
+/// Returns the bytes that are allocated for a file, or for all files below a directory.
 pub(crate) fn on_disk(path: &Path) -> u64 {
     let metadata = fs::symlink_metadata(path).unwrap();
     let below = |dir: &Path| fs::read_dir(dir).unwrap().map(|entry| on_disk(&entry.unwrap().path())).sum::<u64>();

@@ -101,7 +101,7 @@ impl Plain {
         self.runtime.block_on(self.client.batch_execute(script)).unwrap();
     }
 
-    /// The median time of a query.
+    /// Returns the median time of a query.
     fn median(&self, times: usize, sql: &str) -> Duration {
         let statement = self.runtime.block_on(self.client.prepare(sql)).unwrap();
         median(times, || drop(self.runtime.block_on(self.client.query(&statement, &[])).unwrap()))
@@ -329,7 +329,7 @@ fn retake_day(id: SessionId) -> i64 {
     id.day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1
 }
 
-/// A batch with a recipe and an image of usual length: its record has about 700 bytes.
+/// Returns a batch with a recipe and an image of usual length: its record has about 700 bytes.
 fn batch(session: Option<SessionId>, n: u32, key: &str) -> Batch {
     let at = Timestamp::from_millis(1_765_447_200_000 + i64::from(n)).unwrap();
     let iteration = Iteration {

@@ -13,7 +13,7 @@ pub(crate) const DAY: i64 = 86_400_000;
 /// 2022-01-01T00:00:00Z.
 const FIRST_DAY: i64 = 18_993 * DAY;
 
-/// When that iteration of that session is made: sessions follow each other in time.
+/// Returns when an iteration is made; sessions follow each other in time.
 pub(crate) fn at(session: u64, index: u32) -> Timestamp {
     let (day, within) = (session / SESSIONS_PER_DAY, session % SESSIONS_PER_DAY);
     let millis = FIRST_DAY + day.cast_signed() * DAY + within.cast_signed() * 80_000 + i64::from(index) * 10;
@@ -24,13 +24,13 @@ pub(crate) fn actor() -> Actor {
     Actor { client: "retake-benches 0.1.0".to_owned(), user: "ada".to_owned() }
 }
 
-/// An idempotency key as clients make them: 32 digits without order.
+/// Returns an idempotency key as clients make them: 32 random digits.
 pub(crate) fn key(session: u64, index: u32) -> String {
     let hash = blake3::hash(&[session.to_le_bytes(), u64::from(index).to_le_bytes()].concat());
     hash.to_hex().chars().take(32).collect()
 }
 
-/// A recipe as the middle of the field writes them: a prompt of a line, a negative one, one LoRA, one picture.
+/// Returns a typical iteration: a prompt of a line, a negative prompt, one LoRA, one image.
 pub(crate) fn iteration(session: u64, index: u32) -> Iteration {
     let seed = session * 7_919 + u64::from(index) * 104_729;
     let mut parameters = Map::new();
@@ -48,7 +48,7 @@ pub(crate) fn iteration(session: u64, index: u32) -> Iteration {
             sampler: Some("DPM++ 2M Karras".to_owned()),
             width: Some(1024),
             height: Some(1024),
-            loras: vec![Lora { name: "oil_v2".to_owned(), weight: 0.7 }],
+            loras: vec![Lora::new("oil_v2", 0.7)],
             provider: Some("local".to_owned()),
             parameters,
             ..Recipe::default()
@@ -80,7 +80,7 @@ pub(crate) fn title(session: u64) -> String {
     format!("Lighthouse study {session}")
 }
 
-/// The batch that records it with us: to the session `id`, or as the first of a new one.
+/// Returns the batch that records it with us: to the session `id`, or as the first of a new one.
 pub(crate) fn batch(id: Option<SessionId>, session: u64, index: u32) -> Batch {
     let record = Draft::Record(Box::new(iteration(session, index)));
     let (target, drafts) = match id {
@@ -183,7 +183,7 @@ impl Stored {
         bincode::serialize(self).unwrap()
     }
 
-    /// The iteration, as whoever reads a history wants it.
+    /// Decodes an iteration.
     pub(crate) fn decode(bytes: &[u8]) -> (String, Iteration) {
         let stored: Stored = bincode::deserialize(bytes).unwrap();
         let image = |image: StoredImage| ImageRef {
@@ -213,7 +213,7 @@ impl Stored {
                 width: stored.width,
                 height: stored.height,
                 denoise: stored.denoise,
-                loras: stored.loras.into_iter().map(|(name, weight)| Lora { name, weight }).collect(),
+                loras: stored.loras.into_iter().map(|(name, weight)| Lora::new(name, weight)).collect(),
                 provider: stored.provider,
                 parameters: serde_json::from_str(&stored.parameters).unwrap(),
             },

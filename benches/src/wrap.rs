@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
+use retake::internals::workspace::{Lifetime, Options as WorkspaceOptions, Workspace};
 use retake::internals::wrap::{self, ANNOUNCE_TIMEOUT, Announce, Destination, Options, SessionChoice};
 
 use crate::Settings;
@@ -72,7 +73,7 @@ fn measure(command: &[OsString]) -> Vec<f64> {
     times
 }
 
-/// A process of the measurement: the server, or what stands before it.
+/// Runs a process of the measurement: the server, or the proxy before it.
 pub(crate) fn child(words: &[String]) {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["server"] => server(),
@@ -115,9 +116,14 @@ fn copy(from: &mut impl Read, to: &mut impl Write) {
 }
 
 fn through_wrap(workspace: &Path, command: &[&str]) {
+    let dir = workspace.to_owned();
     let options = Options {
         destination: Destination {
-            workspace: PathBuf::from(workspace),
+            open: Arc::new(move || {
+                let options = WorkspaceOptions { lifetime: Lifetime::LongRunning, ..WorkspaceOptions::default() };
+                Workspace::open_with(&dir, options).map_err(Into::into)
+            }),
+            dir: workspace.to_owned(),
             session: SessionChoice::PerConnection,
             project: None,
             user: "bench".to_owned(),

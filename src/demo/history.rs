@@ -1,4 +1,4 @@
-//! A week of work, told as steps: what someone would have typed, changed, liked and given up.
+//! A week of work as a list of steps: prompts, changes, ratings and dead ends.
 
 use crate::model::{Lora, OutcomeStatus, Recipe, Seed};
 
@@ -11,7 +11,7 @@ pub(super) struct Story {
     /// The session and iteration that its first iteration came from.
     pub(super) from: Option<(usize, u32)>,
     pub(super) steps: Vec<Step>,
-    /// Why it was put away.
+    /// Why it was archived.
     pub(super) archived: Option<&'static str>,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct Story {
 #[derive(Clone, Default)]
 pub(super) struct Step {
     pub(super) recipe: Recipe,
-    /// The index it came from, where that is not the one before.
+    /// The index of its parent, if that is not the iteration before.
     pub(super) parent: Option<u32>,
     pub(super) rating: Option<u8>,
     pub(super) tags: &'static [&'static str],
@@ -28,12 +28,12 @@ pub(super) struct Step {
     pub(super) message: Option<&'static str>,
 }
 
-/// All of them, in the order in which they were begun.
+/// Returns all sessions, in the order in which they were started.
 pub(super) fn stories() -> Vec<Story> {
     vec![sketches(), valley(), forest(), dunes(), harbour(), lights(), cards()]
 }
 
-/// A recipe to begin with.
+/// Returns the first recipe of a session.
 fn recipe(prompt: &str, seed: u64, width: u32, height: u32) -> Recipe {
     Recipe {
         prompt: prompt.to_owned(),
@@ -56,7 +56,7 @@ impl Step {
         Step { recipe, ..Step::default() }
     }
 
-    /// The next one, with something changed.
+    /// Returns the next step, with a change.
     fn then(&self, change: impl FnOnce(&mut Recipe)) -> Step {
         let mut recipe = self.recipe.clone();
         change(&mut recipe);
@@ -108,7 +108,7 @@ fn harbour() -> Story {
     let moon = night.seed(77);
     let last = mist.then(|recipe| {
         recipe.steps = Some(45);
-        recipe.loras = vec![Lora { name: "soft-light".to_owned(), weight: 0.6 }];
+        recipe.loras = vec![Lora::new("soft-light", 0.6)];
     });
     Story {
         title: Some("Harbour at dusk"),

@@ -1,8 +1,8 @@
-//! The colours of an hour, chosen by the words of a prompt.
+//! The colours of a time of day, chosen by the words of a prompt.
 
 pub(super) type Colour = [f32; 3];
 
-/// The colours of an hour.
+/// The colours of a time of day.
 pub(super) struct Light {
     pub(super) top: Colour,
     pub(super) low: Colour,
@@ -14,7 +14,7 @@ pub(super) struct Light {
     pub(super) stars: f32,
 }
 
-/// An hour: the words for it, its colours from the sky down to the nearest ground, how high the sun stands and how large
+/// A time of day: the words for it, its colours from the sky down to the nearest ground, how high the sun stands and how large
 /// it is, the words without which there is none, and how bright the stars are.
 type Hour = (&'static [&'static str], [Colour; 5], Option<(f32, f32)>, &'static [&'static str], f32);
 
@@ -66,8 +66,8 @@ const DAY: Hour = (
 );
 
 impl Light {
-    /// The light of a prompt, of which `says` tells whether it has one of some words; `place` from 0 to 1 is where the
-    /// sun stands.
+    /// Returns the light of a prompt. `says` reports whether the prompt has one of some words; `place`, from 0 to 1, is the
+    /// position of the sun.
     pub(super) fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Light {
         let hour = HOURS.iter().find(|(words, ..)| says(words)).unwrap_or(&DAY);
         let (_, [top, low, glow, far, near], sun, only_with, stars) = *hour;

@@ -7,14 +7,15 @@ mod scene;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use self::history::{Step, Story};
 use crate::model::{Actor, IterationId, Outcome, OutcomeStatus, SessionId, Status, Timestamp};
 use crate::workspace::{Error, ImageSource, Options, Progress, Recording, Workspace};
 
-/// Fills the workspace in `dir`, unless there is work in it, as if it had been used in the days before `now`.
-pub fn fill(dir: &Path, now: Timestamp, progress: Option<Progress>) -> Result<(), Error> {
+/// Fills the workspace in `dir`, unless there is work in it, as if it had been used in the days before `now`. Ends early
+/// once `stop` is set.
+pub fn fill(dir: &Path, now: Timestamp, progress: Option<Progress>, stop: &AtomicBool) -> Result<(), Error> {
     let hand = Arc::new(AtomicI64::new(now.millis()));
     let clock = Arc::clone(&hand);
     let options = Options {
@@ -25,21 +26,22 @@ pub fn fill(dir: &Path, now: Timestamp, progress: Option<Progress>) -> Result<()
     let workspace = Workspace::open_with(dir, options)?;
     if workspace.count_sessions(Status::All)? == 0 {
         let stories = history::stories();
-        let pictures = painted(&stories, progress.as_ref());
-        Filling { workspace: &workspace, hand: &hand, now, ids: Vec::new() }.tell(&stories, pictures)?;
+        let pictures = painted(&stories, progress.as_ref(), stop);
+        Filling { workspace: &workspace, hand: &hand, now, ids: Vec::new(), stop }.tell(&stories, pictures)?;
     }
     workspace.close()
 }
 
-/// The pictures of all iterations that have one, story by story: painted on all cores.
-fn painted(stories: &[Story], progress: Option<&Progress>) -> Vec<Vec<Vec<u8>>> {
+/// Paints the images of all successful iterations on all cores, and returns them story by story.
+fn painted(stories: &[Story], progress: Option<&Progress>, stop: &AtomicBool) -> Vec<Vec<Vec<u8>>> {
     let steps: Vec<&Step> = stories.iter().flat_map(|story| &story.steps).collect();
     let hands = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let each = steps.len().div_ceil(hands).max(1);
     let done = AtomicI64::new(0);
     let total = steps.len() as u64;
     let paint = |step: &&Step| {
-        let picture = if step.outcome == OutcomeStatus::Succeeded { scene::paint(&step.recipe) } else { Vec::new() };
+        let painted = step.outcome == OutcomeStatus::Succeeded && !stop.load(Ordering::Relaxed);
+        let picture = if painted { scene::paint(&step.recipe) } else { Vec::new() };
         let done = done.fetch_add(1, Ordering::Relaxed).unsigned_abs() + 1;
         if let Some(progress) = progress {
             progress("painting", done, total);
@@ -61,6 +63,7 @@ struct Filling<'a> {
     now: Timestamp,
     /// The sessions so far.
     ids: Vec<SessionId>,
+    stop: &'a AtomicBool,
 }
 
 impl Filling<'_> {
@@ -77,6 +80,9 @@ impl Filling<'_> {
         let mut at = self.now.millis() - story.hours_ago * 60 * 60 * 1000;
         let mut session: Option<SessionId> = None;
         for (number, (step, picture)) in story.steps.iter().zip(pictures).enumerate() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             at += 90_000 + 41_000 * i64::try_from(number % 5).unwrap_or(0);
             self.hand.store(at.min(self.now.millis()), Ordering::Relaxed);
             let actor = if story.title.is_some() { &ada } else { &agent };

@@ -1,6 +1,6 @@
-//! Pictures made by code: landscapes in layers, whose look follows the recipe. The words of the prompt choose light, weather
-//! and what stands there; the seed its shapes; the guidance how strong the colours are; few steps leave it rough. So the
-//! same recipe gives the same picture, a reroll its sibling, and a changed word what one would expect.
+//! Procedural images: layered landscapes that follow the recipe. The words of the prompt choose light, weather and
+//! buildings, the seed chooses the shapes, the guidance the strength of the colours, and few steps leave the image rough.
+//! So the same recipe gives the same image, a reroll a sibling of it, and a changed word the expected change.
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
@@ -29,14 +29,14 @@ struct Scene {
     grain: f32,
 }
 
-/// The picture of a recipe, as a PNG file.
+/// Paints the image of a recipe, and returns it as a PNG file.
 pub(super) fn paint(recipe: &Recipe) -> Vec<u8> {
     let scene = Scene::of(recipe);
     let pixels = scene.pixels();
     let mut png = Vec::new();
     let encoder = PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Up);
     let (width, height) = (u32::try_from(scene.width).unwrap_or(1), u32::try_from(scene.height).unwrap_or(1));
-    // Writing to memory does not fail, and a picture less is no harm.
+    // Writing to memory does not fail; if it did, the demo would only lack an image.
     let _ = encoder.write_image(&pixels, width, height, ExtendedColorType::Rgb8);
     png
 }
@@ -118,7 +118,7 @@ impl Scene {
         bytes
     }
 
-    /// How far down each column a ridge begins, as a share of the height.
+    /// Returns how far down each column a ridge begins, as a share of the height.
     fn ridge(&self, layer: usize) -> Vec<f32> {
         let depth = (share(layer) + 1.0) / share(self.ridges);
         let base = if self.water { 0.36 + 0.26 * depth } else { 0.40 + 0.44 * depth };
@@ -148,7 +148,7 @@ impl Scene {
             .collect()
     }
 
-    /// Sky, and ridges before it.
+    /// Returns the colour of the sky or of the ridges before it.
     fn land(&self, x: usize, y: usize, ridges: &[Vec<f32>], air: &Air) -> Colour {
         let (u, v) = (share(x) / share(self.width), share(y) / share(self.height));
         let covered = ridges.iter().any(|ridge| ridge.get(x).is_some_and(|top| v >= *top));
@@ -215,7 +215,7 @@ impl Scene {
         colour
     }
 
-    /// Water: what is above it upside down, broken by waves.
+    /// Returns the colour of the water: the mirror image of what is above it, broken by waves.
     fn mirror(&self, x: usize, y: usize, depth: f32, wave: f32, shore: usize, rows: &[Colour]) -> Colour {
         let ripple = (unit(self.seed, (y as u64) << 20 | (x as u64 / 9), 51) - 0.5) * 10.0 * depth;
         let from_x = (share(x) + wave * 26.0 * (0.2 + depth) + ripple).clamp(0.0, share(self.width) - 1.0) as usize;
@@ -230,7 +230,7 @@ impl Scene {
         colour
     }
 
-    /// What stands at the shore.
+    /// Draws what stands at the shore.
     fn stand(&self, rows: &mut [Colour], shore: usize) {
         let dark = mix(self.light.near, [0.02, 0.02, 0.04], 0.45);
         let mut dot = |x: f32, y: f32, colour: Colour, much: f32| {
@@ -293,10 +293,10 @@ impl Scene {
     }
 }
 
-/// How many bands of cloud there are from top to bottom.
+/// The number of bands of cloud from top to bottom.
 const CLOUD_BANDS: f32 = 9.0;
 
-/// What of the sky is the same along a row or a column, worked out once.
+/// The parts of the sky that are the same along a row or a column, computed once.
 struct Air {
     /// For each curtain of northern lights and each column, where it ends and how bright it is.
     curtains: Vec<Vec<(f32, f32)>>,
@@ -339,7 +339,7 @@ fn mix(from: Colour, to: Colour, much: f32) -> Colour {
     })
 }
 
-/// Noise along a line in several sizes, 0 to 1.
+/// Returns fractal noise along a line, 0 to 1.
 fn fractal(seed: u64, salt: u64, at: f32, octaves: u32) -> f32 {
     let (mut sum, mut part, mut scale, mut whole) = (0.0, 1.0, 1.0, 0.0);
     for octave in 0..octaves {
@@ -360,7 +360,7 @@ fn smooth(seed: u64, salt: u64, at: f32) -> f32 {
     left + (right - left) * ease
 }
 
-/// A number from 0 to 1 that looks like chance and is always the same.
+/// Returns a pseudo-random number from 0 to 1 that only depends on the arguments.
 fn unit(seed: u64, at: u64, salt: u64) -> f32 {
     let mut mixed = seed ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt.wrapping_mul(0xd1b5_4a32_d192_ed03);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -391,7 +391,7 @@ mod tests {
     use crate::model::Seed;
 
     #[test]
-    fn the_same_recipe_is_the_same_picture_and_another_word_another() {
+    fn the_same_recipe_gives_the_same_image_and_another_word_another() {
         let recipe = |prompt: &str, seed: u64| Recipe {
             prompt: prompt.to_owned(),
             seed: Some(Seed(seed)),

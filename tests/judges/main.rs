@@ -1,5 +1,5 @@
 //! Other people's programs against the real MCP server, on stdio and over HTTP: the official Python client, the official
-//! Inspector, and the official conformance suite in three revisions.
+//! Inspector, the official conformance suite in three revisions, and the official host library of MCP Apps in Chromium.
 //!
 //! They are installed from PyPI and npm into `target/judges` when `RETAKE_TEST_INSTALL=1` asks for it. Without them the
 //! test is reported as ignored.

@@ -7,13 +7,20 @@ inspector=inspector-2.12.0
 conformance=conformance-0.2.0-alpha.12
 conformance_legacy=conformance-0.1.16
 python_mcp=python-mcp-2.3.0
+apps=apps-2.0.4
 
 # Succeeds if all judges are installed.
 all_installed() {
-  for judge in $inspector $conformance $conformance_legacy $python_mcp; do
+  for judge in $inspector $conformance $conformance_legacy $python_mcp $apps; do
     [ -e "$judges/$judge/ready" ] || return 1
   done
+  find_chromium >/dev/null || return 1
   has_node_22 || [ -e "$judges/node-22/ready" ]
+}
+
+# Prints the path of Chromium.
+find_chromium() {
+  command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 
 may_install() {

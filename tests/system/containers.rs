@@ -66,7 +66,9 @@ fn containers_record_images_into_one_workspace() {
 fn record_in_container(home: &Path, workspace: &Path, container: u64, round: u64) -> (Value, Vec<u8>) {
     let mut bytes = vec![0; IMAGE_BYTES];
     StdRng::seed_from_u64(container * 1000 + round).fill_bytes(&mut bytes);
-    let image = home.join(format!("{container}-{round}.bin"));
+    // Begins like a TIFF image, since only images are recorded.
+    bytes[..4].copy_from_slice(b"II*\0");
+    let image = home.join(format!("{container}-{round}.tif"));
     fs::write(&image, &bytes).unwrap();
     let output = Command::new("unshare")
         .args(["-Upf", "--map-root-user"])

@@ -1,9 +1,11 @@
-//! Real processes under conditions that need a tool of the operating system: PID namespaces, suspended processes, failing
-//! system calls. A test whose tool is missing, or not permitted here, is reported as ignored with the reason in its name.
+//! Real processes under conditions that need a tool of the operating system: PID namespaces, suspended processes,
+//! read-only mounts, failing system calls. A test whose tool is missing, or not permitted here, is reported as ignored with the reason in its name.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a test failure")]
 
 mod containers;
 mod faults;
+mod network;
+mod read_only;
 mod suspended;
 
 use std::path::Path;
@@ -16,6 +18,8 @@ fn main() -> ExitCode {
     let mut trials = containers::trials();
     trials.extend(suspended::trials());
     trials.extend(faults::trials());
+    trials.extend(network::trials());
+    trials.extend(read_only::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

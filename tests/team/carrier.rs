@@ -13,6 +13,7 @@ pub(crate) trait Carrier: Send + Sync {
     fn head(&self, id: SessionId) -> Result<Option<Head>, Error>;
     fn events(&self, id: SessionId) -> Result<Vec<Event>, Error>;
     fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error>;
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error>;
     fn page(
         &self,
         status: Status,
@@ -41,6 +42,9 @@ impl Carrier for Store {
     }
     fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
         Store::records(self, id)
+    }
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        Store::records_of_iteration(self, id)
     }
     fn page(
         &self,
@@ -86,6 +90,9 @@ impl Carrier for PgLog {
     }
     fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
         Ok(PgLog::records(self, id)?)
+    }
+    fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(PgLog::records_of_iteration(self, id)?)
     }
     fn page(
         &self,

@@ -19,23 +19,23 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A machine: a home directory, and nothing else of the environment.
-struct Machine {
+pub(crate) struct Machine {
     home: tempfile::TempDir,
     url: String,
 }
 
-struct Ran {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
+pub(crate) struct Ran {
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Machine {
-    fn new(url: &str) -> Machine {
+    pub(crate) fn new(url: &str) -> Machine {
         Machine { home: tempfile::tempdir().unwrap(), url: url.to_owned() }
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
         command
             .args(arguments)
@@ -48,24 +48,28 @@ impl Machine {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         let output = self.command(arguments).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Ran { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.status, Some(0), "{arguments:?}\n{}\n{}", ran.stdout, ran.stderr);
         ran.stdout
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let text = self.ok(arguments);
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{arguments:?}: {text}"))
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.home.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         path
@@ -73,7 +77,7 @@ impl Machine {
 }
 
 /// A workspace that the binary itself set up, with images in a shared directory.
-fn set_up(server: &Postgres, images: &Path) -> (String, String) {
+pub(crate) fn set_up(server: &Postgres, images: &Path) -> (String, String) {
     let schema = server.fresh_schema();
     let role = format!("app_{schema}");
     server.sql(&format!("CREATE ROLE {role} LOGIN")).unwrap();

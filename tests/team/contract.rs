@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use retake_log::model::{AnnotationChange, Draft, EventBody, EventKind, Refusal};
+use retake_log::model::{AnnotationChange, Draft, Event, EventBody, EventKind, Refusal};
 use retake_log::store::{Error, Order, RecencyKey, Status, Target};
 use retake_testutils::{archive, at, batch, rate, record, restore, start};
 
@@ -14,14 +14,15 @@ use super::servers::{Postgres, open};
 /// A case of the contract, with its name.
 type Case = (&'static str, fn(&dyn Carrier));
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     ("a_session_is_born_with_its_first_iteration", born_with_its_first_iteration),
     ("a_repeated_key_is_one_write", a_repeated_key_is_one_write),
     ("refusals_write_nothing", refusals_write_nothing),
-    ("ids_count_on_past_999_and_start_anew_each_day", ids_count_per_day),
+    ("ids_continue_past_999_and_restart_each_day", ids_count_per_day),
     ("pages_are_complete_in_both_orders", pages),
     ("long_texts_and_odd_characters_come_back", long_texts),
     ("branches_know_their_children_across_sessions", branches),
+    ("one_iteration_is_read_without_its_session", point_reads),
     ("archiving_does_not_touch_the_modification_time", archiving),
     ("a_new_session_needs_an_iteration", needs_an_iteration),
     ("titles_change_and_stay", titles),
@@ -54,7 +55,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-const ON_POSTGRES: [fn(); 10] = [
+const ON_POSTGRES: [fn(); 11] = [
     || on_postgres(0),
     || on_postgres(1),
     || on_postgres(2),
@@ -65,6 +66,7 @@ const ON_POSTGRES: [fn(); 10] = [
     || on_postgres(7),
     || on_postgres(8),
     || on_postgres(9),
+    || on_postgres(10),
 ];
 
 fn on_postgres(case: usize) {
@@ -219,6 +221,28 @@ fn branches(log: &dyn Carrier) {
     assert_eq!(log.children(second.iteration(0)).unwrap(), []);
 }
 
+/// The records of one iteration are its own and those of its annotations, whatever the names around the index are.
+fn point_reads(log: &dyn Carrier) {
+    let id = log.append(start("0", 0, "a key")).unwrap().head.id;
+    for index in 1..40u32 {
+        let key = "k".repeat(index as usize * 7);
+        log.append(record(id, &"x".repeat(index as usize), i64::from(index), &key)).unwrap();
+        if index % 3 == 0 {
+            log.append(rate(id, index / 2, 4, i64::from(index), &format!("rating {index}"))).unwrap();
+        }
+    }
+    let events = log.events(id).unwrap();
+    let records = log.records(id).unwrap();
+    for index in 0..41u32 {
+        let concerns = |event: &Event| match &event.body {
+            EventBody::Recorded { index: at, .. } | EventBody::Annotated { index: at, .. } => *at == index,
+            _ => false,
+        };
+        let own = events.iter().zip(&records).filter(|(event, _)| concerns(event)).map(|(_, record)| record.clone());
+        assert_eq!(log.records_of_iteration(id.iteration(index)).unwrap(), own.collect::<Vec<_>>(), "{index}");
+    }
+}
+
 fn archiving(log: &dyn Carrier) {
     let id = log.append(start("a", 100, "a")).unwrap().head.id;
     let head = log.append(archive(id, 5000, "b")).unwrap().head;
@@ -247,7 +271,7 @@ fn titles(log: &dyn Carrier) {
     };
     log.append(batch(Target::Existing(id), 1, "b", vec![change(None, Some("Film"))])).unwrap();
     let head = log.append(batch(Target::Existing(id), 1, "c", vec![change(Some(""), None)])).unwrap().head;
-    assert_eq!((head.title.as_deref(), head.project.as_deref()), (Some(""), Some("Film")));
+    assert_eq!((head.title.as_deref(), head.project.as_deref()), (None, Some("Film")), "an empty title removes it");
     assert_eq!(log.head(id).unwrap(), Some(head));
 }
 

@@ -32,6 +32,7 @@ fn found(log: &SharedLog, query: &str) -> (u64, Vec<(String, String, u8)>) {
     let question = Question {
         query: Query::parse(query, at(0)).unwrap(),
         perceptual_hash: None,
+        pixels: None,
         except: None,
         sort: Sort::Newest,
         after: None,

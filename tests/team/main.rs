@@ -11,6 +11,7 @@
     reason = "test code: a failure is a test failure"
 )]
 
+mod access;
 mod carrier;
 mod commands;
 mod contract;
@@ -23,6 +24,7 @@ mod machines;
 mod model;
 mod processes;
 mod proxy;
+mod recorders;
 mod s3;
 mod servers;
 
@@ -41,6 +43,8 @@ fn main() {
     trials.extend(following::trials());
     trials.extend(machines::trials());
     trials.extend(commands::trials());
+    trials.extend(recorders::trials());
+    trials.extend(access::trials());
     trials.extend(faults::trials());
     trials.extend(processes::trials());
     trials.extend(images::trials());

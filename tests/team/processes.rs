@@ -21,6 +21,9 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// A machine: creates sessions, records into its own and a shared one, annotates, archives and repeats.
 pub(crate) fn child(role: &str) {
+    if role == super::recorders::IMAGE_SERVER {
+        return super::recorders::image_server();
+    }
     if let Some(arguments) = role.strip_prefix("images ") {
         return super::images::child(arguments);
     }

@@ -31,6 +31,7 @@ struct Shared {
     mode: Mutex<Mode>,
     open: Mutex<Vec<TcpStream>>,
     to_server: AtomicU64,
+    refused: AtomicU64,
 }
 
 impl Proxy {
@@ -42,11 +43,13 @@ impl Proxy {
             mode: Mutex::new(Mode::Pass),
             open: Mutex::default(),
             to_server: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if *accepting.mode.lock().unwrap() == Mode::Cut {
+                    accepting.refused.fetch_add(1, Ordering::Relaxed);
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(("127.0.0.1", accepting.target)) else { continue };
@@ -68,6 +71,11 @@ impl Proxy {
         if mode == Mode::Cut {
             self.close_all();
         }
+    }
+
+    /// How many connections were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Closes the connections there are.

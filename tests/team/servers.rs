@@ -114,6 +114,13 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres?schema={schema}", self.port)
     }
 
+    /// Replaces the rules of who must prove what, for connections over TCP.
+    pub(crate) fn authenticate(&self, rules: &str) {
+        let rules = format!("local all all trust\n{rules}");
+        fs::write(self.dir.join("data/pg_hba.conf"), rules).unwrap();
+        self.sql("SELECT pg_reload_conf()").unwrap();
+    }
+
     /// A schema that no other test uses.
     pub(crate) fn fresh_schema(&self) -> String {
         format!("w{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -175,11 +182,11 @@ pub(crate) fn open(url: &str) -> PgLog {
     PgLog::open(config(url)).unwrap()
 }
 
-/// Waits until something holds; fails after half a minute.
+/// Waits until something holds; fails after two minutes.
 pub(crate) fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(30), "in vain: {what}");
+        assert!(started.elapsed() < Duration::from_secs(120), "in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

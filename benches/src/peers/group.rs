@@ -1,9 +1,9 @@
-//! Group commit, as our log does it: whoever finds nobody leading writes for all who wait. Lent to the peers, so that
+//! Group commit, as our log does it: the first writer without a leader writes for all waiters. Lent to the peers, so that
 //! with many writers engines are compared and not ways of waiting.
 
 use std::sync::{Condvar, Mutex};
 
-/// What waits to be written by whoever leads.
+/// The writes that wait for the leader.
 pub(crate) struct Group<T> {
     state: Mutex<State<T>>,
     settled: Condvar,

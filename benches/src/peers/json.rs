@@ -33,7 +33,7 @@ impl JsonFiles {
         fs::write(self.path(session), serde_json::to_vec_pretty(&document.unwrap()).unwrap()).unwrap();
     }
 
-    /// The listing: there is no index, so every file is read.
+    /// Returns the listing. Without an index, every file is read.
     pub(crate) fn page(&self, limit: usize) -> Vec<Row> {
         let files = fs::read_dir(&self.dir).unwrap();
         let mut rows: Vec<Row> = files.map(|file| row(&fs::read(file.unwrap().path()).unwrap())).collect();
@@ -42,7 +42,7 @@ impl JsonFiles {
         rows
     }
 
-    /// A whole session.
+    /// Returns a whole session.
     pub(crate) fn history(&self, session: u64) -> Value {
         serde_json::from_slice(&fs::read(self.path(session)).unwrap()).unwrap()
     }

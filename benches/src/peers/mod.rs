@@ -10,7 +10,7 @@ use retake::internals::model::SessionId;
 
 /// An engine that appends durably. When `append` returns, the iteration is on the disk.
 pub(crate) trait Appender: Sync {
-    /// Its name in the tables.
+    /// Returns its name in the tables.
     fn name(&self) -> &str;
 
     /// Appends the iteration at the cursor.
@@ -35,7 +35,7 @@ pub(crate) struct Cursor {
 const ITERATIONS: u32 = 20;
 
 impl Cursor {
-    /// A cursor that begins at session `first` and goes on in steps of `step`.
+    /// Creates a cursor that begins at session `first` and goes on in steps of `step`.
     pub(crate) fn new(first: u64, step: u64) -> Cursor {
         Cursor { session: first, index: 0, id: None, step }
     }

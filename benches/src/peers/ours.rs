@@ -28,7 +28,7 @@ impl Appender for Ours {
         cursor.id = Some(ack.head.id);
     }
 
-    /// A listing by id is answered by the database alone, so it waits until the database has everything.
+    /// Waits until the database has everything, since a listing by id is answered by the database alone.
     fn drain(&self) {
         self.0.ids(None, 1).unwrap();
     }

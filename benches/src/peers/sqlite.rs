@@ -39,7 +39,7 @@ pub(crate) fn connect(path: &Path) -> Connection {
     connection
 }
 
-/// A session's key: its day and its number within the day in one integer, as ours is in eight bytes.
+/// Returns a session's key: its day and its number within the day in one integer, as ours is in eight bytes.
 pub(crate) fn session_id(session: u64) -> i64 {
     let day = workload::at(session, 0).millis() / DAY;
     (day << 32) | (session % SESSIONS_PER_DAY).cast_signed()
@@ -99,7 +99,7 @@ fn chained(before: &[u8], payload: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new().update(before).update(payload).finalize().as_bytes()
 }
 
-/// The next sessions after a place, most recent first.
+/// Returns the next sessions after a place, most recent first.
 pub(crate) fn page(connection: &Connection, after: Option<(i64, i64)>, limit: i64) -> Vec<Row> {
     const COLUMNS: &str = "SELECT id, title, project, created, modified, archived, last_index FROM sessions";
     const ORDER: &str = "ORDER BY modified DESC, id DESC LIMIT";
@@ -127,7 +127,7 @@ pub(crate) fn page(connection: &Connection, after: Option<(i64, i64)>, limit: i6
     }
 }
 
-/// A whole session, decoded.
+/// Returns a whole session, decoded.
 pub(crate) fn history(connection: &Connection, session: u64) -> Vec<(String, Iteration)> {
     let sql = "SELECT kind, at, hash, payload FROM events WHERE session = ?1 ORDER BY seq";
     let mut statement = connection.prepare_cached(sql).unwrap();

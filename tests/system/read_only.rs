@@ -1,0 +1,146 @@
+//! Workspaces on a read-only mount: everything can be read, nothing can be written, and nothing is changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::SystemTime;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use super::{retake, succeeds, trial};
+
+/// Mounts `$1` read-only and runs the rest there.
+const READ_ONLY: &str = "mount --bind \"$1\" \"$1\" && mount -o remount,ro,bind \"$1\" && shift && exec \"$@\"";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let probe = tempfile::tempdir().unwrap();
+    let permitted = succeeds(read_only(probe.path()).arg("true"));
+    let missing = (!permitted).then_some("needs `unshare` and permission to mount");
+    vec![
+        trial("a_read_only_workspace_can_be_read", missing, a_read_only_workspace_can_be_read),
+        trial("damage_to_a_read_only_workspace_is_named", missing, damage_to_a_read_only_workspace_is_named),
+    ]
+}
+
+/// A command that is run with that directory mounted read-only.
+fn read_only(dir: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-Um", "--map-root-user", "sh", "-c", READ_ONLY, "sh"]).arg(dir);
+    command
+}
+
+/// A workspace with two sessions, of which one is archived, and a directory for temporary files.
+struct Place {
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("temporary")).unwrap();
+        fs::write(home.path().join("a.png"), retake_testutils::made::png(1, &[])).unwrap();
+        let place = Place { home };
+        for prompt in ["a fox", "a bridge"] {
+            let image = place.home.path().join("a.png");
+            assert!(succeeds(retake(&place.workspace()).args(["record", prompt, "--image"]).arg(image)));
+        }
+        assert!(succeeds(retake(&place.workspace()).args(["annotate", "latest", "--rating", "4"])));
+        place
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.home.path().join("ws")
+    }
+
+    fn run_read_only(&self, arguments: &[&str]) -> Output {
+        let mut command = read_only(&self.workspace());
+        command.arg(env!("CARGO_BIN_EXE_retake")).arg("--workspace").arg(self.workspace()).args(arguments);
+        command.env("USER", "ada").env("TMPDIR", self.home.path().join("temporary")).output().unwrap()
+    }
+
+    /// Every file of the workspace, with its length and time of change.
+    fn files(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
+        let mut files = BTreeMap::new();
+        let mut dirs = vec![self.workspace()];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let entry = entry.unwrap();
+                let found = entry.metadata().unwrap();
+                if found.is_dir() {
+                    dirs.push(entry.path());
+                }
+                files.insert(entry.path(), (found.len(), found.modified().unwrap()));
+            }
+        }
+        files
+    }
+}
+
+fn a_read_only_workspace_can_be_read() {
+    let place = Place::new();
+    let reading: [&[&str]; 8] = [
+        &["list", "--json"],
+        &["show", "latest", "--json"],
+        &["resume", "latest", "--json"],
+        &["audit", "latest", "--json"],
+        &["search", "fox", "--json"],
+        &["verify"],
+        &["export", "--no-images"],
+        &["list", "--projects"],
+    ];
+    let expected: Vec<Output> =
+        reading.iter().map(|arguments| retake(&place.workspace()).args(*arguments).output().unwrap()).collect();
+    let before = place.files();
+    for (arguments, expected) in reading.iter().zip(expected) {
+        let output = place.run_read_only(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {} {stderr}", String::from_utf8_lossy(&output.stdout));
+        if !arguments.contains(&"export") {
+            // An export says when it was made.
+            assert_eq!(untimed(&output), untimed(&expected), "{arguments:?}");
+        }
+    }
+    let writing: [&[&str]; 4] =
+        [&["record", "another"], &["annotate", "latest", "--rating", "3"], &["archive", "latest"], &["repair"]];
+    for arguments in writing {
+        let output = place.run_read_only(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(stderr.contains("the workspace can only be read"), "{arguments:?}: {stderr}");
+    }
+    assert_eq!(place.files(), before);
+    let left: Vec<_> = fs::read_dir(place.home.path().join("temporary")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// What was printed, without the time of the answer.
+fn untimed(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match serde_json::from_str::<Value>(&text) {
+        Ok(Value::Object(mut answer)) => {
+            answer.remove("timestamp");
+            Value::Object(answer).to_string()
+        }
+        _ => text,
+    }
+}
+
+fn damage_to_a_read_only_workspace_is_named() {
+    let place = Place::new();
+    let journal = place.workspace().join("journal/00000001.log");
+    let mut bytes = fs::read(&journal).unwrap();
+    bytes[200] ^= 1;
+    fs::write(&journal, bytes).unwrap();
+    let before = place.files();
+    let verified = place.run_read_only(&["verify"]);
+    assert_eq!(verified.status.code(), Some(3), "{}", String::from_utf8_lossy(&verified.stdout));
+    assert_eq!(place.files(), before, "nothing is repaired there");
+
+    // A database that is missing costs time only.
+    fs::remove_dir_all(place.workspace().join("db")).unwrap();
+    let listed = place.run_read_only(&["list", "--json"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("\"iterationCount\":1"), "{listed:?}");
+    assert!(!place.workspace().join("db").exists());
+}
