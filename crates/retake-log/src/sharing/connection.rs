@@ -20,6 +20,15 @@ pub(super) const MAX_FRAME_BYTES: usize = 32 << 20;
 const MAX_DEPTH: usize = 300;
 /// How long the rest of a frame may take once it has begun, and how long an unread one is kept.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+/// The length of a frame's header.
+const FRAME_HEADER: usize = 8;
+/// How many bytes are asked for at once: all of a usual frame, which then costs one system call.
+const READ_BYTES: usize = 8 << 10;
+/// How many bytes of a frame that is known to be large are asked for at once. The buffer grows as bytes arrive, so that a
+/// header alone does not cost memory.
+const MAX_READ_BYTES: usize = 64 << 10;
+/// Timeouts of the socket are rounded up to a multiple of this, so that they are seldom set again.
+const TIMEOUT_STEP: Duration = Duration::from_millis(10);
 /// The longest path of a socket: 108 bytes on Linux, 104 elsewhere, less a little.
 #[cfg(unix)]
 const MAX_SOCKET_PATH: usize = 100;
@@ -29,6 +38,16 @@ pub(super) struct Connection {
     stream: Stream,
     /// Held while a frame is sent, since answers and signs of life come from different threads.
     sending: Mutex<()>,
+    receiving: Mutex<Receiving>,
+}
+
+/// The receiving side of a connection.
+#[derive(Default)]
+struct Receiving {
+    /// Bytes that have arrived and belong to the next frames.
+    buffer: Vec<u8>,
+    /// The timeout that the socket has now.
+    timeout: Option<Duration>,
 }
 
 /// A socket that accepts connections.
@@ -72,7 +91,7 @@ impl Connection {
         if cfg!(unix) {
             stream.set_send_timeout(Some(FRAME_TIMEOUT))?;
         }
-        Ok(Connection { stream, sending: Mutex::new(()) })
+        Ok(Connection { stream, sending: Mutex::new(()), receiving: Mutex::default() })
     }
 
     /// Sends a message. The error is of kind `InvalidInput` if it cannot be encoded or is too large, and then nothing was
@@ -85,7 +104,7 @@ impl Connection {
     pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_FRAME_BYTES);
         let length = length.ok_or(io::Error::new(io::ErrorKind::InvalidInput, "a message of more than 32 MiB"))?;
-        let mut frame = Vec::with_capacity(bytes.len() + 8);
+        let mut frame = Vec::with_capacity(bytes.len() + FRAME_HEADER);
         frame.extend(length.to_le_bytes());
         frame.extend([0; 4]);
         frame.extend_from_slice(bytes);
@@ -101,52 +120,84 @@ impl Connection {
     /// Receives a frame. The error is of kind `TimedOut` if none has begun within `timeout`, and the connection can still
     /// be used; after any other error it cannot.
     pub(super) fn receive_bytes(&self, timeout: Option<Duration>) -> io::Result<Vec<u8>> {
-        let mut header = [0; 8];
-        let (first, rest) = header.split_at_mut(1);
-        self.set_timeout(timeout)?;
-        (&self.stream).read_exact(first).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })?;
-        let until = Instant::now() + FRAME_TIMEOUT;
-        self.read_until(rest, until)?;
-        let (length, zero) = header.split_at(4);
+        let mut receiving = self.receiving.lock();
+        // The deadline holds for the frame as a whole and not for each byte of it.
+        let mut deadline = None;
+        loop {
+            let missing = match receiving.next_frame()? {
+                NextFrame::Complete(frame) => return Ok(frame),
+                NextFrame::Missing(missing) => missing,
+            };
+            let has_begun = !receiving.buffer.is_empty();
+            let left = if has_begun {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + FRAME_TIMEOUT);
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the rest of a frame did not arrive"));
+                }
+                Some(left)
+            } else {
+                timeout
+            };
+            self.set_timeout(&mut receiving, left)?;
+            match receiving.read_from(&self.stream, missing.clamp(READ_BYTES, MAX_READ_BYTES)) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn set_timeout(&self, receiving: &mut Receiving, timeout: Option<Duration>) -> io::Result<()> {
+        let steps = |timeout: Duration| timeout.as_millis().div_ceil(TIMEOUT_STEP.as_millis()).max(1);
+        // A timeout of zero would mean that there is none. One that is too long for a step count is as good as none.
+        let timeout = timeout.and_then(|timeout| TIMEOUT_STEP.checked_mul(u32::try_from(steps(timeout)).ok()?));
+        if cfg!(unix) && receiving.timeout != timeout {
+            self.stream.set_recv_timeout(timeout)?;
+            receiving.timeout = timeout;
+        }
+        Ok(())
+    }
+}
+
+/// What the bytes that have arrived come to.
+enum NextFrame {
+    /// A frame.
+    Complete(Vec<u8>),
+    /// A beginning, or nothing: at least this many bytes are missing.
+    Missing(usize),
+}
+
+impl Receiving {
+    /// Takes the next frame from the buffer, if all of it is there.
+    fn next_frame(&mut self) -> io::Result<NextFrame> {
+        let Some((length, zero)) = self.buffer.first_chunk::<FRAME_HEADER>().map(|header| header.split_at(4)) else {
+            return Ok(NextFrame::Missing(FRAME_HEADER - self.buffer.len()));
+        };
         let length = length.try_into().map_or(usize::MAX, |length| u32::from_le_bytes(length) as usize);
         if length > MAX_FRAME_BYTES || zero != [0; 4] {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a frame"));
         }
-        let mut bytes = Vec::new();
-        while bytes.len() < length {
-            // Grows as bytes arrive, so that a header alone does not cost memory.
-            let read = bytes.len();
-            bytes.resize(length.min(read + (64 << 10)), 0);
-            self.read_until(bytes.get_mut(read..).unwrap_or_default(), until)?;
+        let end = FRAME_HEADER + length;
+        if self.buffer.len() < end {
+            return Ok(NextFrame::Missing(end - self.buffer.len()));
         }
-        Ok(bytes)
+        let rest = self.buffer.split_off(end);
+        let mut frame = std::mem::replace(&mut self.buffer, rest);
+        frame.drain(..FRAME_HEADER);
+        Ok(NextFrame::Complete(frame))
     }
 
-    /// Fills a buffer before a deadline, which holds for the frame as a whole and not for each byte of it.
-    fn read_until(&self, mut buffer: &mut [u8], until: Instant) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the rest of a frame did not arrive"));
-            }
-            self.set_timeout(Some(left))?;
-            match (&self.stream).read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => buffer = buffer.split_at_mut(read).1,
-                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        // A timeout of zero means none at all.
-        let timeout = timeout.map(|timeout| timeout.max(Duration::from_millis(1)));
-        if cfg!(unix) { self.stream.set_recv_timeout(timeout) } else { Ok(()) }
+    /// Reads what has arrived, up to `length` bytes.
+    fn read_from(&mut self, mut stream: &Stream, length: usize) -> io::Result<usize> {
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + length, 0);
+        let read = stream.read(self.buffer.get_mut(filled..).unwrap_or_default());
+        self.buffer.truncate(filled + read.as_ref().map_or(0, |read| *read));
+        read
     }
 }
 
