@@ -69,7 +69,7 @@ pub fn total<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> Vec<Cost> {
         }
     }
     for total in &mut totals {
-        // What adding binary fractions leaves over: nobody is charged billionths.
+        // What adding binary fractions leaves over: prices have no billionths.
         total.amount = (total.amount * 1e9).round() / 1e9;
     }
     totals

@@ -115,13 +115,18 @@ impl Head {
 
     /// Returns the row of the listing; `None` if there is no iteration.
     pub fn summary(&self) -> Option<Summary> {
+        self.clone().into_summary()
+    }
+
+    /// Turns it into the row of the listing; `None` if there is no iteration.
+    pub fn into_summary(self) -> Option<Summary> {
         let span = self.span?;
         Some(Summary {
             id: self.id,
             created_at: span.created_at,
             last_modified_at: span.last_modified_at,
-            title: self.title.clone(),
-            project: self.project.clone(),
+            title: self.title,
+            project: self.project,
             archived: self.archived,
             last_index: self.last_index?,
         })

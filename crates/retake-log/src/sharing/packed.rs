@@ -93,6 +93,6 @@ impl Row {
             last_index: Some(self.last_index),
             ..Head::new(SessionId::new(day, NonZeroU32::new(self.number)?)?)
         };
-        head.summary()
+        head.into_summary()
     }
 }

@@ -14,7 +14,7 @@ use super::view::Ahead;
 use super::{Detail, Order, RecencyKey, Status};
 
 impl Log {
-    /// All events of a session.
+    /// Returns all events of a session.
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
@@ -23,7 +23,7 @@ impl Log {
         values.iter().map(event).collect()
     }
 
-    /// One event of a session.
+    /// Returns one event of a session; `None` if it is not there.
     pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, DatabaseError> {
         let Some(bytes) = self.record(id, seq)? else { return Ok(None) };
         let texts = |hash: Hash| self.text(hash);
@@ -61,14 +61,14 @@ impl Log {
         Ok(children)
     }
 
-    /// The exact bytes of one record of a session.
+    /// Returns the exact bytes of one record of a session.
     pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.view.settle(Some(id));
         let Some(stored) = self.view.read()?.events.get(id, seq)? else { return Ok(None) };
         Ok(Some(read(id, &stored)?.bytes.to_vec()))
     }
 
-    /// The exact bytes of a session's records, each checked.
+    /// Returns the exact bytes of a session's records, each checked.
     pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, DatabaseError> {
         let values = self.values(id)?;
         let bytes =
@@ -98,7 +98,7 @@ impl Log {
         Ok(values)
     }
 
-    /// The next sessions after a place: from the newest sessions kept in memory as far as they reach, then from the tree.
+    /// Returns the next sessions after a place: from the newest sessions kept in memory as far as they reach, then from the tree.
     pub(super) fn page(
         &self,
         status: Status,
@@ -127,7 +127,7 @@ impl Log {
         self.view.settle(None);
         let database = self.view.read()?;
         for (place, head) in next_listed(&database, status, order, after, limit - rows.len())? {
-            rows.push(Arc::new(row(place, &head)?));
+            rows.push(Arc::new(row(place, head)?));
         }
         Ok(rows)
     }
@@ -142,7 +142,7 @@ impl Log {
         let floor = listed.last().map(|(place, _)| *place);
         let mut newest: Vec<Arc<Summary>> = Vec::with_capacity(listed.len());
         for (place, head) in listed.into_iter().filter(|(place, _)| !ahead.unapplied.heads.contains_key(&place.id)) {
-            newest.push(Arc::new(row(place, &head)?));
+            newest.push(Arc::new(row(place, head)?));
         }
         let above_floor = |row: &Summary| complete || floor.is_none_or(|floor| place_of(row) > floor);
         newest.extend(heads.into_iter().filter_map(Head::summary).filter(above_floor).map(Arc::new));
@@ -176,8 +176,8 @@ fn next_listed(
 }
 
 /// Returns the row of a session, checked against the place in the order that it was found at.
-fn row(place: RecencyKey, head: &Head) -> Result<Summary, DatabaseError> {
-    head.summary()
+fn row(place: RecencyKey, head: Head) -> Result<Summary, DatabaseError> {
+    head.into_summary()
         .filter(|summary| place_of(summary) == place)
         .ok_or_else(|| DatabaseError::Inconsistent(format!("the listing and the head of {} disagree", place.id)))
 }
