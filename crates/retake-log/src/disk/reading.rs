@@ -83,7 +83,7 @@ impl Disk {
     }
 }
 
-/// What tells one file from another that has its name.
+/// The identity of a file, which tells it from another one that has its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId(u64, u64);
 

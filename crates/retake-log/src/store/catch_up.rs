@@ -13,7 +13,9 @@ use super::Totals;
 use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
-use super::journal::{JournalEnd, PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
+use super::frame_sequence::{FrameSequence, damaged_at};
+use super::journal::{JournalEnd, PUT_BACK, Position};
+use super::journal_tail::{JournalTail, SMALL, START, entry_position};
 use super::key_index::Key;
 use super::projection::{Change, KeyHit, Projection};
 use super::rebuild::RecoveryContext;
@@ -21,8 +23,6 @@ use super::record::Record;
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, walk};
 use super::segments::Outline;
 
-/// A workspace with no more events than this is compared in full unless it was closed cleanly.
-const SMALL: u64 = 4096;
 /// How many bytes of events are noted before they are compared with the database.
 const MAX_NOTED: usize = 8 << 20;
 /// How many changes are applied at once.
@@ -63,9 +63,9 @@ pub(super) fn catch_up(
     context: &RecoveryContext<'_>,
     outline: &Outline,
     checkpoint: Option<Checkpoint>,
+    journal: &JournalTail,
     database: &Database,
 ) -> Result<CaughtUp, CatchUpError> {
-    let start = Position { segment: 1, offset: SEGMENT_HEADER };
     let is_first = outline.last() == 1 && checkpoint.is_none_or(|checkpoint| checkpoint.events == 0);
     match database.workspace()? {
         Some(id) if id != context.workspace => return damage("the database belongs to another workspace"),
@@ -75,39 +75,34 @@ pub(super) fn catch_up(
         Some(position) => position,
         None if is_first && database.events.is_empty()? => {
             // New, or killed before the first event was applied.
-            database.finish(context.workspace, start, Totals::default())?;
-            start
+            database.finish(context.workspace, START, Totals::default())?;
+            START
         }
         None => return damage("the database was never filled"),
     };
     let high_water = database.high_water()?.unwrap_or(position).max(position);
-    let unchecked = checkpoint.map_or(start, |checkpoint| checkpoint.unchecked);
+    let unchecked = checkpoint.map_or(START, |checkpoint| checkpoint.unchecked);
     let mut tail = Tail::new(context, database, position, database.totals()?);
     let is_clean = checkpoint.is_some_and(|checkpoint| checkpoint.end == high_water && unchecked == high_water);
     tail.is_thorough = !is_clean && tail.totals.events <= SMALL;
     tail.keys_end = database.keys_end();
-    let from = if tail.is_thorough { start } else { unchecked.min(position).min(tail.keys_end) };
-    if from == start {
-        tail.expected = Some(1);
-    }
+    let from = if tail.is_thorough { START } else { unchecked.min(position).min(tail.keys_end) };
+    tail.sequence = FrameSequence::new(from, from == START);
     let known = high_water.segment.max(checkpoint.map_or(0, |checkpoint| checkpoint.end.segment));
     if outline.last() < known {
         return damage(format!("segment {} of the journal is missing", outline.last() + 1));
     }
-    tail.end = from;
     for segment in outline.segments.iter().filter(|segment| segment.number >= from.segment) {
-        let base = if segment.number == from.segment { from.offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER };
+        let at = entry_position(from, segment.number);
         if segment.number != from.segment {
-            tail.begin_segment(outline, segment.number)?;
+            tail.sequence.check_segment(outline, segment.number).map_err(CatchUpError::Damage)?;
         }
-        let Some(bytes) = context.files.read(segment.number, base).map_err(CatchUpError::Io)? else {
+        let Some(bytes) = journal.bytes(context, at).map_err(CatchUpError::Io)? else {
             return damage(format!("segment {} of the journal is missing", segment.number));
         };
-        tail.void_from = outline.void_from(segment.number);
-        tail.junk = false;
-        tail.end = Position { segment: segment.number, offset: base };
+        tail.sequence.enter(outline, at);
         let mut failed = None;
-        walk(&bytes, base, &mut |item| {
+        walk(&bytes, at.offset, &mut |item| {
             if failed.is_none() {
                 let taken = match item {
                     ScanItem::Frame(frame) => tail.take(segment.number, &frame),
@@ -130,13 +125,7 @@ struct Tail<'a> {
     database: &'a Database,
     /// The byte up to which the database has everything.
     position: Position,
-    /// The number of the next frame, once one was seen.
-    expected: Option<u64>,
-    void_from: u64,
-    end: Position,
-    last_frame: [u8; 12],
-    /// Whether junk lies after the end.
-    junk: bool,
+    sequence: FrameSequence,
     totals: Totals,
     changes: Vec<Change>,
     /// Events that the database should have, by session.
@@ -158,11 +147,7 @@ impl<'a> Tail<'a> {
             context,
             database,
             position,
-            expected: None,
-            void_from: u64::MAX,
-            end: position,
-            last_frame: [0; 12],
-            junk: false,
+            sequence: FrameSequence::new(position, false),
             totals,
             changes: Vec::new(),
             compared: BTreeMap::new(),
@@ -174,36 +159,11 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// Checks that a segment goes on where the one before it ended.
-    fn begin_segment(&mut self, outline: &Outline, number: u32) -> Result<(), CatchUpError> {
-        let Some(header) = outline.header(number) else { return Ok(()) };
-        if let Some(expected) = self.expected.filter(|expected| header.first_frame != *expected) {
-            return damage(format!("frame {expected} of the journal is missing"));
-        }
-        self.expected = Some(header.first_frame);
-        let follows = header.previous_end == self.end.offset;
-        let names_another = header.previous_frame != [0; 12] && header.previous_frame != self.last_frame;
-        if self.end.segment + 1 == number
-            && (header.previous_end > self.end.offset || (follows && self.last_frame != [0; 12] && names_another))
-        {
-            return damage(format!("segment {number} of the journal does not follow the one before it"));
-        }
-        self.last_frame = [0; 12];
-        Ok(())
-    }
-
     fn take(&mut self, segment: u32, frame: &Frame<'_>) -> Result<(), CatchUpError> {
-        if frame.number >= self.void_from {
+        if !self.sequence.take(segment, frame).map_err(CatchUpError::Damage)? {
             return Ok(());
         }
-        let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
-        if self.expected.is_some_and(|expected| frame.number != expected && !stands_for_lost) {
-            return damage(format!("frame {} of the journal is where another belongs", frame.number));
-        }
-        self.expected = Some(frame.number + 1);
-        self.last_frame = if stands_for_lost { [0; 12] } else { frame_hash(frame.bytes) };
-        let end = Position { segment, offset: frame.end };
-        self.end = end;
+        let end = self.sequence.end;
         if end <= self.position {
             return self.compare(end, frame);
         }
@@ -220,10 +180,7 @@ impl<'a> Tail<'a> {
     /// Judges bytes that are not a frame: damage, unless they are a write that never completed and that the database
     /// does not know either.
     fn meet(&mut self, is_last: bool, segment: u32, span: &DamagedSpan<'_>) -> Result<(), CatchUpError> {
-        let cause = format!("the journal is damaged at byte {} of segment {segment}", span.start);
-        if span.is_followed || (is_last && !span.is_torn) {
-            return damage(cause);
-        }
+        self.sequence.check_damage(is_last, segment, span).map_err(CatchUpError::Damage)?;
         let records = span.entries.iter().filter_map(|(_, entry)| match entry {
             Entry::Record(record) => Some(record.header),
             Entry::Text(..) => None,
@@ -232,10 +189,9 @@ impl<'a> Tail<'a> {
             let stored = self.database.events.get(header.session, header.seq)?;
             let acknowledged = stored.and_then(|stored| Some(stored.record()?.header == header)).unwrap_or(false);
             if is_last && acknowledged {
-                return damage(cause);
+                return damage(damaged_at(segment, span));
             }
         }
-        self.junk = true;
         Ok(())
     }
 
@@ -383,27 +339,11 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Checks that the journal reaches as far as anything else says.
+    /// Checks that the journal reaches as far as any other evidence, and returns where it ends.
     fn caught_up(self, checkpoint: Option<Checkpoint>, high_water: Position) -> Result<CaughtUp, CatchUpError> {
-        let end = self.end;
-        let acknowledged = checkpoint.map_or(high_water, |checkpoint| checkpoint.end.max(high_water));
-        let last_frame = self.expected.map(|expected| expected - 1);
-        if end < acknowledged
-            || checkpoint.is_some_and(|checkpoint| last_frame.is_some_and(|last| last < checkpoint.frame))
-        {
-            return damage("the journal ends before what was acknowledged");
-        }
-        // A note is written only after the sync of what it names.
-        if let Some(note) = self.context.acknowledged
-            && (end < note.end || last_frame.is_some_and(|last| last < note.frame))
-        {
-            return damage("the journal ends before what was acknowledged");
-        }
-        let next_frame = match (self.expected, checkpoint) {
-            (Some(expected), _) => expected,
-            (None, Some(checkpoint)) if checkpoint.end == end => checkpoint.frame + 1,
-            // Nothing to read and no evidence of the number: only reading all of the journal tells.
-            _ => return damage("the checkpoint of the journal is missing"),
+        self.sequence.check_end(checkpoint, self.context.acknowledged, high_water).map_err(CatchUpError::Damage)?;
+        let Some(next_frame) = self.sequence.next_frame(checkpoint) else {
+            return damage("the checkpoint of the journal is missing");
         };
         if checkpoint.is_some_and(|checkpoint| self.totals.events < checkpoint.events) {
             return damage("the database has fewer events than were acknowledged");
@@ -412,7 +352,8 @@ impl<'a> Tail<'a> {
             self.database.set_workspace(self.context.workspace)?;
         }
         let synced = checkpoint.map_or(Position::default(), |checkpoint| checkpoint.end);
-        let at = JournalEnd { end, next_frame, last_frame: self.last_frame, is_spoilt: self.junk, synced };
+        let FrameSequence { end, last_frame, has_junk, .. } = self.sequence;
+        let at = JournalEnd { end, next_frame, last_frame, is_spoilt: has_junk, synced };
         Ok(CaughtUp { at, totals: self.totals, snapshot: self.position, applied: self.applied })
     }
 }

@@ -1,4 +1,4 @@
-//! The commit queue: tickets, a leader, and those who wait.
+//! The commit queue: tickets, a leader, and waiters.
 //!
 //! A commit joins the queue under the lock of the state it was decided in. The first to find no leader leads: it writes
 //! everything that is queued as one group and settles all of it, while the others sleep. So one writer pays for no
@@ -22,7 +22,7 @@ pub(super) trait Committer {
 
     fn state(&self) -> MutexGuard<'_, Self::State>;
     fn queue(state: &mut Self::State) -> &mut CommitQueue<Self::Item>;
-    /// Signalled when a group was settled.
+    /// Returns the condition that is signalled when a group was settled.
     fn settled(&self) -> &Condvar;
     /// Writes a group. Called without the lock, by one thread at a time.
     fn write(&self, group: &[(u64, Self::Item)]) -> Result<Self::Written, CommitError>;
@@ -171,7 +171,7 @@ struct Waiter {
 /// What a waiter learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommitOutcome {
-    /// There is no leader: look whether you must lead.
+    /// There is no leader: this thread checks whether it must lead.
     Lead,
     /// The commit is on the disk.
     Acknowledged,

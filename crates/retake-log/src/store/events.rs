@@ -63,7 +63,7 @@ impl StoredEvent {
         Position::from_bytes(self.value().get(self.record()?.bytes.len()..)?)
     }
 
-    /// The record, followed by the position.
+    /// Returns the record, followed by the position.
     fn value(&self) -> &[u8] {
         self.body.get(self.range.clone()).unwrap_or_default()
     }

@@ -119,7 +119,7 @@ impl HeadTree {
     }
 }
 
-/// The key of the block that a session is in: the day, and the number without its last bits.
+/// Returns the key of the block that a session is in: the day, and the number without its last bits.
 fn block_key(id: SessionId) -> [u8; 8] {
     let (day, number) = keys::numbers(id);
     let mut key = [0; 8];
@@ -129,14 +129,14 @@ fn block_key(id: SessionId) -> [u8; 8] {
     key
 }
 
-/// The sessions in a block: those whose entries can be told apart.
+/// Returns the sessions in a block whose entries can be told apart.
 fn ids_in(key: &IVec, value: &IVec) -> impl Iterator<Item = SessionId> {
     let day = be_u32(key, 0);
     let numbers: Vec<u32> = entries(value).flatten().map(|(number, _)| number).collect();
     numbers.into_iter().filter_map(move |number| keys::session_from(day?, number))
 }
 
-/// The entries of a block: number (4 bytes), length (4 bytes), head. `None` comes last, where the block is not whole.
+/// Returns the entries of a block: number (4 bytes), length (4 bytes), head. `None` comes last, where the block is not whole.
 fn entries(value: &[u8]) -> impl Iterator<Item = Option<(u32, &[u8])>> {
     let mut rest = value;
     let mut failed = false;

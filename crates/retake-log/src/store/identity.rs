@@ -4,12 +4,15 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::FileKind;
+
 use super::database::Database;
 use super::journal::FORMAT;
 use super::layout::{Layout, segment_number};
 use super::record::Record;
 use super::scan::{Entry, ScanItem, walk};
 use super::segments::{JournalFiles, StrayKind};
+use super::sources::{copy_database, remove_dir};
 use super::{Error, Options};
 
 /// What `retake.toml` holds.
@@ -62,7 +65,7 @@ pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], E
 fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<Option<[u8; 16]>, Error> {
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: stored };
     let io_error = |source: io::Error| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
-    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, crate::disk::FileKind::Directory) {
+    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, FileKind::Directory) {
         return Ok(None);
     }
     let outline = files.outline(0).map_err(io_error)?;
@@ -74,28 +77,36 @@ fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<O
     else {
         return Ok(None);
     };
-    if !options.disk.exists(&layout.database()).map_err(io_error)? {
+    let database_error =
+        |source: io::Error| Error::Io { action: "read the database".into(), path: layout.database(), source };
+    if options.disk.kind(&layout.database()).map_err(database_error)? != FileKind::Directory {
         // The journal is the only copy there is.
         return Ok(Some(owner));
     }
-    let database = match Database::open(&options.disk, &layout.database()) {
-        Ok(database) => database,
-        Err(error) if error.is_transient() => return Err(error.into_error(&layout.database())),
-        Err(_) => return Ok(Some(owner)),
+    // The database may be the only whole copy, and sled changes what it opens.
+    let copy = layout.database_copy();
+    copy_database(&layout.database(), &copy).map_err(database_error)?;
+    let names: Vec<String> = outline.strays.iter().map(|stray| stray.name.clone()).collect();
+    let agrees = match Database::open(&options.disk, &copy) {
+        Ok(database) => agrees_with(&database, owner, &files, &names).map_err(io_error),
+        Err(error) if error.is_transient() => Err(error.into_error(&layout.database())),
+        Err(_) => Ok(true),
     };
-    let agrees = match database.workspace().ok().flatten() {
-        Some(workspace) => workspace == owner,
-        // A database of version 0.1 does not say whose it is, but it has the journal's first event or it has not.
-        None => first_record(&files, &outline.strays.iter().map(|stray| stray.name.clone()).collect::<Vec<_>>())
-            .map_err(io_error)?
-            .is_some_and(|bytes| {
-                Record::read(&bytes).is_some_and(|record| {
-                    let stored = database.events.get(record.header.session, record.header.seq).ok().flatten();
-                    stored.is_some_and(|stored| stored.record().is_some_and(|stored| stored.hash == record.hash))
-                })
-            }),
-    };
-    Ok(agrees.then_some(owner))
+    remove_dir(&copy).map_err(database_error)?;
+    Ok(agrees?.then_some(owner))
+}
+
+/// Returns whether a database belongs to the workspace of that id, whose journal has segments of these names.
+fn agrees_with(database: &Database, owner: [u8; 16], files: &JournalFiles, names: &[String]) -> io::Result<bool> {
+    if let Some(workspace) = database.workspace().ok().flatten() {
+        return Ok(workspace == owner);
+    }
+    // A database of version 0.1 does not say whose it is, but it has the journal's first event or it has not.
+    let first = first_record(files, names)?;
+    Ok(first.as_deref().and_then(Record::read).is_some_and(|record| {
+        let stored = database.events.get(record.header.session, record.header.seq).ok().flatten();
+        stored.is_some_and(|stored| stored.record().is_some_and(|stored| stored.hash == record.hash))
+    }))
 }
 
 fn first_record(files: &JournalFiles, names: &[String]) -> io::Result<Option<Vec<u8>>> {
@@ -117,7 +128,7 @@ fn first_record(files: &JournalFiles, names: &[String]) -> io::Result<Option<Vec
 fn first_header(options: &Options, layout: &Layout) -> Result<Option<[u8; 16]>, Error> {
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: [0; 16] };
     let io_error = |source| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
-    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, crate::disk::FileKind::Directory) {
+    if !matches!(options.disk.kind(&layout.journal()).map_err(io_error)?, FileKind::Directory) {
         return Ok(None);
     }
     let outline = files.outline(0).map_err(io_error)?;

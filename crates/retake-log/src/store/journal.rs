@@ -124,6 +124,8 @@ pub(super) struct Journal {
     /// The lock that stands for the workspace, with its identity.
     lock: Option<(PathBuf, FileId)>,
     file: DiskFile,
+    /// The identity of that file; `None` where the system has none.
+    file_id: Option<FileId>,
     segment: u32,
     end: u64,
     allocated: u64,
@@ -159,6 +161,7 @@ impl Journal {
             workspace: context.workspace,
             segment_bytes: context.segment_bytes,
             lock: context.lock.clone(),
+            file_id: file.id()?,
             file,
             segment: at.end.segment,
             end: at.end.offset,
@@ -248,8 +251,7 @@ impl Journal {
             // Nothing more is written to this segment, which a recovery may have replaced.
             return Ok(());
         }
-        let id = self.file.id().map_err(CommitError::Refused)?;
-        match id.map_or(Ok(true), |id| self.disk.still_names(self.file.path(), id)) {
+        match self.file_id.map_or(Ok(true), |id| self.disk.still_names(self.file.path(), id)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(CommitError::Moved(io::Error::other(format!(
                 "segment {} of the journal was moved or replaced while it was open",
@@ -287,11 +289,13 @@ impl Journal {
         };
         Journal::create_segment(&self.disk, &self.layout, header)?;
         let file = self.disk.open(&self.layout.segment(next))?;
+        let file_id = file.id()?;
         if self.allocated > self.end {
             // Best effort, and only after the new segment is there: zeros or a voided frame after the last one are valid.
             let _ = self.file.set_len(self.end).and_then(|()| self.file.sync());
         }
         self.file = file;
+        self.file_id = file_id;
         (self.segment, self.end, self.allocated) = (next, SEGMENT_HEADER, SEGMENT_HEADER);
         (self.is_spoilt, self.last_frame) = (false, [0; 12]);
         Ok(())
@@ -376,7 +380,7 @@ pub(super) fn frame_hash(frame: &[u8]) -> [u8; 12] {
     short
 }
 
-/// A whole frame.
+/// Returns a whole frame.
 pub(super) fn frame_bytes(body: &[u8], entries: u32, flags: u16, number: u64) -> io::Result<Vec<u8>> {
     let too_large = |_| io::Error::new(io::ErrorKind::InvalidInput, "a commit of 4 GiB");
     let length = u32::try_from(body.len()).map_err(too_large)?;
@@ -394,7 +398,7 @@ pub(super) fn frame_bytes(body: &[u8], entries: u32, flags: u16, number: u64) ->
     Ok(frame)
 }
 
-/// A long text as the journal keeps it.
+/// Returns a long text as the journal keeps it.
 pub(super) fn text_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TEXT_HEADER + text.len());
     bytes.extend_from_slice(&TEXT_MAGIC);

@@ -2,8 +2,8 @@
 //!
 //! A key is looked up before every append and almost never found, and it is never removed. One sled item per key made
 //! them the second largest part of the database, with a page table that was read on every open. Here they lie in sorted,
-//! immutable tables ("runs"), each behind a Bloom filter that answers "not here" after reading 64 bytes. Nothing is
-//! loaded on open but the runs' headers.
+//! immutable tables ("runs"), each with a Bloom filter that answers "not here" from 64 bytes of it. Nothing is loaded on
+//! open but the runs' headers; filters of small runs are kept in memory once they were used.
 //!
 //! New keys gather in memory and are written as a run at every checkpoint. A run that is not much larger than the next
 //! one is merged with it, so that there are never more than a few. Each run names the stretch of the journal whose keys
@@ -11,14 +11,16 @@
 //! are read from the journal on open, and so is everything when the files are missing or damaged: nothing here is more
 //! than a copy of what the events say.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::disk::{Disk, read_at};
 
+use super::database::is_transient;
 use super::journal::Position;
 use super::keys::le_u32;
 use super::projection::KeyHit;
@@ -32,6 +34,9 @@ const LINE_BITS: u32 = 480;
 /// Twelve bits for each key: about one lookup in a hundred goes on to the table for nothing.
 const KEYS_PER_LINE: usize = 40;
 const PROBES: usize = 6;
+/// The longest filter that is kept in memory: that of 160,000 keys. There are a few such runs at most, and one system call
+/// less for each of them in every append.
+const MAX_KEPT_FILTER: usize = 256 << 10;
 const ENTRY: usize = 32;
 /// One block of the table: 127 entries and their CRC-32.
 const BLOCK: usize = 4096;
@@ -94,30 +99,27 @@ pub(super) struct Run {
     to: Position,
     count: u64,
     lines: u64,
+    /// The filter, once it was read; longer ones are read line by line.
+    filter: Arc<OnceLock<Vec<u8>>>,
 }
 
 impl KeyIndex {
     /// Opens the index in `dir`, whose journal begins at `start`. Files that are not part of the gapless chain from
     /// `start` are left out; [`end`](KeyIndex::end) tells how far the chain reaches.
     pub(super) fn open(dir: &Path, start: Position) -> Result<KeyIndex, KeyIndexError> {
-        let mut found: BTreeMap<Position, Run> = BTreeMap::new();
-        for path in run_paths(dir)? {
-            let Some(run) = Run::open(&path)? else { continue };
-            // After a merge that was interrupted, the merged run and its parts are both there.
-            match found.get(&run.from) {
-                Some(other) if other.to >= run.to => {}
-                _ => drop(found.insert(run.from, run)),
-            }
-        }
-        let mut runs = Vec::new();
-        let mut end = start;
-        while let Some(run) = found.remove(&end).filter(|run| run.to > run.from) {
-            end = run.to;
-            runs.push(run);
-        }
+        let (runs, end) = chain(dir, start)?;
         Ok(KeyIndex { disk: Disk::default(), dir: dir.to_owned(), runs, pending: HashMap::new(), durable: end, end })
     }
 
+    /// Returns the position up to which the files in `dir` have every key; `start` if there are none.
+    pub(super) fn end_in(dir: &Path, start: Position) -> io::Result<Position> {
+        match chain(dir, start) {
+            Ok((_, end)) => Ok(end),
+            Err(KeyIndexError::Io { source, .. }) if is_transient(&source) => Err(source),
+            // What is not a directory of key files holds none.
+            Err(_) => Ok(start),
+        }
+    }
     /// Returns the position up to which the index has every key.
     pub(super) fn end(&self) -> Position {
         self.end
@@ -181,7 +183,7 @@ impl KeyIndex {
         }
         let at = self.runs.iter().position(|known| known.from == run.from).unwrap_or(self.runs.len());
         for replaced in self.runs.split_off(at) {
-            // What stays behind is recognised on open, since the merged run covers it.
+            // What is left over is recognised on open, since the merged run covers it.
             let _ = self.disk.remove(&replaced.path);
         }
         self.runs.push(run);
@@ -211,6 +213,26 @@ impl WriteJob {
         self.disk.replace(&path, &encode(from, to, &entries)).map_err(io_error(&path))?;
         Run::open(&path)?.ok_or(KeyIndexError::Damaged(path))
     }
+}
+
+/// Returns the gapless chain of runs in `dir` from `start` on, and where it ends.
+fn chain(dir: &Path, start: Position) -> Result<(Vec<Run>, Position), KeyIndexError> {
+    let mut found: BTreeMap<Position, Run> = BTreeMap::new();
+    for path in run_paths(dir)? {
+        let Some(run) = Run::open(&path)? else { continue };
+        // After a merge that was interrupted, the merged run and its parts are both there.
+        match found.get(&run.from) {
+            Some(other) if other.to >= run.to => {}
+            _ => drop(found.insert(run.from, run)),
+        }
+    }
+    let mut runs = Vec::new();
+    let mut end = start;
+    while let Some(run) = found.remove(&end).filter(|run| run.to > run.from) {
+        end = run.to;
+        runs.push(run);
+    }
+    Ok((runs, end))
 }
 
 /// Merges two sorted tables.
@@ -251,7 +273,8 @@ impl Run {
         let whole = HEADER as u64 + lines * LINE as u64 + blocks * BLOCK as u64;
         let (from, to) = (Position::from_bytes(header.get(16..28)?)?, Position::from_bytes(header.get(28..40)?)?);
         let file = Arc::new(file);
-        (length == whole).then(|| Run { path: path.to_owned(), file, from, to, count, lines })
+        let filter = Arc::default();
+        (length == whole).then(|| Run { path: path.to_owned(), file, from, to, count, lines, filter })
     }
 
     fn get(&self, key: Key) -> Result<Option<KeyHit>, KeyIndexError> {
@@ -280,13 +303,30 @@ impl Run {
 
     fn may_hold(&self, key: Key) -> Result<bool, KeyIndexError> {
         let line = scale(key, self.lines);
-        let bytes = self.read(HEADER as u64 + line * LINE as u64, LINE)?;
+        let bytes = self.filter_line(line)?;
         let (bits, crc) = bytes.split_at_checked(LINE - 4).ok_or_else(|| self.damaged())?;
         if le_u32(crc, 0) != Some(crc32fast::hash(bits)) {
             return Err(self.damaged());
         }
         let set = |bit: u32| bits.get(bit as usize / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
         Ok(probes(key).all(set))
+    }
+
+    fn filter_line(&self, line: u64) -> Result<Cow<'_, [u8]>, KeyIndexError> {
+        let length = usize::try_from(self.lines).unwrap_or(usize::MAX).saturating_mul(LINE);
+        if length > MAX_KEPT_FILTER {
+            return Ok(Cow::Owned(self.read(HEADER as u64 + line * LINE as u64, LINE)?));
+        }
+        let filter = match self.filter.get() {
+            Some(filter) => filter,
+            None => {
+                let filter = self.read(HEADER as u64, length)?;
+                self.filter.get_or_init(|| filter)
+            }
+        };
+        let start = usize::try_from(line).unwrap_or(usize::MAX).saturating_mul(LINE);
+        let line = filter.get(start..start.saturating_add(LINE));
+        line.map(Cow::Borrowed).ok_or_else(|| self.damaged())
     }
 
     fn blocks(&self) -> u64 {

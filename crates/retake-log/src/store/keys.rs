@@ -8,18 +8,18 @@ use crate::model::{Iteration, IterationId, SessionId, Timestamp};
 
 use super::RecencyKey;
 
-/// The two numbers that stand for a session on disk.
+/// Returns the two numbers that stand for a session on disk.
 pub(super) fn numbers(id: SessionId) -> (u32, u32) {
     (day_number(id.day()), id.number().get())
 }
 
-/// The day counted from 0001-01-01 = 1.
+/// Returns the day counted from 0001-01-01 = 1.
 pub(super) fn day_number(day: NaiveDate) -> u32 {
     // Session ids hold only the years 1 to 9999, whose days are positive.
     u32::try_from(day.num_days_from_ce()).unwrap_or(0)
 }
 
-/// The session of these two numbers, if there can be one.
+/// Returns the session of these two numbers, if there can be one.
 pub(super) fn session_from(day: u32, number: u32) -> Option<SessionId> {
     let day = NaiveDate::from_num_days_from_ce_opt(i32::try_from(day).ok()?)?;
     SessionId::new(day, NonZeroU32::new(number)?)
@@ -34,7 +34,7 @@ pub(super) fn session_of(key: &[u8]) -> Option<SessionId> {
     session_from(be_u32(key, 0)?, be_u32(key, 4)?)
 }
 
-/// The key of an event (place in the chain) or an iteration (index).
+/// Returns the key of an event (place in the chain) or an iteration (index).
 pub(super) fn numbered_key(id: SessionId, number: u32) -> [u8; 12] {
     join(session_key(id), number.to_be_bytes())
 }
@@ -65,7 +65,7 @@ pub(super) fn place_of(key: &[u8]) -> Option<(bool, RecencyKey)> {
     Some((archived, RecencyKey { modified: Timestamp::from_millis(time)?, id: session_of(key.get(9..)?)? }))
 }
 
-/// Idempotency keys are any text, so the tree holds half of their hash.
+/// Returns the half of an idempotency key's hash that the index holds, since keys are any text.
 pub(super) fn idempotency_key(key: &str) -> [u8; 16] {
     let hash = blake3::hash(key.as_bytes());
     let mut half = [0; 16];

@@ -46,6 +46,11 @@ impl Layout {
         self.dir.join("db")
     }
 
+    /// Returns the directory of the idempotency keys.
+    pub(super) fn key_index(&self) -> PathBuf {
+        self.database().join("keys")
+    }
+
     /// Returns where a recovery builds a database before it takes the name of the old one.
     pub(super) fn new_database(&self) -> PathBuf {
         self.dir.join("db.new")

@@ -143,11 +143,21 @@ impl Log {
         }
     }
 
-    /// Notes how far the journal was acknowledged. The note is evidence only: without it everything is as safe as before.
-    fn note_acknowledged(&self) {
-        let AcknowledgedProgress { totals, frame, end, newest } = self.view.ahead().progress;
-        let workspace = self.workspace;
-        let note = Checkpoint { frame, end, events: totals.events, newest, workspace, ..Checkpoint::default() };
+    /// Notes that a group was written, before it is acknowledged. The note is evidence only: without it everything is as
+    /// safe as before.
+    fn note_written(&self, group: &[(u64, Commit)], written: &Written) {
+        let AcknowledgedProgress { totals, newest, .. } = self.view.ahead().progress;
+        let events = group.iter().map(|(_, commit)| commit.events.len() as u64).sum::<u64>();
+        let started = group.iter().map(|(_, commit)| &commit.change).filter(|change| change.is_new_session());
+        let newest = started.map(|change| keys::numbers(change.session())).fold(newest, Ord::max);
+        let note = Checkpoint {
+            frame: written.frame,
+            end: written.end,
+            events: totals.events + events,
+            newest,
+            workspace: self.workspace,
+            ..Checkpoint::default()
+        };
         let mut file = self.note_file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.is_none() {
             *file = self.disk.open(&self.layout.checkpoint()).ok();
@@ -155,7 +165,7 @@ impl Log {
         if let Some(file) = &*file
             && let Err(error) = note.write_note(file)
         {
-            tracing::debug!(%error, "what was acknowledged cannot be noted");
+            tracing::debug!(%error, "what was written cannot be noted");
         }
     }
 
@@ -397,7 +407,9 @@ impl Committer for Log {
         let mut body = Vec::with_capacity(group.iter().map(|(_, commit)| commit.bytes.len()).sum());
         group.iter().for_each(|(_, commit)| body.extend_from_slice(&commit.bytes));
         let entries = group.iter().map(|(_, commit)| commit.entries).sum();
-        self.lock_journal().commit(&body, entries, 0)
+        let written = self.lock_journal().commit(&body, entries, 0)?;
+        self.note_written(group, &written);
+        Ok(written)
     }
 
     fn acknowledge(&self, state: &mut State, group: Vec<(u64, Commit)>, written: Written) {
@@ -410,7 +422,6 @@ impl Committer for Log {
             changes.push((ticket, commit.change));
         }
         self.view.push(changes, written.frame, written.end);
-        self.note_acknowledged();
         state.queued.forget(last);
         if !state.followers.is_empty() {
             for event in events {

@@ -11,6 +11,7 @@
 
 mod applier;
 mod audit;
+mod batch;
 pub mod carrier;
 mod catalog;
 mod catch_up;
@@ -19,12 +20,16 @@ mod commit;
 mod commit_queue;
 mod cursor;
 mod database;
+mod error;
 mod events;
+mod findings;
 mod fold;
+mod frame_sequence;
 mod head_tree;
 mod identity;
 mod import;
 mod journal;
+mod journal_tail;
 mod key_index;
 mod keys;
 mod layout;
@@ -33,6 +38,7 @@ mod log;
 mod merge;
 mod online;
 mod open;
+mod options;
 mod pack;
 mod payload;
 mod projection;
@@ -53,67 +59,31 @@ mod view;
 mod write_set;
 
 pub use crate::model::{Order, Status};
+pub use batch::{Ack, Batch, Target};
 /// The former name of [`JournalCursor`], for the search index.
 pub use cursor::JournalCursor as Point;
 pub use cursor::{JournalCursor, Since};
+pub use error::Error;
+pub use findings::{Fault, FaultKind, Recovery, SessionLoss, Trail, Verification};
 pub use journal::SEALED as FORMAT_VERSION;
+pub use options::{Clock, Options, Progress};
 pub(crate) use read_only::ReadOnlyStore;
+pub use record::{decode, place, split, texts_of};
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{ContentDir, Disk};
-use crate::model::{Actor, Draft, Event, Hash, Head, IterationId, Refusal, SessionId, Summary, Timestamp};
+use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary, Timestamp};
 
 use self::layout::Layout;
 use self::log::Log;
-use self::record::Record;
-
-/// What to append, all or nothing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Batch {
-    /// The session it goes to.
-    pub target: Target,
-    /// How many iterations the caller believes the session has; refused when it has another number.
-    pub expected_iterations: Option<u32>,
-    /// When it happens.
-    pub at: Timestamp,
-    /// Who does it.
-    pub actor: Actor,
-    /// The idempotency key: a second batch with the same key changes nothing and gets the first one's answer.
-    pub key: String,
-    /// What happens, in this order.
-    pub drafts: Vec<Draft>,
-}
-
-/// The session a batch goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Target {
-    /// A new session of that day; its number is chosen in the same write.
-    New(NaiveDate),
-    /// This one.
-    Existing(SessionId),
-}
-
-/// What an append came to. By the time it is returned it is on the disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Ack {
-    /// The session as it stands (for a repeated key: as it stands now).
-    pub head: Head,
-    /// The index of the iteration that the batch recorded.
-    pub index: Option<u32>,
-    /// Whether this key had been seen before, so that nothing was written now.
-    pub repeated: bool,
-}
 
 /// A place in the recency order: last modification, then id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -135,85 +105,6 @@ pub struct Totals {
     pub events: u64,
 }
 
-/// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
-#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
-pub enum Error {
-    /// The session does not take it.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// Another process has the workspace open.
-    #[error("the workspace is in use by another process: {0}")]
-    InUse(#[serde(with = "crate::disk::io_error::path")] PathBuf),
-    /// The process that owns the workspace does not answer: it is suspended, or stuck.
-    #[error("{} has the workspace open and does not answer", pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
-    Unresponsive {
-        /// Its process id, where it is known.
-        pid: Option<u32>,
-    },
-    /// The process that owns the workspace cannot be understood.
-    #[error("{0}")]
-    Incompatible(String),
-    /// The workspace was written by a newer version.
-    #[error("the workspace has format {found}, and this version reads up to {known}: {path}")]
-    NewerFormat {
-        /// Its format.
-        found: u32,
-        /// What we know.
-        known: u32,
-        /// The file that says so.
-        #[serde(with = "crate::disk::io_error::path")]
-        path: PathBuf,
-    },
-    /// The file system refused.
-    #[error("cannot {action}: {path}")]
-    Io {
-        /// What was tried.
-        action: Cow<'static, str>,
-        /// On what.
-        #[serde(with = "crate::disk::io_error::path")]
-        path: PathBuf,
-        /// What the system answered.
-        #[serde(with = "crate::disk::io_error")]
-        source: std::io::Error,
-    },
-    /// A write that failed, and of which nothing could be written to say that it does not count. Another attempt with the
-    /// same idempotency key is safe: it finds the write or makes it.
-    #[error("the outcome of this write is unknown; it is safe to retry it with the same key: {path}")]
-    OutcomeUnknown {
-        /// The journal.
-        path: PathBuf,
-        /// What the system answered.
-        #[serde(with = "crate::disk::io_error")]
-        source: std::io::Error,
-    },
-    /// The database fails, and rebuilding it did not help.
-    #[error("the database failed: {0}")]
-    Database(String),
-    /// The server that carries the log cannot be reached, or failed.
-    #[error("{problem}")]
-    Server {
-        /// What happened, and to which server.
-        problem: String,
-        /// What to do about it.
-        hint: Option<String>,
-        /// Whether the same call may succeed later.
-        temporary: bool,
-    },
-    /// A record that was to be imported does not fit.
-    #[error("event {seq} of {} cannot be imported: {problem}", session.map_or("an unknown session".to_owned(), |id| id.to_string()))]
-    Import {
-        /// The session, where it is known.
-        session: Option<SessionId>,
-        /// The place in its chain.
-        seq: u32,
-        /// What is wrong with it.
-        problem: Cow<'static, str>,
-    },
-    /// A batch that no caller may build.
-    #[error("{0}")]
-    Misuse(Cow<'static, str>),
-}
-
 /// How much of each event to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
@@ -222,133 +113,6 @@ pub enum Detail {
     /// Without `parameters` that are kept in a file of their own, which can be large.
     Brief,
 }
-
-/// A session's events with what is wrong with them.
-#[derive(Clone, Debug)]
-pub struct Trail {
-    /// Every event that can be read, in order.
-    pub events: Vec<Event>,
-    /// What is wrong: empty when the chain holds in both copies.
-    pub faults: Vec<Fault>,
-}
-
-/// Something wrong at one place of a session's chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
-    /// The place.
-    pub seq: u32,
-    /// What is wrong there.
-    pub kind: FaultKind,
-}
-
-/// What can be wrong at one place of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FaultKind {
-    /// The event is gone from both copies.
-    Missing,
-    /// The event names another predecessor than the one there is.
-    Unlinked,
-    /// The database's copy is missing or does not match its hash.
-    DatabaseCopy,
-    /// The journal's copy is missing or does not match its hash.
-    JournalCopy,
-    /// A long text of the event is missing or does not match its hash.
-    Text,
-}
-
-/// What a check of the whole store found.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verification {
-    /// Sessions checked.
-    pub sessions: u64,
-    /// Events checked.
-    pub events: u64,
-    /// Bytes of journal read.
-    pub journal_bytes: u64,
-    /// What is wrong and can be repaired, each in one line; empty when both copies are whole and agree.
-    pub problems: Vec<String>,
-    /// What is on record as lost, each in one line.
-    pub lost: Vec<String>,
-}
-
-/// What a recovery did, kept as `report.json` beside what it set aside.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Recovery {
-    /// The directory under `quarantine/` that holds what was set aside.
-    pub name: String,
-    /// When.
-    pub at: Timestamp,
-    /// What was noticed.
-    pub causes: Vec<String>,
-    /// How many events are gone from every copy.
-    pub lost_events: u64,
-    /// Where they were, as far as is known.
-    pub losses: Vec<SessionLoss>,
-    /// Events put back into the journal from the database.
-    pub restored_to_journal: u64,
-    /// What was set aside, as paths below the workspace.
-    pub quarantined: Vec<String>,
-    /// All of it in a sentence.
-    pub message: String,
-}
-
-/// Events that are gone from every copy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionLoss {
-    /// The session, where it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<SessionId>,
-    /// The places in its chain.
-    pub seqs: Vec<u32>,
-    /// The iterations among them, where it is known.
-    pub iterations: Vec<u32>,
-    /// The latest time before the gap.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Timestamp>,
-    /// The earliest time after the gap.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Timestamp>,
-}
-
-/// How to open a store.
-#[derive(Clone)]
-pub struct Options {
-    /// Tells the time, for reports and names in quarantine.
-    pub clock: Clock,
-    /// Called with how far long work has come.
-    pub progress: Option<Progress>,
-    /// The file system.
-    pub disk: Disk,
-    /// A segment of the journal that would grow past this many bytes is followed by the next.
-    pub segment_bytes: u64,
-    /// A segment of the journal that takes no more frames is compressed if it has at least this many bytes.
-    pub seal_from: u64,
-    /// How long an acknowledged change may wait for a checkpoint, which makes the second copy durable.
-    pub checkpoint_after: Duration,
-}
-
-impl Options {
-    /// The usual options, with that clock.
-    pub fn new(clock: Clock) -> Options {
-        Options {
-            clock,
-            progress: None,
-            disk: Disk::default(),
-            segment_bytes: 64 << 20,
-            seal_from: 1 << 20,
-            checkpoint_after: Duration::from_secs(5),
-        }
-    }
-}
-
-/// Tells the time. It comes from outside, so that everything can be compared to the letter.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// Called with how far long work has come: what it is, how much is done, of how much (0 where that is unknown).
-pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;
 
 /// An open store. Every call may come from any thread.
 pub struct Store {
@@ -370,8 +134,8 @@ pub struct Lock {
 }
 
 impl Store {
-    /// Opens the store of the workspace in `dir`, making it when there is none, and recovering what is damaged. Waits a
-    /// little when another process has it.
+    /// Opens the store of the workspace in `dir`, creating it if there is none, and recovering what is damaged. Waits a
+    /// few seconds for another process that has it open.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
         Store::open_locked(Lock::wait(dir, &options.disk)?, options)
     }
@@ -404,7 +168,7 @@ impl Store {
         self.log.ask(|| self.log.view.head(id))
     }
 
-    /// All events of a session, in order; empty when it was never started.
+    /// Returns all events of a session, in order; empty if it was never started.
     pub fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
         self.log.ask(|| self.log.events(id, detail))
     }
@@ -425,7 +189,7 @@ impl Store {
         self.log.ask(|| self.log.records_of_iteration(id))
     }
 
-    /// The next `limit` sessions after that place in that order.
+    /// Returns the next `limit` sessions after that place in that order.
     pub fn page(
         &self,
         status: Status,
@@ -436,7 +200,7 @@ impl Store {
         self.log.ask(|| self.log.page(status, order, after, limit))
     }
 
-    /// How many sessions and events there are.
+    /// Counts sessions and events.
     pub fn totals(&self) -> Result<Totals, Error> {
         Ok(self.log.view.ahead().progress.totals)
     }
@@ -446,8 +210,8 @@ impl Store {
         self.log.ask(|| self.log.children(id))
     }
 
-    /// The next `limit` session ids after that one, ordered by day and number, including those whose iterations were
-    /// all lost.
+    /// Returns the next `limit` session ids after that one, ordered by day and number, including those whose iterations
+    /// were all lost.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.log.ask(|| {
             self.log.view.settle(None);
@@ -455,25 +219,25 @@ impl Store {
         })
     }
 
-    /// New events from now on, in the order they were acknowledged.
+    /// Returns a channel of new events from now on, in the order they were acknowledged.
     pub fn follow(&self) -> Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel();
         self.tell(move |event| sender.send(Arc::clone(event)).is_ok());
         receiver
     }
 
-    /// Tells `follower` of new events, in the order they are acknowledged, until it says no or the store is closed. It is
-    /// called with the log's state locked: it must only pass on.
+    /// Calls `follower` with new events, in the order they are acknowledged, until it returns false or the store is closed.
+    /// It is called with the log's state locked, so it must not block.
     pub fn tell(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
         self.log.lock_state().followers.push(Box::new(follower));
     }
 
-    /// A session's events checked in both copies.
+    /// Returns a session's events, checked in both copies.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
         self.log.ask(|| self.log.trail(id))
     }
 
-    /// The exact bytes of every record of a session, in order, for an export.
+    /// Returns the exact bytes of every record of a session, in order, for an export.
     pub fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error> {
         self.log.ask(|| self.log.records(id))
     }
@@ -531,7 +295,7 @@ impl Store {
             .collect())
     }
 
-    /// Every recovery this workspace has been through, oldest first.
+    /// Returns every recovery that this workspace has been through, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(quarantine::reports(&self.log.disk, &self.log.layout).into_iter().map(|(report, _)| report).collect())
     }
@@ -559,37 +323,12 @@ impl Store {
     }
 }
 
-/// Returns the event of a record, with its long texts from `texts`; `None` if it is not a record, or altered.
-pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
-    Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
-}
-
-/// The long texts a record names, by hash.
-pub fn texts_of(record: &[u8]) -> Vec<Hash> {
-    Record::read(record).map(|record| record.texts()).unwrap_or_default()
-}
-
-/// A record's place in its session's chain.
-pub fn place(record: &[u8]) -> Option<u32> {
-    Some(Record::read_unchecked(record)?.header.seq)
-}
-
-/// Splits consecutive records, up to the first bytes that are not a record.
-pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
-    let mut records = Vec::new();
-    while let Some(record) = Record::read_unchecked(bytes) {
-        records.push(record.bytes);
-        bytes = bytes.get(record.bytes.len()..).unwrap_or_default();
-    }
-    records
-}
-
-/// The directory of long texts of a workspace, which any process may read and add to.
+/// Returns the directory of long texts of a workspace, which any process may read and add to.
 pub fn texts_dir(dir: &Path, disk: Disk) -> ContentDir {
     ContentDir::new(disk, dir.join("texts"))
 }
 
-/// Every recovery a workspace has been through, oldest first, and whether its report was read.
+/// Returns every recovery that a workspace has been through, oldest first, and whether its report was read.
 pub fn recoveries(dir: &Path) -> Vec<(Recovery, bool)> {
     quarantine::reports(&Disk::default(), &Layout::new(dir))
 }

@@ -8,6 +8,7 @@ use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::identity::identity;
 use super::journal::{Journal, SEALED, SegmentHeader};
+use super::journal_tail::JournalTail;
 use super::layout::Layout;
 use super::log::Parts;
 use super::rebuild::{self, Loaded, RecoveryContext};
@@ -113,6 +114,10 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         // them: a recovery opens a copy.
         return rebuild::rebuild(context, causes, checkpoint);
     }
+    let tail = match JournalTail::read(context, &outline, checkpoint).map_err(read_error())? {
+        Ok(tail) => tail,
+        Err(cause) => return rebuild::rebuild(context, vec![cause], checkpoint),
+    };
     let database_kind =
         context.disk.kind(&layout.database()).map_err(context.error("open the database", layout.database()))?;
     let database = if database_kind != FileKind::Absent || outline.is_new() {
@@ -122,7 +127,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
     };
     match database {
         Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
-        Ok(database) => match catch_up(context, &outline, checkpoint, &database) {
+        Ok(database) => match catch_up(context, &outline, checkpoint, &tail, &database) {
             Ok(caught_up) => {
                 quarantine::settle(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;

@@ -232,7 +232,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
     Encoded { kind, version, bytes, texts }
 }
 
-/// Whether texts may be put out of what this draft becomes: false for nearly all, without encoding them.
+/// Returns whether texts may be put out of what this draft becomes: false for nearly all, without encoding them.
 pub(super) fn may_be_long(draft: &Draft) -> bool {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let bytes = match draft {
@@ -313,7 +313,7 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
     Some(Decoded { actor, key: who.key, body, missing_texts: reader.missing })
 }
 
-/// The long texts that a payload names.
+/// Returns the long texts that a payload names.
 pub(super) fn texts_named(kind: u16, version: u16, bytes: &[u8]) -> Vec<Hash> {
     decode(kind, version, bytes, Detail::Full, &|_| None).map(|decoded| decoded.missing_texts).unwrap_or_default()
 }

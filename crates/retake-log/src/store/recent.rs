@@ -17,20 +17,20 @@ pub(super) struct RecentSessions {
     floor: Option<RecencyKey>,
 }
 
-/// What a recent can say about a page.
+/// The part of a page that the newest sessions cover.
 pub(super) struct RecentPage {
     pub(super) rows: Vec<Arc<Summary>>,
-    /// Where the rest must be read from, when the recent ran out.
+    /// Where the rest must be read from, if they do not cover all of it.
     pub(super) go_on_after: Option<RecencyKey>,
 }
 
-/// Where a session stands in the listing.
+/// Returns the place of a session in the listing.
 pub(super) fn place_of(summary: &Summary) -> RecencyKey {
     RecencyKey { modified: summary.last_modified_at, id: summary.id }
 }
 
 impl RecentSessions {
-    /// A recent over the newest sessions there are; `complete` when there are no others.
+    /// Creates the list from the newest sessions; `complete` if there are no others.
     pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> RecentSessions {
         let floor = if complete { None } else { newest.iter().map(|row| place_of(row)).min() };
         let mut recent = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
@@ -55,7 +55,7 @@ impl RecentSessions {
         }
     }
 
-    /// The next rows after `after`, most recent first.
+    /// Returns the next rows after `after`, most recent first.
     pub(super) fn page(&self, status: Status, after: Option<RecencyKey>, limit: usize) -> RecentPage {
         if let (Some(after), Some(floor)) = (after, self.floor)
             && after <= floor
@@ -86,7 +86,7 @@ impl RecentSessions {
     }
 }
 
-/// The place just above this one: nothing lies between, since numbers count on without gaps.
+/// Returns the place just above this one: nothing lies between, since numbers count on without gaps.
 fn above(place: RecencyKey) -> RecencyKey {
     let number = place.id.number().saturating_add(1);
     let id = SessionId::new(place.id.day(), number).unwrap_or(place.id);

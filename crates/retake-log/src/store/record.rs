@@ -15,7 +15,7 @@ pub(super) const HEADER: usize = 72;
 /// The length of the hash at a record's end.
 pub(super) const TRAILER: usize = 32;
 
-/// What the envelope says.
+/// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: u16,
@@ -40,6 +40,31 @@ pub(super) struct Record<'a> {
 pub(super) struct NewRecord {
     pub(super) bytes: Vec<u8>,
     pub(super) event: Event,
+}
+
+/// Returns the event of a record, with its long texts from `texts`; `None` if it is not a record, or altered.
+pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
+    Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
+}
+
+/// Returns the hashes of the long texts that a record names.
+pub fn texts_of(record: &[u8]) -> Vec<Hash> {
+    Record::read(record).map(|record| record.texts()).unwrap_or_default()
+}
+
+/// Returns a record's place in its session's chain.
+pub fn place(record: &[u8]) -> Option<u32> {
+    Some(Record::read_unchecked(record)?.header.seq)
+}
+
+/// Splits consecutive records, up to the first bytes that are not a record.
+pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut records = Vec::new();
+    while let Some(record) = Record::read_unchecked(bytes) {
+        records.push(record.bytes);
+        bytes = bytes.get(record.bytes.len()..).unwrap_or_default();
+    }
+    records
 }
 
 /// Writes the record of an event at its place.
@@ -121,12 +146,12 @@ impl<'a> Record<'a> {
         Some(Record { header, hash: Hash(hash), bytes })
     }
 
-    /// The event, with its long texts from `texts`, and those that could not be had.
+    /// Returns the event, with its long texts from `texts`, and the hashes of those that are missing.
     pub(super) fn event(&self, texts: TextSource<'_>) -> Option<(Event, Vec<Hash>)> {
         self.event_in(Detail::Full, texts)
     }
 
-    /// The event in that much detail.
+    /// Returns the event in that much detail.
     pub(super) fn event_in(&self, detail: Detail, texts: TextSource<'_>) -> Option<(Event, Vec<Hash>)> {
         let Header { kind, version, session, seq, at, prev, .. } = self.header;
         let decoded = payload::decode(kind, version, self.payload(), detail, texts)?;
@@ -134,7 +159,7 @@ impl<'a> Record<'a> {
         Some((Event { session, seq, at, actor, key, body, prev, hash: self.hash }, missing_texts))
     }
 
-    /// The long texts it names.
+    /// Returns the hashes of the long texts that it names.
     pub(super) fn texts(&self) -> Vec<Hash> {
         payload::texts_named(self.header.kind, self.header.version, self.payload())
     }

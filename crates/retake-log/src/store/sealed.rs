@@ -58,7 +58,8 @@ pub(super) fn seal(plain: &[u8]) -> Option<Vec<u8>> {
     Some(sealed)
 }
 
-/// The checksum covers the number and the length as well, so that a block cannot stand in for another.
+/// Returns the header of a block. The checksum covers the number and the length as well, so that a block cannot stand in
+/// for another.
 fn block_header(number: u32, length: u32, stored: &[u8]) -> [u8; BLOCK_HEADER] {
     let mut header = [0; BLOCK_HEADER];
     let parts =

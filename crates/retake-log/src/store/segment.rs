@@ -113,7 +113,7 @@ impl SegmentState {
         self.there && self.header.is_some() && self.damaged.is_empty() && contiguous
     }
 
-    /// The segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
+    /// Returns the segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
     /// with frame `first`, the next segment with `until`, and the next one remembers that this one reached to `end`.
     fn repaired(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
@@ -146,7 +146,7 @@ impl SegmentState {
     }
 }
 
-/// A frame that stands for all lost ones up to that number and fills that many bytes.
+/// Appends a frame that stands for all lost ones up to that number and fills that many bytes.
 fn stand_in(new: &mut Vec<u8>, number: u64, room: usize) {
     let body = vec![0; room.saturating_sub(FRAME_HEADER)];
     if let Ok(frame) = frame_bytes(&body, 0, STANDS_FOR_LOST, number) {

@@ -104,10 +104,7 @@ impl Rebuild<'_> {
     fn read_database(&mut self, path: &Path, rank: Rank) -> Result<Ownership, Error> {
         let copy = self.context.layout.database_copy();
         let copy_error = || self.context.error("copy the old database", copy.clone());
-        remove_dir(&copy).map_err(copy_error())?;
-        let mut files = Vec::new();
-        files_below(path, &mut files).map_err(self.context.error("read the old database", path.to_owned()))?;
-        copy_files(path, &files, &copy).map_err(copy_error())?;
+        let files = copy_database(path, &copy).map_err(copy_error())?;
         let mut ownership = None;
         match Database::open(self.context.disk, &copy) {
             Ok(database) => match self.read_trees(&database, &files, rank) {
@@ -200,7 +197,6 @@ impl Rebuild<'_> {
         })
     }
 
-    /// Searches a raw file for records and texts.
     /// Returns whether the raw files of a database that does not open name a workspace, and never this one. sled writes the
     /// page with the id again at every checkpoint, so that damage hardly takes all of its copies.
     fn names_another_workspace(&self, files: &[PathBuf]) -> Result<bool, Error> {
@@ -224,6 +220,7 @@ impl Rebuild<'_> {
         Ok(names_one)
     }
 
+    /// Searches a raw file for records and texts.
     fn search_file(&mut self, path: &Path, rank: Rank) -> Result<(), Error> {
         let error = || self.context.error("search the old database", path.to_owned());
         let Some(file) = self.context.disk.open_to_read(path).map_err(error())? else { return Ok(()) };
@@ -255,6 +252,15 @@ impl Rebuild<'_> {
     }
 }
 
+/// Copies the files of a database to a directory, in place of what is there; returns the files that were copied.
+pub(super) fn copy_database(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
+    remove_dir(to)?;
+    let mut files = Vec::new();
+    files_below(from, &mut files)?;
+    copy_files(from, &files, to)?;
+    Ok(files)
+}
+
 /// Finds the regular files below a directory; anything else is not a database's.
 fn files_below(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
@@ -281,7 +287,8 @@ fn copy_files(from: &Path, files: &[PathBuf], to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn remove_dir(path: &Path) -> io::Result<()> {
+/// Removes a directory with all that is in it, if there is one.
+pub(super) fn remove_dir(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

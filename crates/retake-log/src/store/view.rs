@@ -434,7 +434,7 @@ impl View {
         self.applied.notify_all();
     }
 
-    /// Tells the applier to finish what there is and end.
+    /// Makes the applier finish what there is and end.
     pub(super) fn stop(&self) {
         self.ahead().is_stopping = true;
         self.work.notify_all();

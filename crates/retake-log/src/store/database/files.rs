@@ -47,7 +47,8 @@ pub(super) fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError
     Ok(size)
 }
 
-/// sled refuses a directory for some milliseconds after another handle of this process was dropped.
+/// Opens the database, waiting for sled, which refuses a directory for some milliseconds after another handle of this
+/// process was dropped.
 pub(super) fn open_waiting(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     let begun = Instant::now();
     loop {

@@ -11,7 +11,7 @@ mod files;
 mod idempotency;
 
 pub(super) use self::encoding::{decode_head, decode_hit, encode_head, encode_hit, encode_totals};
-pub(super) use self::error::{DatabaseError, guard};
+pub(super) use self::error::{DatabaseError, guard, is_transient};
 
 use std::path::{Path, PathBuf};
 use std::sync::{RwLock, mpsc};
@@ -138,7 +138,7 @@ impl Database {
             .ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
     }
 
-    /// Says that everything up to `position` is applied: the last act of building one.
+    /// Notes that everything up to `position` is applied: the last step of building a database.
     pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
         self.put_keys([], position)?;
         guard(|| {
@@ -326,7 +326,7 @@ impl Database {
     }
 }
 
-/// The key of a session in the recency order, if it is listed.
+/// Returns the key of a session in the recency order, if it is listed.
 pub(super) fn recency_of(head: &Head) -> Option<[u8; 17]> {
     let span = head.span?;
     Some(keys::recency_key(head.archived, RecencyKey { modified: span.last_modified_at, id: head.id }))

@@ -1,0 +1,100 @@
+//! The end of the journal, read and judged before sled is opened.
+//!
+//! sled changes its files while it opens them, also if a read fails meanwhile: it then takes the rest of its log for a
+//! torn write and overwrites it. That is harmless as long as the journal holds everything that sled wrote since its last
+//! snapshot. So this part of the journal is judged first, and where it is damaged the database is not opened in its place:
+//! a recovery opens a copy.
+
+use std::borrow::Cow;
+use std::io;
+
+use super::checkpoint::Checkpoint;
+use super::frame_sequence::{Cause, FrameSequence};
+use super::journal::{Position, SEGMENT_HEADER};
+use super::key_index::KeyIndex;
+use super::rebuild::RecoveryContext;
+use super::scan::{ScanItem, walk};
+use super::segments::Outline;
+
+/// A workspace with no more events than this is compared in full unless it was closed cleanly.
+pub(super) const SMALL: u64 = 4096;
+/// How many bytes are kept for the comparison with the database; the rest is read again.
+const MAX_KEPT_BYTES: usize = 32 << 20;
+/// The first position of every journal.
+pub(super) const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
+
+/// Bytes at the end of the journal that were read.
+#[derive(Default)]
+pub(super) struct JournalTail {
+    segments: Vec<(Position, Vec<u8>)>,
+    kept_bytes: usize,
+}
+
+impl JournalTail {
+    /// Reads and judges what sled may have written since its last snapshot; the inner error is the cause of a recovery.
+    pub(super) fn read(
+        context: &RecoveryContext<'_>,
+        outline: &Outline,
+        checkpoint: Option<Checkpoint>,
+    ) -> io::Result<Result<JournalTail, Cause>> {
+        let keys_end = KeyIndex::end_in(&context.layout.key_index(), START)?;
+        let is_large_or_clean =
+            |checkpoint: &Checkpoint| checkpoint.events > SMALL || checkpoint.unchecked == checkpoint.end;
+        let from = checkpoint.filter(is_large_or_clean).map_or(START, |checkpoint| checkpoint.unchecked.min(keys_end));
+        let mut tail = JournalTail::default();
+        let mut sequence = FrameSequence::new(from, from == START);
+        for segment in outline.segments.iter().filter(|segment| segment.number >= from.segment) {
+            let at = entry_position(from, segment.number);
+            if segment.number != from.segment
+                && let Err(cause) = sequence.check_segment(outline, segment.number)
+            {
+                return Ok(Err(cause));
+            }
+            let Some(bytes) = context.files.read(segment.number, at.offset)? else {
+                return Ok(Err(format!("segment {} of the journal is missing", segment.number)));
+            };
+            sequence.enter(outline, at);
+            let mut judged = Ok(());
+            walk(&bytes, at.offset, &mut |item| {
+                if judged.is_ok() {
+                    judged = match item {
+                        ScanItem::Frame(frame) => sequence.take(at.segment, &frame).map(|_| ()),
+                        ScanItem::Damage(span) => {
+                            sequence.check_damage(at.segment == outline.last(), at.segment, &span)
+                        }
+                    };
+                }
+            });
+            if let Err(cause) = judged {
+                return Ok(Err(cause));
+            }
+            tail.keep(at, bytes);
+        }
+        // Keys are written from the same commits as sled's trees.
+        let judged = sequence.check_end(checkpoint, context.acknowledged, keys_end);
+        Ok(judged.map(|()| tail))
+    }
+
+    /// Returns the bytes of a segment from a position on; `None` if it is not there.
+    pub(super) fn bytes(&self, context: &RecoveryContext<'_>, at: Position) -> io::Result<Option<Cow<'_, [u8]>>> {
+        let kept = self.segments.iter().find(|(from, _)| from.segment == at.segment && from.offset <= at.offset);
+        let rest = kept.and_then(|(from, bytes)| bytes.get(usize::try_from(at.offset - from.offset).ok()?..));
+        match rest {
+            Some(rest) => Ok(Some(Cow::Borrowed(rest))),
+            None => Ok(context.files.read(at.segment, at.offset)?.map(Cow::Owned)),
+        }
+    }
+
+    fn keep(&mut self, at: Position, bytes: Vec<u8>) {
+        if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES {
+            self.kept_bytes += bytes.len();
+            self.segments.push((at, bytes));
+        }
+    }
+}
+
+/// Returns where reading of a segment begins, if reading of the journal begins at `from`.
+pub(super) fn entry_position(from: Position, segment: u32) -> Position {
+    let offset = if segment == from.segment { from.offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER };
+    Position { segment, offset }
+}

@@ -1,0 +1,106 @@
+//! Opening: a database is opened where it lies only beside a journal that was judged, since sled changes its files while
+//! it opens them, also if a read fails meanwhile.
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use retake_log::disk::{Disk, Observer, Op};
+use retake_log::store::Store;
+use retake_testutils::*;
+
+/// Counts how often a database is opened where it lies before it is set aside.
+struct InPlace {
+    database: PathBuf,
+    is_set_aside: AtomicBool,
+    openings: AtomicU64,
+}
+
+impl Observer for InPlace {
+    fn before(&self, op: Op<'_>) -> io::Result<()> {
+        match op {
+            Op::Rename(from, _) if from == self.database => self.is_set_aside.store(true, Ordering::Relaxed),
+            Op::OpenDatabase(path) if path == self.database && !self.is_set_aside.load(Ordering::Relaxed) => {
+                self.openings.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn fill(store: &Store, sessions: std::ops::Range<i64>) {
+    for n in sessions {
+        let id = store.append(start(&format!("a fox, take {n}"), n, &format!("s{n}"))).unwrap().head.id;
+        store.append(record(id, "a fox in the snow", n + 1, &format!("r{n}"))).unwrap();
+    }
+}
+
+/// Opens a workspace; returns what is in it and how often its database was opened where it lies.
+fn open_observed(dir: &Path) -> (Contents, u64) {
+    let observer = Arc::new(InPlace {
+        database: dir.join("db"),
+        is_set_aside: AtomicBool::new(false),
+        openings: AtomicU64::new(0),
+    });
+    let disk = Disk::observed(Arc::clone(&observer) as Arc<dyn Observer>);
+    let store = Store::open(dir, options_on(disk)).unwrap();
+    let openings = observer.openings.load(Ordering::Relaxed);
+    (contents(&store), openings)
+}
+
+#[test]
+fn a_database_beside_a_damaged_journal_is_opened_as_a_copy_only() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("ws");
+    let store = Store::open(&dir, options()).unwrap();
+    fill(&store, 0..3);
+    store.close().unwrap();
+    let segment = Path::new("journal/00000001.log");
+    let older = home.path().join("older");
+    copy(&dir.join("journal"), &older);
+    let used = |path: &Path| fs::read(path).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    let before = used(&dir.join(segment));
+    let store = Store::open(&dir, options()).unwrap();
+    fill(&store, 3..6);
+    let expected = contents(&store);
+    // As a process leaves it that is killed, and as one that ends.
+    let (killed, closed) = (home.path().join("killed"), home.path().join("closed"));
+    copy(&dir, &killed);
+    store.close().unwrap();
+    copy(&dir, &closed);
+
+    let ws = home.path().join("opened");
+    for state in [&killed, &closed] {
+        copy(state, &ws);
+        let (found, openings) = open_observed(&ws);
+        assert_eq!((found, openings), (expected.clone(), 1), "a whole workspace is opened where it lies");
+        fs::remove_dir_all(&ws).unwrap();
+    }
+    let damages: [(&str, &dyn Fn(&Path)); 3] = [
+        ("a flipped byte", &|ws| {
+            let mut bytes = fs::read(ws.join(segment)).unwrap();
+            bytes[before + 40] ^= 1;
+            fs::write(ws.join(segment), bytes).unwrap();
+        }),
+        ("a cut", &|ws| {
+            let file = fs::File::options().write(true).open(ws.join(segment)).unwrap();
+            file.set_len(before as u64).unwrap();
+        }),
+        ("an older journal", &|ws| {
+            fs::remove_dir_all(ws.join("journal")).unwrap();
+            copy(&older, &ws.join("journal"));
+        }),
+    ];
+    for (what, damage) in damages {
+        copy(&closed, &ws);
+        damage(&ws);
+        let (found, openings) = open_observed(&ws);
+        assert_eq!(found, expected, "{what}");
+        assert_eq!(openings, 0, "{what}: sled wrote to a database that was not judged");
+        fs::remove_dir_all(&ws).unwrap();
+    }
+}
