@@ -32,6 +32,9 @@ impl Observer for InPlace {
     }
 }
 
+/// A name, and what damages a workspace.
+type Damage<'a> = (&'static str, &'a dyn Fn(&Path));
+
 fn fill(store: &Store, sessions: std::ops::Range<i64>) {
     for n in sessions {
         let id = store.append(start(&format!("a fox, take {n}"), n, &format!("s{n}"))).unwrap().head.id;
@@ -80,7 +83,7 @@ fn a_database_beside_a_damaged_journal_is_opened_as_a_copy_only() {
         assert_eq!((found, openings), (expected.clone(), 1), "a whole workspace is opened where it lies");
         fs::remove_dir_all(&ws).unwrap();
     }
-    let damages: [(&str, &dyn Fn(&Path)); 3] = [
+    let damages: [Damage<'_>; 3] = [
         ("a flipped byte", &|ws| {
             let mut bytes = fs::read(ws.join(segment)).unwrap();
             bytes[before + 40] ^= 1;
@@ -102,5 +105,47 @@ fn a_database_beside_a_damaged_journal_is_opened_as_a_copy_only() {
         assert_eq!(found, expected, "{what}");
         assert_eq!(openings, 0, "{what}: sled wrote to a database that was not judged");
         fs::remove_dir_all(&ws).unwrap();
+    }
+}
+
+/// Moves a workspace away when its journal is listed for the time of that number.
+struct MovesAway {
+    from: PathBuf,
+    to: PathBuf,
+    listings: AtomicU64,
+    at: u64,
+}
+
+impl Observer for MovesAway {
+    fn before(&self, op: Op<'_>) -> io::Result<()> {
+        if matches!(op, Op::List(path) if path == self.from.join("journal"))
+            && self.listings.fetch_add(1, Ordering::Relaxed) == self.at
+        {
+            fs::rename(&self.from, &self.to)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_workspace_that_is_moved_while_it_is_opened_is_not_begun_again() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, moved) = (home.path().join("ws"), home.path().join("moved"));
+    let store = Store::open(&dir, options()).unwrap();
+    fill(&store, 0..3);
+    let expected = contents(&store);
+    store.close().unwrap();
+    for at in 0.. {
+        let observer = MovesAway { from: dir.clone(), to: moved.clone(), listings: AtomicU64::new(0), at };
+        let opened = Store::open(&dir, options_on(Disk::observed(Arc::new(observer))));
+        if !moved.exists() {
+            assert!(at > 1, "the journal is listed more than once");
+            assert_eq!(contents(&opened.unwrap()), expected);
+            return;
+        }
+        assert!(opened.is_err(), "listing {at}");
+        drop(opened);
+        assert!(!dir.exists(), "listing {at}: a workspace was begun where another one was");
+        fs::rename(&moved, &dir).unwrap();
     }
 }

@@ -369,7 +369,8 @@ impl SegmentHeader {
     }
 }
 
-fn moved() -> io::Error {
+/// Returns the error for a workspace that is no longer where it was opened.
+pub(super) fn moved() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the workspace was moved, deleted or replaced while it was open")
 }
 

@@ -41,6 +41,10 @@ impl JournalTail {
         let is_large_or_clean =
             |checkpoint: &Checkpoint| checkpoint.events > SMALL || checkpoint.unchecked == checkpoint.end;
         let from = checkpoint.filter(is_large_or_clean).map_or(START, |checkpoint| checkpoint.unchecked.min(keys_end));
+        let known = keys_end.segment.max(checkpoint.map_or(0, |checkpoint| checkpoint.end.segment));
+        if outline.last() < known {
+            return Ok(Err(format!("segment {} of the journal is missing", outline.last() + 1)));
+        }
         let mut tail = JournalTail::default();
         let mut sequence = FrameSequence::new(from, from == START);
         for segment in outline.segments.iter().filter(|segment| segment.number >= from.segment) {

@@ -76,6 +76,7 @@ fn begin_if_new(context: &RecoveryContext<'_>) -> Result<(), Error> {
             && quarantine::unfinished(context.disk, layout)?.is_empty())
     };
     if looked().map_err(context.error("look at the workspace", layout.dir().to_owned()))? {
+        context.check_in_place()?;
         let header = SegmentHeader::first(context.workspace);
         Journal::create_segment(context.disk, layout, header)
             .map_err(context.error("create the journal", layout.journal()))?;

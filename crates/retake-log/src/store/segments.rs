@@ -180,7 +180,8 @@ impl JournalFiles {
         let mut zeros: u64 = 0;
         let mut at = from;
         loop {
-            let chunk = file.read_at(at, CHUNK)?;
+            // What lies further on does not count, so that a sparse file of any length is read up to there only.
+            let chunk = if at < MAX_SEGMENT_BYTES { file.read_at(at, CHUNK)? } else { Vec::new() };
             if chunk.is_empty() {
                 // The last frame may end in zeros: one that stands for lost ones does.
                 let zeros = usize::try_from(zeros.min(MAX_ZEROS)).unwrap_or(0);
@@ -194,9 +195,6 @@ impl JournalFiles {
             match last {
                 None => zeros += chunk.len() as u64,
                 Some(last) => {
-                    if bytes.len() as u64 + zeros > MAX_SEGMENT_BYTES {
-                        return Ok(Some(bytes));
-                    }
                     bytes.resize(bytes.len() + usize::try_from(zeros).unwrap_or(0), 0);
                     bytes.extend_from_slice(chunk.get(..=last).unwrap_or_default());
                     zeros = (chunk.len() - last - 1) as u64;

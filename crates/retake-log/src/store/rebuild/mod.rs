@@ -23,7 +23,7 @@ use crate::model::{Hash, SessionId, Timestamp};
 use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::fold::Evidence;
-use super::journal::Journal;
+use super::journal::{Journal, moved};
 use super::layout::Layout;
 use super::segment::SegmentState;
 use super::segments::{JournalFiles, Outline, StrayKind};
@@ -65,6 +65,13 @@ impl RecoveryContext<'_> {
         }
     }
 
+    /// Checks that the workspace is still where it was locked, before anything is created there by name.
+    pub(super) fn check_in_place(&self) -> Result<(), Error> {
+        let Some((path, id)) = &self.lock else { return Ok(()) };
+        let checked = self.disk.still_names(path, *id).and_then(|same| if same { Ok(()) } else { Err(moved()) });
+        checked.map_err(self.error("open the workspace", self.layout.dir().to_owned()))
+    }
+
     /// Returns what words an I/O error.
     pub(super) fn error(&self, action: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { action: action.into(), path, source }
@@ -77,6 +84,7 @@ pub(super) fn rebuild(
     causes: Vec<String>,
     checkpoint: Option<Checkpoint>,
 ) -> Result<Loaded, Error> {
+    context.check_in_place()?;
     for cause in &causes {
         tracing::warn!(cause, "recovering");
     }
