@@ -21,6 +21,7 @@ mod cursor;
 mod database;
 mod events;
 mod fold;
+mod group;
 mod head_tree;
 mod identity;
 mod import;
@@ -113,6 +114,15 @@ pub struct Ack {
     pub index: Option<u32>,
     /// Whether this key had been seen before, so that nothing was written now.
     pub repeated: bool,
+}
+
+/// What became of several batches that were appended together.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GroupAck {
+    /// The answers to the first batches, in order: all of these are on the disk.
+    pub acks: Vec<Ack>,
+    /// Why the batch after them was not appended. Those that follow it were not tried.
+    pub error: Option<Error>,
 }
 
 /// A place in the recency order: last modification, then id.
@@ -397,6 +407,12 @@ impl Store {
     /// Appends a batch. When this returns, what was acknowledged is on the disk.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
         self.log.append(&batch)
+    }
+
+    /// Appends batches in order, with as few syncs as possible, and stops at the first that fails. What was acknowledged is
+    /// on the disk when this returns.
+    pub fn append_all(&self, batches: &[Batch]) -> GroupAck {
+        self.log.append_all(batches)
     }
 
     /// Returns where a session stands; `None` if it was never started.
