@@ -84,7 +84,9 @@ use retake_search as search;
 
 pub use export::{BundleView as BundleReport, ExportReport, ExportRequest, verify_bundle};
 pub use images::{Comparison as ImageComparison, Panel, Render, Rendering, ThumbSide};
-pub use import::{FileProblem, FilesReport, FilesRequest, ImportReport, PlannedIteration, Sighting, WatchedIteration};
+pub use import::{
+    FileProblem, FilesReport, FilesRequest, ImportReport, PlannedIteration, WatchEvent, WatchedIteration,
+};
 pub use model::diff::{self, RecipeDiff, StepLabel};
 pub use model::{
     Actor, Annotation, Cost, ExactReference, FIELDS, Field, Hash, ImageRef, IterationId, IterationState, Lora, Order,

@@ -195,6 +195,61 @@ fn write_until_killed(workspace: &Path) -> ! {
     unreachable!("the writers write until they are killed")
 }
 
+/// Every iteration of a workspace, with its files and its parent.
+fn imported(workspace: &Path) -> Vec<String> {
+    let store = open(workspace);
+    assert_eq!(store.recoveries().unwrap().len(), 0);
+    let mut lines = Vec::new();
+    for id in store.ids(None, 1000).unwrap() {
+        for event in store.events(id, Detail::Brief).unwrap() {
+            if let EventBody::Recorded { index, iteration } = event.body {
+                let names: Vec<_> = iteration.images.iter().map(|image| image.name.clone().unwrap()).collect();
+                lines.push(format!("{} {names:?} {:?}", id.iteration(index), iteration.parent));
+            }
+        }
+    }
+    store.close().unwrap();
+    lines
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on_where_it_stopped() {
+    let home = tempfile::tempdir().unwrap();
+    let pictures = home.path().join("pictures");
+    made::folder(&pictures, 400);
+    let import = |workspace: &Path| {
+        let mut command = retake(workspace);
+        command.arg("import").arg(&pictures).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let whole = home.path().join("whole");
+    assert!(import(&whole).wait().unwrap().success());
+    let expected = imported(&whole);
+
+    let workspace = home.path().join("ws");
+    let entries = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let stored = || entries(workspace.join("images")).flat_map(|dir| entries(dir.path())).count();
+    let mut rng = StdRng::seed_from_u64(3);
+    let mut kills = 0;
+    for _ in 0..20 {
+        let wanted = stored() + rng.random_range(0..60);
+        let mut child = import(&workspace);
+        let mut ended = None;
+        while ended.is_none() && stored() < wanted {
+            ended = child.try_wait().unwrap();
+        }
+        kills += usize::from(ended.is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let here = imported(&workspace);
+        assert_eq!(here.iter().collect::<BTreeSet<_>>().len(), here.len(), "something was recorded twice");
+    }
+    assert!(import(&workspace).wait().unwrap().success());
+    assert_eq!(imported(&workspace), expected);
+    assert!(retake(&workspace).arg("verify").stdout(Stdio::null()).status().unwrap().success());
+    println!("{kills} kills, {} iterations", expected.len());
+    assert!(kills > 3, "it was never killed half way");
+}
+
 #[test]
 fn eight_processes_create_at_once_without_gaps() {
     let home = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 
 use crate::import::{
-    BroughtSession, FilesReport, FilesRequest, ImportOptions, ImportReport, PlannedIteration, Renumbered,
+    FilesReport, FilesRequest, ImportOptions, ImportReport, ImportedSession, PlannedIteration, Renumbered,
 };
 use crate::wire::{Api, Error, ErrorKind, ImportView};
 
@@ -235,8 +235,8 @@ fn summary(report: &FilesReport) -> String {
     parts.join("; ")
 }
 
-fn session_layout(session: &BroughtSession, output: &mut Output) {
-    let BroughtSession { session_id, new_number, title, folder, begins, from, to, iterations, images, plan } = session;
+fn session_layout(session: &ImportedSession, output: &mut Output) {
+    let ImportedSession { session_id, new_number, title, folder, begins, from, to, iterations, images, plan } = session;
     let new = || format!("new-{}", new_number.unwrap_or_default());
     let name = session_id.map_or_else(new, |id| id.to_string());
     let counts = format!("{}, {}", words::count(*iterations, "iteration"), words::count(*images, "image"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 
-use crate::import::{FilesReport, Sighting, WatchedIteration};
+use crate::import::{FilesReport, WatchEvent, WatchedIteration};
 use crate::wire::Error;
 use crate::workspace::Lifetime;
 
@@ -54,9 +54,9 @@ impl WatchArgs {
     }
 }
 
-fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
+fn tell(sighting: WatchEvent, folders: &str, output: &mut Output) -> Exit {
     match sighting {
-        Sighting::Ready(report) => {
+        WatchEvent::Ready(report) => {
             // From here on the bar would flicker with every image.
             output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
@@ -65,14 +65,14 @@ fn tell(sighting: Sighting, folders: &str, output: &mut Output) -> Exit {
                 output.warn(format_args!("{} more could not be brought in", *problems_omitted + problems.len() as u64));
             }
         }
-        Sighting::Recorded(iteration) => {
+        WatchEvent::Recorded(iteration) => {
             output.answer(&iteration, |output, iteration| line(iteration, output));
             output.flush();
         }
-        Sighting::Problem(problem) => {
+        WatchEvent::Problem(problem) => {
             output.warn(format_args!("{}: {}", words::one_line(&problem.path), words::one_line(&problem.reason)));
         }
-        Sighting::Refused(error) => {
+        WatchEvent::Refused(error) => {
             output.warn(format_args!("{}; trying again", words::one_line(&Error::from(error).message)));
             return Exit::Failed;
         }

@@ -1,4 +1,4 @@
-//! A folder that a person can send: the pictures with their recipe in them, a page that tells the story, and contact sheets.
+//! A folder that a person can send: the pictures with their recipe in them, a page with their story, and contact sheets.
 //!
 //! `session.jsonl` holds the events, and how the files become the originals again: `import` restores the session from it
 //! exactly, under the same references.

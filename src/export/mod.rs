@@ -48,7 +48,7 @@ pub struct ExportReport {
     pub events: u64,
     /// Images written.
     pub images: u64,
-    /// Of a bundle: the hash that stands for all of it. Whoever keeps it apart can tell later that nothing was replaced.
+    /// Of a bundle: the hash that stands for all of it. Kept apart from the bundle, it proves later that nothing was replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<Hash>,
     /// What could not be written, such as an image that is missing, each in one line.

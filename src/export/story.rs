@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::model::diff::RecipeDiff;
 use crate::model::{Head, Iteration, IterationState, OutcomeStatus, Timestamp};
 
-/// What a page tells of.
+/// The contents of a page.
 pub(super) struct Page<'a> {
     /// The session.
     pub(super) head: &'a Head,

@@ -12,10 +12,10 @@ use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
 use super::header::{self, Header};
 use super::originals::Originals;
 use super::phash;
-use super::pool::FILE_MEMORY;
+use super::pool::{FILE_MEMORY, on_all_cores};
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use super::whole::{Written, written};
-use crate::disk::{ContentDir, Disk, Stored};
+use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 
 /// The largest image that is stored: well above any that generators make, and small enough for a line of an export.
@@ -30,6 +30,27 @@ pub struct Images {
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
     /// Where originals are if not in `files`, which then only holds those on their way there.
     elsewhere: Option<Arc<dyn Originals>>,
+}
+
+/// An image that is described and not durable yet.
+pub struct UnsyncedImage {
+    image: ImageRef,
+    /// `None` for an image that is not stored: a linked one.
+    file: Option<UnsyncedFile>,
+}
+
+impl UnsyncedImage {
+    /// Returns the hash of its bytes.
+    pub fn hash(&self) -> Hash {
+        self.image.hash
+    }
+}
+
+impl From<ImageRef> for UnsyncedImage {
+    /// Wraps an image that there is nothing to store of.
+    fn from(image: ImageRef) -> UnsyncedImage {
+        UnsyncedImage { image, file: None }
+    }
 }
 
 /// The error for an image that cannot be read or stored.
@@ -97,26 +118,73 @@ impl Images {
         self.put_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
-    /// Keeps a copy of an open image file, which is called `path`. Whatever happens to that name meanwhile, it is the open
-    /// file that is read.
+    /// Stores a copy of an open image file durably, which is called `path`. Whatever happens to that name meanwhile, it is
+    /// the open file that is read.
     pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, Error> {
-        let mut source = Source { file, failed: false };
-        source.file.rewind().map_err(|error| reading(path, error))?;
-        let stored = self.files.put_reader(&mut source);
-        let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
-        let kept = self.files.path(stored.hash);
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let image = self.described_file(stored, &kept, name);
-        self.hand_over(image.hash)?;
-        Ok(image)
+        self.persist(self.write_open(file, path)?)
     }
 
     /// Stores these bytes durably as an image.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
-        let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
-        let image = self.described(stored, bytes, None);
-        self.hand_over(image.hash)?;
-        Ok(image)
+        let file = self.files.write(&mut &*bytes).map_err(|error| self.keeping(error))?;
+        let image = self.described(file.stored(), bytes, None);
+        self.persist(UnsyncedImage { image, file: Some(file) })
+    }
+
+    /// Writes a copy of an image file and describes it. It is durable after [`persist_all`](Images::persist_all).
+    pub fn write_file(&self, path: &Path) -> Result<UnsyncedImage, Error> {
+        self.write_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
+    }
+
+    /// Makes images durable together, and returns what became of each, in the same order. One that fails does not cost the
+    /// others.
+    pub fn persist_all(&self, images: Vec<UnsyncedImage>) -> Vec<Result<ImageRef, Error>> {
+        let (mut described, mut files, mut written) = (Vec::with_capacity(images.len()), Vec::new(), Vec::new());
+        for (number, UnsyncedImage { image, file }) in images.into_iter().enumerate() {
+            described.push(Ok(image));
+            if let Some(file) = file {
+                files.push(Ok(file));
+                written.push(number);
+            }
+        }
+        for (number, stored) in written.iter().zip(self.files.persist_all(files)) {
+            if let (Some(image), Err(error)) = (described.get_mut(*number), stored) {
+                *image = Err(self.keeping(error));
+            }
+        }
+        if self.elsewhere.is_none() {
+            return described;
+        }
+        let handed_over = on_all_cores(
+            &written,
+            |number| match described.get(*number) {
+                Some(Ok(image)) => self.hand_over(image.hash),
+                Some(Err(_)) | None => Ok(()),
+            },
+            |_| true,
+        );
+        for (number, handed_over) in written.iter().zip(handed_over) {
+            if let (Some(image), Err(error)) = (described.get_mut(*number), handed_over) {
+                *image = Err(error);
+            }
+        }
+        described
+    }
+
+    fn persist(&self, image: UnsyncedImage) -> Result<ImageRef, Error> {
+        let mut images = self.persist_all(vec![image]);
+        images.pop().unwrap_or_else(|| Err(self.keeping(io::Error::other("an image that was written has no result"))))
+    }
+
+    fn write_open(&self, file: &File, path: &Path) -> Result<UnsyncedImage, Error> {
+        let mut source = Source { file, failed: false };
+        source.file.rewind().map_err(|error| reading(path, error))?;
+        let written = self.files.write(&mut source);
+        let written =
+            written.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let image = self.described_file(written.stored(), &self.files.path_of(&written), name);
+        Ok(UnsyncedImage { image, file: Some(written) })
     }
 
     /// Stores these bytes durably without decoding them, for callers that know what they are.

@@ -25,7 +25,7 @@ mod text;
 mod thumbs;
 mod whole;
 
-pub use blobs::{Defect, Error, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, defect};
+pub use blobs::{Defect, Error, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, UnsyncedImage, defect};
 pub use compare::{Area, Comparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;

@@ -5,12 +5,14 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::images::metadata;
 use crate::model::{ImageRef, Recipe};
+use crate::store::Detail;
 use crate::workspace::Error;
 
-use super::intake::{Intake, Unkept};
+use super::intake::{Intake, StoreFailure};
 use super::lineage::Place;
 use super::look::Found;
 
@@ -29,35 +31,43 @@ pub(super) struct ImagePlace {
 impl Intake<'_> {
     /// Returns whether an image is one that is here, saved again: the same pixels, and the same recipe or none. An image
     /// of one colour is like many.
-    pub(super) fn is_copy(&self, image: &ImageRef, picture: &Found) -> bool {
+    pub(super) fn is_copy(&self, image: &ImageRef, picture: &Found) -> Result<bool, Error> {
         let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
         let Some(known) = image.pixels.and_then(|pixels| self.pixels.get(&pixels)).filter(|_| !plain) else {
-            return false;
+            return Ok(false);
         };
         let recipe = &picture.light.recipe;
         if recipe.prompt.is_empty() && recipe.seed.is_none() && recipe.model.is_none() && recipe.loras.is_empty() {
-            return true;
+            return Ok(true);
         }
         // Parameters were left out when the files were grouped.
-        let Ok(reading) = metadata::read_file(&picture.path) else { return false };
+        let Ok(reading) = metadata::read_file(&picture.path) else { return Ok(false) };
         let ours = comparable(reading.recipe, None);
-        known.iter().any(|seen| {
-            let theirs = self.whole_recipe(seen.place);
-            theirs.is_some_and(|theirs| comparable(theirs, Some(seen.number)) == ours)
-        })
+        for seen in known {
+            let theirs = self.whole_recipe(seen.place)?;
+            if theirs.is_some_and(|theirs| comparable(theirs, Some(seen.number)) == ours) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// Returns the whole recipe of an iteration that is recorded or planned.
-    pub(super) fn whole_recipe(&self, place: Place) -> Option<Recipe> {
+    /// Returns the whole recipe of an iteration that is recorded or planned; `None` if it is lost.
+    pub(super) fn whole_recipe(&self, place: Place) -> Result<Option<Recipe>, Error> {
+        if let Some(recipe) = self.unacknowledged.get(&place) {
+            return Ok(Some(recipe.clone()));
+        }
         match (self.planned_files.get(&place), place) {
-            (Some(file), _) => Some(metadata::read_file(file).ok()?.recipe),
-            (None, Place::Recorded(id)) => Some(self.workspace.state(id).ok()?.iteration.recipe),
-            (None, Place::Planned(..)) => None,
+            (Some(file), _) => Ok(metadata::read_file(file).ok().map(|reading| reading.recipe)),
+            (None, Place::Recorded(id)) => {
+                Ok(self.workspace.log.iteration(id, Detail::Full)?.map(|state| state.iteration.recipe))
+            }
+            (None, Place::Planned(..)) => Ok(None),
         }
     }
 
     /// Restores the original of an image that is recorded, if it is missing or damaged; returns whether it was.
-    pub(super) fn restore(&self, picture: &Found) -> Result<bool, Unkept> {
+    pub(super) fn restore(&self, picture: &Found) -> Result<bool, StoreFailure> {
         let images = &self.workspace.images;
         match images.check_unless_at(picture.hash, &picture.path) {
             Ok(()) => return Ok(false),
@@ -73,16 +83,16 @@ impl Intake<'_> {
         } else {
             images.put_file(&picture.path).map(|image| image.hash == picture.hash)
         };
-        restored.map_err(|error| unkept(&picture.path, error))
+        restored.map_err(|error| store_failure(&picture.path, error))
     }
 }
 
-/// Tells a bad file from a workspace that takes nothing.
-pub(super) fn unkept(path: &Path, error: crate::images::Error) -> Unkept {
+/// Distinguishes a bad file from a workspace that cannot be written to.
+pub(super) fn store_failure(path: &Path, error: crate::images::Error) -> StoreFailure {
     if error.path == path || error.action.starts_with("read") {
-        Unkept::File(super::walk::unreadable(&error.source))
+        StoreFailure::File(super::walk::unreadable(&error.source))
     } else {
-        Unkept::Workspace(Error::from(error))
+        StoreFailure::Workspace(Arc::new(Error::from(error)))
     }
 }
 

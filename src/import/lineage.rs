@@ -1,13 +1,13 @@
-//! What a run came from. Strong evidence makes a parent, with the evidence as its reason; weak evidence makes a likely one,
-//! which stays likely; and without any it came from nothing that is known.
+//! Finds the parent of a run. Strong evidence makes a parent, with the evidence as its reason; weak evidence makes a likely
+//! parent, which stays likely; without evidence a run has no known parent.
 //!
-//! Strong, the strongest first (a hash of the picture it was made from is stronger still, and `intake`'s business):
-//! 1. The file names the picture it was made from, and the picture of that name looks like it or has its size.
+//! Strong evidence, the strongest first (a hash of the image it was made from is stronger still, see `intake`):
+//! 1. The file names the image it was made from, and the image of that name looks like it or has its size.
 //! 2. The same prompt and seed at an exact multiple of the size, and they look alike: an upscale.
-//! 3. It goes on in a **line** of its session: the run before it there has the same prompt, or half of its tags, and
-//!    neither was made from a picture when the other was not.
+//! 3. It continues a **line** of its session: the run before it there has the same prompt, or half of its tags, and either
+//!    both or neither were made from an image.
 //!
-//! Weak: a name alone; or looking much like an earlier run of the same session.
+//! Weak evidence: a name alone, or looking much like an earlier run of the same session.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,27 +17,27 @@ use crate::model::{Hash, ImageRef, IterationId, PerceptualHash, Recipe, Timestam
 
 use super::look::Light;
 
-/// Prompts that share this much of their tags are one line of work.
+/// The share of common tags from which on two prompts belong to one line.
 const SIMILAR: f64 = 0.5;
 /// The maximum number of earlier runs of a session that a run is compared with.
 const MAX_COMPARED: usize = 500;
-/// Less than this in common is another subject, however alike two images look.
+/// The share of common tags below which two images have different subjects, however similar they look.
 const RELATED: f64 = 0.2;
-/// An upscale is at least this much larger; less is a crop.
+/// The factor from which on a larger image is an upscale; below it is a crop.
 const LARGER: f64 = 1.2;
 
-/// Where a run is, or will be.
+/// The place where a run is recorded, or will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Recorded.
     Recorded(IterationId),
-    /// To be recorded, in a dry run: the number of the session in the plan, and the index there.
+    /// Planned in a dry run: the number of the session in the plan, and the index there.
     Planned(usize, u32),
 }
 
-/// A run that others may have come from.
+/// A run that others may be derived from.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct KnownRun {
     /// Where it is.
     pub(super) place: Place,
     /// The session in the plan, for those of this import.
@@ -48,26 +48,26 @@ pub(super) struct Made {
     pub(super) recipe: Recipe,
     /// Its workflow's shape.
     pub(super) workflow: Option<Hash>,
-    /// Whether it was made from a picture.
+    /// Whether it was made from an image.
     pub(super) from_image: bool,
-    /// Its pictures.
-    pub(super) sights: Vec<Sight>,
+    /// Its images.
+    pub(super) traits: Vec<ImageTraits>,
 }
 
-/// What is known of a picture's looks.
+/// The traits by which an image is recognised as the source of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct ImageTraits {
     name: String,
     size: Option<(u32, u32)>,
     perceptual_hash: Option<PerceptualHash>,
 }
 
-/// What a run came from.
+/// The origin of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Origin {
     /// The parent, and the evidence.
     pub(super) parent: Option<(Place, String)>,
-    /// The likely parent, and the evidence, where there is no parent.
+    /// The likely parent, and the evidence, if there is no parent.
     pub(super) likely: Option<(Place, String)>,
     /// The line of its session, from 0.
     pub(super) line: usize,
@@ -78,111 +78,190 @@ pub(super) struct Origin {
 /// Every run that is known, and the lines of the sessions being put together.
 #[derive(Default)]
 pub(super) struct Lineage {
-    made: Vec<Made>,
+    made: Vec<KnownRun>,
     by_place: HashMap<Place, usize>,
     by_name: HashMap<String, Vec<usize>>,
     by_seed: HashMap<u64, Vec<usize>>,
     by_group: HashMap<usize, Vec<usize>>,
     /// For every session in the plan, the runs of each of its lines.
     lines: HashMap<usize, Vec<Vec<usize>>>,
+    /// What was added since the last [`settle`](Lineage::settle), and may still be taken back.
+    unsettled: Vec<LineageChange>,
 }
 
-impl Sight {
-    /// What a picture in the store shows.
-    pub(super) fn of(image: &ImageRef) -> Sight {
-        Sight {
+/// A change that can be taken back.
+enum LineageChange {
+    /// The newest run was added; where it is the last of a line: its session in the plan, and the line.
+    Added { line: Option<(usize, usize)> },
+    /// A known run became the last of a line.
+    Adopted { number: usize, line: (usize, usize), workflow: Option<Hash>, from_image: bool },
+}
+
+impl ImageTraits {
+    /// Returns the traits of a stored image.
+    pub(super) fn of(image: &ImageRef) -> ImageTraits {
+        ImageTraits {
             name: image.name.as_deref().unwrap_or_default().to_lowercase(),
             size: image.width.zip(image.height),
-            // A picture of one colour looks like every other one.
+            // An image of one colour looks like every other one.
             perceptual_hash: image.perceptual_hash.filter(|perceptual_hash| perceptual_hash.0 != 0),
         }
     }
 }
 
-impl Made {
-    /// A run with these pictures.
-    pub(super) fn new(place: Place, group: Option<usize>, at: Timestamp, light: &Light, images: &[ImageRef]) -> Made {
-        Made {
+impl KnownRun {
+    /// Creates a run with these images.
+    pub(super) fn new(
+        place: Place,
+        group: Option<usize>,
+        at: Timestamp,
+        light: &Light,
+        images: &[ImageRef],
+    ) -> KnownRun {
+        KnownRun {
             place,
             group,
             at,
             recipe: light.recipe.clone(),
             workflow: light.workflow,
             from_image: light.evidence.from_image,
-            sights: images.iter().map(Sight::of).collect(),
+            traits: images.iter().map(ImageTraits::of).collect(),
         }
     }
 }
 
 impl Lineage {
-    /// Where a run came from that has these pictures, is not yet known and belongs to that session of the plan.
+    /// Returns the origin of a run that has these images, is not yet known and belongs to that session of the plan.
     pub(super) fn origin(&self, group: usize, at: Timestamp, light: &Light, images: &[ImageRef]) -> Origin {
-        let sights: Vec<Sight> = images.iter().map(Sight::of).collect();
+        let traits: Vec<ImageTraits> = images.iter().map(ImageTraits::of).collect();
         let (line, before) = self.line(group, light);
         let mut origin = Origin { line, before, ..Origin::default() };
         let place = |number: usize| self.made.get(number).map(|made| made.place);
-        let named = self.named(at, light, &sights);
+        let named = self.named(at, light, &traits);
         let strong = named.as_ref().filter(|(_, _, sure)| *sure).map(|(number, reason, _)| (*number, reason.clone()));
-        let strong = strong.or_else(|| self.enlarged(at, light, &sights)).or_else(|| self.followed(before, light));
+        let strong = strong.or_else(|| self.enlarged(at, light, &traits)).or_else(|| self.followed(before, light));
         if let Some((number, reason)) = strong {
             origin.parent = place(number).map(|place| (place, reason));
             return origin;
         }
-        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, light, &sights));
+        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, light, &traits));
         origin.likely = weak.and_then(|(number, reason)| Some((place(number)?, reason)));
         origin
     }
 
-    /// Forgets the sessions of the plan before, and keeps the runs.
+    /// Starts a new plan: forgets the sessions of the previous one, and keeps the runs.
     pub(super) fn begin(&mut self) {
         self.by_group.clear();
         self.lines.clear();
+        self.settle();
     }
 
-    /// Takes note that a run that is known belongs to that session of the plan, and is the last of its line there.
+    /// Returns a point that [`undo_to`](Lineage::undo_to) can go back to, until the next [`settle`](Lineage::settle).
+    pub(super) fn mark(&self) -> usize {
+        self.unsettled.len()
+    }
+
+    /// Keeps everything that was added so far.
+    pub(super) fn settle(&mut self) {
+        self.unsettled.clear();
+    }
+
+    /// Takes back everything that was added since a mark.
+    pub(super) fn undo_to(&mut self, mark: usize) {
+        while self.unsettled.len() > mark
+            && let Some(change) = self.unsettled.pop()
+        {
+            match change {
+                LineageChange::Added { line } => {
+                    let Some(made) = self.made.pop() else { continue };
+                    self.by_place.remove(&made.place);
+                    for known in &made.traits {
+                        self.by_name.get_mut(&known.name).and_then(Vec::pop);
+                    }
+                    if let Some(seed) = made.recipe.seed {
+                        self.by_seed.get_mut(&seed.0).and_then(Vec::pop);
+                    }
+                    line.into_iter().for_each(|line| self.discontinue(line));
+                }
+                LineageChange::Adopted { number, line, workflow, from_image } => {
+                    if let Some(made) = self.made.get_mut(number) {
+                        (made.workflow, made.from_image) = (workflow, from_image);
+                    }
+                    self.discontinue(line);
+                }
+            }
+        }
+    }
+
+    /// Notes that a run is elsewhere than it was expected to be.
+    pub(super) fn relocate(&mut self, from: Place, to: Place) {
+        let Some(number) = self.by_place.remove(&from) else { return };
+        if let Some(made) = self.made.get_mut(number) {
+            made.place = to;
+        }
+        self.by_place.insert(to, number);
+    }
+
+    /// Takes the last run out of a line.
+    fn discontinue(&mut self, (group, line): (usize, usize)) {
+        self.by_group.get_mut(&group).and_then(Vec::pop);
+        let Some(lines) = self.lines.get_mut(&group) else { return };
+        lines.get_mut(line).and_then(Vec::pop);
+        if lines.last().is_some_and(Vec::is_empty) {
+            lines.pop();
+        }
+    }
+
+    /// Adds a known run to a session of the plan, as the last of its line.
     pub(super) fn adopt(&mut self, place: Place, group: usize, light: &Light, line: usize) {
         let Some(number) = self.by_place.get(&place).copied() else { return };
-        if let Some(made) = self.made.get_mut(number) {
-            made.workflow = light.workflow;
-            made.from_image = light.evidence.from_image;
-        }
-        self.continued(number, group, Some(line));
+        let Some(made) = self.made.get_mut(number) else { return };
+        let (workflow, from_image) = (made.workflow, made.from_image);
+        (made.workflow, made.from_image) = (light.workflow, light.evidence.from_image);
+        let line = self.continued(number, group, Some(line));
+        self.unsettled.push(LineageChange::Adopted { number, line: (group, line), workflow, from_image });
     }
 
-    fn continued(&mut self, number: usize, group: usize, line: Option<usize>) {
+    /// Makes a run the last of a line, or of a new one, and returns which.
+    fn continued(&mut self, number: usize, group: usize, line: Option<usize>) -> usize {
         self.by_group.entry(group).or_default().push(number);
         let lines = self.lines.entry(group).or_default();
-        match line.and_then(|line| lines.get_mut(line)) {
-            Some(runs) => runs.push(number),
-            None => lines.push(vec![number]),
+        match line.and_then(|line| Some((line, lines.get_mut(line)?))) {
+            Some((line, runs)) => {
+                runs.push(number);
+                line
+            }
+            None => {
+                lines.push(vec![number]);
+                lines.len() - 1
+            }
         }
     }
 
-    /// Takes note of a run, as the last of its line where it belongs to the plan.
-    pub(super) fn add(&mut self, made: Made, line: Option<usize>) {
+    /// Adds a run, as the last of its line if it belongs to the plan.
+    pub(super) fn add(&mut self, made: KnownRun, line: Option<usize>) {
         if self.by_place.contains_key(&made.place) {
             return;
         }
         let number = self.made.len();
-        for sight in &made.sights {
-            self.by_name.entry(sight.name.clone()).or_default().push(number);
+        for known in &made.traits {
+            self.by_name.entry(known.name.clone()).or_default().push(number);
         }
         if let Some(seed) = made.recipe.seed {
             self.by_seed.entry(seed.0).or_default().push(number);
         }
-        if let Some(group) = made.group {
-            self.continued(number, group, line);
-        }
+        let line = made.group.map(|group| (group, self.continued(number, group, line)));
         self.by_place.insert(made.place, number);
         self.made.push(made);
+        self.unsettled.push(LineageChange::Added { line });
     }
 
     /// Returns the size of the first image of a run.
     pub(super) fn size(&self, place: Place) -> Option<(u32, u32)> {
-        self.made.get(*self.by_place.get(&place)?)?.sights.first()?.size
+        self.made.get(*self.by_place.get(&place)?)?.traits.first()?.size
     }
 
-    /// Returns the line a run goes on in, and the run before it there: the last one of a line if it has the same prompt, a
+    /// Returns the line that a run continues, and the run before it there: the last one of a line if it has the same prompt, a
     /// similar one or the same workflow, else an earlier one, since people go back. A new line if there is none.
     fn line(&self, group: usize, light: &Light) -> (usize, Option<usize>) {
         let none = Vec::new();
@@ -207,20 +286,20 @@ impl Lineage {
         last.or_else(earlier).map_or((lines.len(), None), |(_, number, line)| (line, Some(number)))
     }
 
-    /// The picture that the file names; sure when it looks like this one or has its size.
-    fn named(&self, at: Timestamp, light: &Light, sights: &[Sight]) -> Option<(usize, String, bool)> {
+    /// Returns the image that the file names; certain if it looks like this one or has its size.
+    fn named(&self, at: Timestamp, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String, bool)> {
         let mut unsure = None;
         for name in &light.evidence.image_names {
             let numbers = self.by_name.get(&name.to_lowercase()).into_iter().flatten().rev();
             let earlier: Vec<&usize> = numbers.filter(|number| self.is_before(**number, at)).collect();
             for number in &earlier {
-                let theirs = self.sights(**number).iter().filter(|sight| sight.name == name.to_lowercase());
+                let theirs = self.traits(**number).iter().filter(|known| known.name == name.to_lowercase());
                 for their in theirs {
-                    if sights.iter().any(|ours| near(ours, their)) {
+                    if traits.iter().any(|ours| near(ours, their)) {
                         return Some((**number, format!("it was made from {name:?}, and looks like it"), true));
                     }
-                    let same_size = |ours: &Sight| ours.size.is_some() && ours.size == their.size;
-                    if !is_generic(name) && sights.iter().any(same_size) {
+                    let same_size = |ours: &ImageTraits| ours.size.is_some() && ours.size == their.size;
+                    if !is_generic(name) && traits.iter().any(same_size) {
                         return Some((**number, format!("it was made from {name:?}, and has its size"), true));
                     }
                 }
@@ -232,22 +311,22 @@ impl Lineage {
         unsure
     }
 
-    /// The same picture, smaller.
-    fn enlarged(&self, at: Timestamp, light: &Light, sights: &[Sight]) -> Option<(usize, String)> {
+    /// Returns the run that has the same image at a smaller size.
+    fn enlarged(&self, at: Timestamp, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String)> {
         let seed = light.recipe.seed?;
         let numbers = self.by_seed.get(&seed.0).into_iter().flatten().rev();
         numbers.filter(|number| self.is_before(**number, at)).find_map(|number| {
             let made = self.made.get(*number)?;
             let alike = made
-                .sights
+                .traits
                 .iter()
-                .any(|their| sights.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some()));
+                .any(|their| traits.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some()));
             (made.recipe.prompt == light.recipe.prompt && alike)
                 .then(|| (*number, "the same prompt and seed at a larger size, and they look alike".to_owned()))
         })
     }
 
-    /// The run before it in its line, where that says enough.
+    /// Returns the run before it in its line, if that is strong evidence.
     fn followed(&self, before: Option<usize>, light: &Light) -> Option<(usize, String)> {
         let number = before?;
         let made = self.made.get(number)?;
@@ -261,7 +340,7 @@ impl Lineage {
 
     /// Returns the run of the same session that looks most like it. Looks say little about images that were made from text
     /// alone, with other words.
-    fn alike(&self, group: usize, light: &Light, sights: &[Sight]) -> Option<(usize, String)> {
+    fn alike(&self, group: usize, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String)> {
         let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(MAX_COMPARED);
         let related = |number: &usize| {
             let Some(made) = self.made.get(*number) else { return false };
@@ -269,8 +348,8 @@ impl Lineage {
             silent || light.evidence.from_image || likeness(&made.recipe, &light.recipe) >= RELATED
         };
         let nearest = numbers.filter(|number| related(number)).filter_map(|number| {
-            let distances = self.sights(*number).iter().flat_map(|their| {
-                sights.iter().filter_map(|ours| Some(ours.perceptual_hash?.distance(their.perceptual_hash?)))
+            let distances = self.traits(*number).iter().flat_map(|their| {
+                traits.iter().filter_map(|ours| Some(ours.perceptual_hash?.distance(their.perceptual_hash?)))
             });
             Some((distances.min()?, *number))
         });
@@ -282,8 +361,8 @@ impl Lineage {
         self.made.get(number).is_some_and(|made| made.at <= at)
     }
 
-    fn sights(&self, number: usize) -> &[Sight] {
-        self.made.get(number).map(|made| made.sights.as_slice()).unwrap_or_default()
+    fn traits(&self, number: usize) -> &[ImageTraits] {
+        self.made.get(number).map(|made| made.traits.as_slice()).unwrap_or_default()
     }
 }
 
@@ -321,11 +400,11 @@ fn is_generic(name: &str) -> bool {
     NAMES.contains(&letters.as_str())
 }
 
-fn near(one: &Sight, other: &Sight) -> bool {
+fn near(one: &ImageTraits, other: &ImageTraits) -> bool {
     matches!((one.perceptual_hash, other.perceptual_hash), (Some(one), Some(other)) if one.distance(other) <= PerceptualHash::NEAR)
 }
 
-/// How many times larger the second size is, where it is larger and of the same shape.
+/// Returns the factor by which the second size is larger, if it is larger and has the same shape.
 fn multiple(small: Option<(u32, u32)>, large: Option<(u32, u32)>) -> Option<f64> {
     let ((width, height), (wider, higher)) = (small?, large?);
     // Sizes are multiples of eight, so an exact shape is off by a few pixels.
@@ -334,8 +413,8 @@ fn multiple(small: Option<(u32, u32)>, large: Option<(u32, u32)>) -> Option<f64>
     (scale >= LARGER && (expected - f64::from(higher)).abs() <= 8.0).then_some(scale)
 }
 
-/// How much two recipes ask for the same: the share of tags they have in common. Nothing in common when either has no
-/// prompt; with another model only the very same prompt counts.
+/// Returns the similarity of two recipes: the share of tags they have in common. It is 0 if either has no prompt; with
+/// different models only nearly identical prompts count.
 fn likeness(one: &Recipe, other: &Recipe) -> f64 {
     if one.prompt.trim().is_empty() || other.prompt.trim().is_empty() {
         return 0.0;
@@ -352,7 +431,7 @@ fn likeness(one: &Recipe, other: &Recipe) -> f64 {
     if other_model && share < 0.9 { 0.0 } else { share }
 }
 
-/// The tags of a prompt; of prose its words.
+/// Returns the tags of a prompt, or the words if it is prose.
 fn parts(prompt: &str) -> HashSet<String> {
     let tags = tag::tags(prompt);
     let words = || prompt.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
@@ -394,7 +473,7 @@ mod tests {
         for (number, (light, images)) in (0..).zip(runs) {
             let origin = lineage.origin(0, at(number), light, images);
             let place = Place::Planned(0, u32::try_from(number).unwrap());
-            lineage.add(Made::new(place, Some(0), at(number), light, images), Some(origin.line));
+            lineage.add(KnownRun::new(place, Some(0), at(number), light, images), Some(origin.line));
         }
         lineage
     }
@@ -500,6 +579,36 @@ mod tests {
         assert_eq!(of(8, 1024, 0xfd).parent, None, "another seed");
         assert_eq!(of(7, 512, 0xfd).parent, None, "the same size");
         assert_eq!(of(7, 1024, FAR).parent, None, "another picture");
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_no_trace() {
+        let (fox, sailor) = (light("a red fox, snow", 1), light("an old sailor, oil", 2));
+        let mut lineage = lineage(&[(&fox, &[image("a.png", 512, 1)])]);
+        let next = |lineage: &Lineage, light: &Light| {
+            let origin = lineage.origin(0, at(10), light, &[image("c.png", 512, FAR)]);
+            (origin.line, said(origin.parent))
+        };
+        let before = (next(&lineage, &fox), next(&lineage, &sailor));
+        lineage.settle();
+        let mark = lineage.mark();
+        for (number, light) in (1..).zip([&sailor, &fox, &sailor]) {
+            let origin = lineage.origin(0, at(number), light, &[]);
+            let made = KnownRun::new(
+                Place::Planned(0, u32::try_from(number).unwrap()),
+                Some(0),
+                at(number),
+                light,
+                &[image("b.png", 512, 3)],
+            );
+            lineage.add(made, Some(origin.line));
+        }
+        lineage.adopt(Place::Planned(0, 0), 0, &sailor, 1);
+        assert_ne!((next(&lineage, &fox), next(&lineage, &sailor)), before);
+        lineage.undo_to(mark);
+        assert_eq!((next(&lineage, &fox), next(&lineage, &sailor)), before);
+        assert_eq!(lineage.made.len(), 1);
+        assert!(lineage.by_name.get("b.png").is_none_or(Vec::is_empty));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct ImportOptions {
     pub folder: Option<PathBuf>,
 }
 
-/// What an import came to.
+/// The outcome of importing an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReport {
@@ -139,12 +139,13 @@ impl Workspace {
 const MAX_LINE_BYTES: u64 = MAX_IMAGE_BYTES / 3 * 4 + 64 * 1024;
 /// What the store answers if an id is taken by another session.
 const TAKEN: &str = "another event is there already";
-/// How many records, and how many bytes of them, are collected before they are appended.
+/// The number of records that are collected before they are appended.
 const FLUSH_RECORDS: usize = 1000;
+/// The number of bytes of records that are collected before they are appended.
 const FLUSH_BYTES: usize = 16 * 1024 * 1024;
-/// How many lines without sense it takes to see that a file is no export.
+/// The number of unreadable lines after which a file counts as something other than an export.
 const GIVE_UP_AFTER: u64 = 100;
-/// The most problems a report names.
+/// The maximum number of problems that a report names.
 const MAX_PROBLEMS: usize = 1000;
 
 /// What is needed of a line. What `export` writes beside it is for people.
@@ -424,7 +425,7 @@ impl<'a> Import<'a> {
         self.problem(line, format!("{id}: {refused}; {events} not taken in{hint}"));
     }
 
-    /// Why the store refuses these records; none when it takes them, and an error when it cannot go on at all.
+    /// Returns why the store refuses these records; `None` if it accepts them, and an error if it cannot continue at all.
     fn append(&mut self, id: SessionId, records: &[Vec<u8>]) -> Result<Option<String>, Error> {
         match self.workspace.log.import(records) {
             Ok(new) => {

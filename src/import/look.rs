@@ -21,6 +21,8 @@ pub(crate) struct Found {
     pub(crate) root: PathBuf,
     /// The hash of its bytes.
     pub(super) hash: Hash,
+    /// The number of its bytes.
+    pub(super) bytes: u64,
     /// When the file was last written.
     pub(super) modified: Timestamp,
     /// When the picture was made, as far as that can be told.
@@ -103,6 +105,7 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
         path: path.clone(),
         root: root.clone(),
         hash: Hash(*hasher.finalize().as_bytes()),
+        bytes: about.len(),
         modified,
         at: modified,
         place: 0,

@@ -1,22 +1,23 @@
-//! `import`: work from elsewhere. Two kinds: what [`export`](Workspace::export) wrote, with the same ids, times and hashes
-//! (`lines.rs`), and the files that other tools leave behind, which become sessions.
+//! `import`: work from elsewhere. There are two kinds: what [`export`](Workspace::export) wrote, which keeps its ids, times
+//! and hashes (`lines.rs`), and the output files of other tools, which become sessions.
 //!
-//! Files go one way, and each step is a file of its own:
+//! Files pass through these steps, each in a module of its own:
 //! ```text
-//! walk ── look ── when ── runs ── intake
-//! files   hash,   time    runs,   pictures kept, lineage (parents), iterations recorded
+//! walk ── look ── when ── runs ──── intake ──────── commit
+//! files   hash,   time    runs,     images stored   lineage (parents), iterations recorded
 //!         recipe          sessions
 //! ```
 //! Everything up to `runs` is a plan: nothing has been written, and the same files give the same plan. `intake` carries it
-//! out in the order of time, a handful of runs at a time, so that what is recorded when it is interrupted is a beginning;
-//! the next import finds it by content and goes on. A picture whose bytes are in the workspace is never recorded again,
-//! nor is one of the same pixels that says nothing else of itself. Originals are only ever read.
+//! out in the order of time, some runs at once. What is recorded when it is interrupted is therefore a prefix of the plan,
+//! and the next import recognises it by content and continues. An image whose bytes are in the workspace is never recorded
+//! again, nor is one with the same pixels and the same recipe. Originals are only ever read.
 //!
-//! What is bad costs only itself: it is named in the report, and the rest goes on. Only a workspace that cannot be
-//! written to ends it, and then the report says how far it came.
+//! A bad file costs only itself: it is named in the report, and the rest is imported. Only a workspace that cannot be
+//! written to ends the import, and then the report states how far it came.
 //!
-//! Never known here: how progress is shown, when a folder changes (that is `watch`).
+//! Not known here: how progress is shown, and when a folder changes (see `watch`).
 
+mod commit;
 mod copies;
 mod intake;
 mod lineage;
@@ -50,7 +51,7 @@ use std::sync::Arc;
 use crate::workspace::{Error, Workspace};
 
 pub use lines::{ImportOptions, ImportProblem, ImportReport, Renumbered};
-pub use watch::{Sighting, WatchedIteration};
+pub use watch::{WatchEvent, WatchedIteration};
 
 pub(super) use intake::{Intake, NewIteration};
 pub(super) use look::Found;
@@ -61,16 +62,16 @@ pub(super) use walk::{Candidate, is_passed_over, may_be_picture, root};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FilesRequest {
-    /// Pictures, and folders of them.
+    /// Images, and folders of images.
     pub paths: Vec<PathBuf>,
-    /// Says what would be done, and writes nothing.
+    /// Reports what would be done, and writes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// A pause of more than this many seconds begins another session; by default 45 minutes, and more where pictures come
+    /// A pause of more than this many seconds begins another session; by default 45 minutes, and more where images come
     /// slowly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap_seconds: Option<u64>,
-    /// Leaves the pictures where they are, known by path and hash, in place of copying them.
+    /// Leaves the images where they are, identified by path and hash, instead of copying them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub link: bool,
     /// The project that new sessions belong to.
@@ -81,14 +82,14 @@ pub struct FilesRequest {
     pub renumber: bool,
 }
 
-/// What bringing files in came to, or would come to.
+/// The outcome of an import, or of a dry run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FilesReport {
-    /// Present and true when nothing was written.
+    /// Present and true if nothing was written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// Files that were looked at.
+    /// The number of files that were examined.
     pub files: u64,
     /// Iterations that are new here.
     pub iterations: u64,
@@ -96,29 +97,29 @@ pub struct FilesReport {
     pub images: u64,
     /// Images that were here already, or were found twice.
     pub skipped: u64,
-    /// Originals of recorded images that were missing or damaged, and are back.
+    /// Originals of recorded images that were missing or damaged, and were restored.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restored: u64,
     /// The sessions that got something new, in the order of time.
-    pub sessions: Vec<BroughtSession>,
-    /// What came back from folders that Retake exported.
+    pub sessions: Vec<ImportedSession>,
+    /// What was imported from folders that Retake exported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exported: Option<ImportReport>,
-    /// What was decided where the files do not say it plainly.
+    /// Decisions about files whose own times cannot be right.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Files that were imported although something is wrong with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<FileProblem>,
-    /// What could not be brought in, at most 1000 of it.
+    /// Files that could not be imported, at most 1000 of them.
     pub problems: Vec<FileProblem>,
     /// How many more problems there were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub problems_omitted: u64,
-    /// Present and true when it was told to stop. Doing it again goes on from here.
+    /// Present and true if it was stopped. Importing again continues from there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Why it ended early: the workspace could not be written to. Doing it again goes on from here.
+    /// Why it ended early: the workspace could not be written to. Importing again continues from there.
     #[serde(skip)]
     pub stopped: Option<Arc<Error>>,
 }
@@ -126,17 +127,17 @@ pub struct FilesReport {
 /// A session that got something new, or would.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct BroughtSession {
-    /// Its id; in a dry run only where it is there already.
+pub struct ImportedSession {
+    /// Its id; in a dry run only if the session exists already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// Of a dry run: its number among the new sessions, from 1; references call it `new-1`.
+    /// In a dry run, its number among the new sessions, from 1; references call it `new-1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_number: Option<u64>,
-    /// The title that it gets when it starts.
+    /// The title with which it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The folder its pictures come from.
+    /// The folder its images come from.
     pub folder: String,
     /// Why it is a session of its own.
     pub begins: String,
@@ -148,7 +149,7 @@ pub struct BroughtSession {
     pub iterations: u64,
     /// How many images they have.
     pub images: u64,
-    /// Of a dry run: its new iterations.
+    /// In a dry run, its new iterations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan: Vec<PlannedIteration>,
 }
@@ -161,9 +162,9 @@ pub struct PlannedIteration {
     pub index: u32,
     /// When it was made (UTC).
     pub timestamp: Timestamp,
-    /// The prompt, cut short when it is long; empty when the files say none.
+    /// The prompt, shortened if it is long; empty if the files hold none.
     pub prompt: String,
-    /// The tool that made it, where that is known.
+    /// The tool that made it, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
     /// The line of work it belongs to in the session, from 0.
@@ -171,35 +172,35 @@ pub struct PlannedIteration {
     /// What kind of step it is from its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<StepLabel>,
-    /// What it came from: a reference, or `new-2#3` for iteration 3 of the second new session.
+    /// Its parent: a reference, or `new-2#3` for iteration 3 of the second new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The evidence.
+    /// The evidence for the parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_reason: Option<String>,
-    /// What it may have come from, where the evidence is weak.
+    /// Its likely parent, if the evidence is weak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_parent: Option<String>,
-    /// What speaks for that.
+    /// The evidence for the likely parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_reason: Option<String>,
     /// Its files.
     pub files: Vec<String>,
 }
 
-/// A file or folder that could not be brought in.
+/// A file or folder that could not be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileProblem {
-    /// Which.
+    /// Its path.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Workspace {
-    /// Brings in pictures and folders of them. Doing it twice changes nothing. What is bad is reported and passed over;
-    /// a workspace that cannot be written to ends it, and so does `stop` once it is set, with a report of what was done.
+    /// Imports images and folders of images. Importing twice changes nothing. Bad files are reported and skipped. A
+    /// workspace that cannot be written to ends it, and so does `stop` once it is set, with a report of what was done.
     pub fn import_files(&self, actor: &Actor, request: &FilesRequest, stop: &AtomicBool) -> Result<FilesReport, Error> {
         check_optional_name("project", request.project.as_deref())?;
         request.check_paths()?;
@@ -264,12 +265,12 @@ impl Workspace {
     }
 }
 
-/// The files below these paths that may be pictures; what cannot be read is passed over.
+/// Returns the files below these paths that may be images, without what cannot be read.
 pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
     walk::walk(paths, &mut Problems::default())
 }
 
-/// Looks at files, on all cores, and names those that are no pictures.
+/// Examines files, on all cores, and names those that cannot be imported.
 pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Sync) -> (Vec<Found>, Vec<FileProblem>) {
     let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
     for (candidate, looked) in candidates.iter().zip(look::ask_all(candidates, look::look, go_on)) {
@@ -282,7 +283,7 @@ pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Syn
 }
 
 impl FilesRequest {
-    /// A path that is not there is the caller's mistake, and nothing is done.
+    /// Checks that the paths exist: one that does not is the caller's mistake, and nothing is done.
     pub(super) fn check_paths(&self) -> Result<(), Error> {
         if self.paths.is_empty() {
             return Err(Error::InvalidInput {
@@ -308,14 +309,14 @@ impl FileProblem {
     }
 }
 
-/// What could not be brought in.
+/// Files that could not be imported.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub(super) named: Vec<FileProblem>,
     pub(super) omitted: u64,
 }
 
-/// The most problems a report names.
+/// The maximum number of problems that a report names.
 const MAX_PROBLEMS: usize = 1000;
 
 impl Problems {

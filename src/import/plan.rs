@@ -1,4 +1,4 @@
-//! What a report says about the sessions that got something new, and about each iteration of a dry run.
+//! The part of a report that describes the sessions with new iterations, and each iteration of a dry run.
 
 use crate::model::diff::{RecipeDiff, StepLabel};
 use crate::model::{Iteration, IterationId};
@@ -9,7 +9,7 @@ use super::lineage::{Origin, Place};
 use super::look::{Found, Light};
 use super::runs::Group;
 use super::sessions::TargetSession;
-use super::{BroughtSession, PlannedIteration};
+use super::{ImportedSession, PlannedIteration};
 
 /// The maximum size of a prompt in a plan.
 const SHOWN_PROMPT_BYTES: usize = 200;
@@ -29,7 +29,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Adds an iteration to what the report says about its session.
+    /// Adds an iteration to the description of its session.
     pub(super) fn describe(
         &mut self,
         target: &mut TargetSession,
@@ -42,7 +42,7 @@ impl Intake<'_> {
         let planned = self.request.dry_run.then(|| self.planned(place, iteration, (light, origin, files)));
         let (session_id, new) = (target.session, target.new);
         let is_first = matches!(place, Place::Planned(_, 0) | Place::Recorded(IterationId { index: 0, .. }));
-        let view = target.view.get_or_insert_with(|| BroughtSession {
+        let view = target.view.get_or_insert_with(|| ImportedSession {
             session_id,
             new_number: new.map(|number| number as u64 + 1),
             title: title.filter(|_| is_first),
@@ -59,7 +59,6 @@ impl Intake<'_> {
         view.iterations += 1;
         view.images += iteration.images.len() as u64;
         if let Some(planned) = planned {
-            target.next_index = planned.index.saturating_add(1);
             view.plan.push(planned);
             if let Some(first) = files.first() {
                 self.planned_files.insert(place, first.path.clone());
@@ -98,7 +97,7 @@ impl Intake<'_> {
 
     /// Returns the kind of step from a parent, as the session's story will show it.
     fn label(&self, parent: Place, iteration: &Iteration) -> Option<StepLabel> {
-        let old = self.whole_recipe(parent)?;
+        let old = self.whole_recipe(parent).ok()??;
         let label = RecipeDiff::between(&old, &iteration.recipe).label;
         let size = iteration.images.first().and_then(|image| image.width.zip(image.height));
         Some(step_label(label, (&old, self.lineage.size(parent)), (&iteration.recipe, size)))

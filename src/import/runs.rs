@@ -13,22 +13,21 @@ use crate::model::iteration::MAX_LIST;
 
 use super::look::Found;
 
-/// After a pause of more than this another session begins, unless told otherwise: nobody goes on as if nothing had been
-/// after three quarters of an hour.
+/// The pause after which another session begins by default: work that rests for longer is rarely continued as it was.
 const GAP_MILLIS: i64 = 45 * 60 * 1000;
-/// Slow work has longer pauses: this many times the usual one,
+/// The factor by which a pause may exceed the usual one, where images come slowly.
 const TIMES_MEDIAN: i64 = 8;
-/// but no longer than this.
+/// The longest pause within a session, however slowly images come.
 const LONGEST_GAP_MILLIS: i64 = 4 * GAP_MILLIS;
-/// Pictures of one run are saved within this time of one another.
+/// The longest time between two images of one run.
 const RUN_MILLIS: i64 = 10 * 60 * 1000;
 
-/// One run: the numbers of its pictures.
+/// One run: the numbers of its images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Its pictures, as numbers among all that were found, in the order they were made; grids last.
+    /// Its images, as numbers among all that were found, in the order in which they were made; grids last.
     pub(super) pictures: Vec<usize>,
-    /// When its first picture was made.
+    /// When its first image was made.
     pub(super) at: Timestamp,
 }
 
@@ -39,12 +38,12 @@ pub(super) struct Group {
     pub(super) root: PathBuf,
     /// Its runs, in the order of time.
     pub(super) runs: Vec<Run>,
-    /// Why it does not belong to the one before it, in words.
+    /// Why it does not belong to the session before it, in words.
     pub(super) cut: String,
 }
 
-/// Puts pictures into runs and those into sessions. Pictures of the same bytes count once. `gap` is the longest pause
-/// within a session, where the caller says.
+/// Groups images into runs, and runs into sessions. Images with the same bytes count once. `gap` is the longest pause
+/// within a session, if the caller sets one.
 pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
     let mut roots: BTreeMap<&PathBuf, Vec<usize>> = BTreeMap::new();
     let mut order: Vec<usize> = (0..found.len()).collect();
@@ -81,7 +80,7 @@ pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
     groups
 }
 
-/// Pictures of one root, in the order of time, as runs.
+/// Groups the images of one root, which are in the order of time, into runs.
 fn runs(found: &[Found], numbers: &[usize]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for number in numbers {
@@ -99,7 +98,7 @@ fn runs(found: &[Found], numbers: &[usize]) -> Vec<Run> {
     runs
 }
 
-/// Whether a picture is of this run: the same graph and seed, or the same parameters and the next seed.
+/// Returns whether an image belongs to this run: the same graph and seed, or the same parameters and the next seed.
 fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
     let members = || run.pictures.iter().filter_map(|number| found.get(*number));
     let Some(key) = picture.light.run_key else { return false };
@@ -118,12 +117,12 @@ fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
     run.pictures.len() < MAX_LIST && same && soon && next && size
 }
 
-/// A sheet of the other pictures of its run, as A1111 saves one.
+/// Returns whether an image is a sheet of the other images of its run, as A1111 saves one.
 fn is_grid(picture: &Found) -> bool {
     picture.name().starts_with("grid")
 }
 
-/// The longest pause that does not end a session: longer where pictures come slowly.
+/// Returns the longest pause that does not end a session: longer where images come slowly.
 fn usual_gap(runs: &[Run]) -> i64 {
     let times = runs.iter().map(|run| run.at.millis());
     let mut pauses: Vec<i64> = times.clone().zip(times.skip(1)).map(|(one, next)| next - one).collect();
@@ -159,6 +158,7 @@ mod tests {
             path: format!("/p/{name}").into(),
             root: "/p".into(),
             hash: Hash::of(name.as_bytes()),
+            bytes: 0,
             modified: at,
             at,
             place: 0,
@@ -198,9 +198,9 @@ mod tests {
         assert_eq!(drawn(&quick, Some(Duration::from_secs(3600))).len(), 1);
         assert_eq!(drawn(&quick, Some(Duration::from_secs(30))).len(), 10);
         let slow: Vec<Found> = (0..10).map(|n| picture(&n.to_string(), n * 900 + n / 5 * 4000, 0, 0)).collect();
-        assert_eq!(drawn(&slow, None).len(), 1, "an hour is no pause where a picture takes a quarter of one");
+        assert_eq!(drawn(&slow, None).len(), 1, "an hour is not a pause where an image takes a quarter of one");
         let daily: Vec<Found> = (0..10).map(|n| picture(&n.to_string(), n * 86_400, 0, 0)).collect();
-        assert_eq!(drawn(&daily, None).len(), 10, "a picture a day is no session of ten days");
+        assert_eq!(drawn(&daily, None).len(), 10, "an image a day is not a session of ten days");
     }
 
     #[test]

@@ -11,11 +11,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::model::{Event, EventBody, Hash, ImageRef, SessionId};
+use crate::model::{Event, EventBody, Hash, ImageRef, IterationId, SessionId};
 
 use crate::workspace::truncate;
 
-use super::BroughtSession;
+use super::ImportedSession;
+use super::lineage::Place;
 
 /// The number of hexadecimal digits that stand for a root.
 const ROOT_DIGITS: usize = 32;
@@ -75,7 +76,7 @@ impl KnownSession {
 pub(super) struct Targets {
     /// The sessions that got something, or are about to.
     pub(super) all: Vec<TargetSession>,
-    /// The one that the next run of a group goes to; none if it starts another.
+    /// The one that the next run of a group goes to; absent if it starts another.
     current: HashMap<usize, usize>,
 }
 
@@ -88,19 +89,43 @@ pub(super) struct TargetSession {
     /// The index of the next iteration.
     pub(super) next_index: u32,
     /// What the report says about it.
-    pub(super) view: Option<BroughtSession>,
+    pub(super) view: Option<ImportedSession>,
+}
+
+impl TargetSession {
+    /// Returns where its next iteration will be; `None` if it is yet to start.
+    pub(super) fn next(&self) -> Option<IterationId> {
+        Some(self.session?.iteration(self.next_index))
+    }
+
+    /// Moves on after an iteration that was decided.
+    pub(super) fn advance(&mut self, decided: Place) {
+        let (Place::Recorded(IterationId { index, .. }) | Place::Planned(_, index)) = decided;
+        self.next_index = index.saturating_add(1);
+    }
 }
 
 impl Targets {
-    /// Returns the session that the next run of a group goes to.
-    pub(super) fn current(&mut self, group: usize) -> &mut TargetSession {
-        let place = *self.current.entry(group).or_insert_with(|| {
+    /// Returns the position of the session that the next run of a group goes to.
+    pub(super) fn position(&mut self, group: usize) -> usize {
+        *self.current.entry(group).or_insert_with(|| {
             self.all.push(TargetSession { session: None, new: None, next_index: 0, view: None });
             self.all.len() - 1
-        });
-        // Sessions are only ever added, so that a place stays one.
-        #[expect(clippy::indexing_slicing, reason = "every place in `current` is one in `all`")]
-        &mut self.all[place]
+        })
+    }
+
+    /// Returns the session at a [position](Targets::position).
+    pub(super) fn at(&mut self, position: usize) -> &mut TargetSession {
+        // Sessions are only ever added, so that a position stays valid.
+        #[expect(clippy::indexing_slicing, reason = "every position comes from `position`")]
+        &mut self.all[position]
+    }
+
+    /// Sets the index of the next iteration of a session, if it is one of these.
+    pub(super) fn set_next_index(&mut self, session: SessionId, index: u32) {
+        for target in self.all.iter_mut().filter(|target| target.session == Some(session)) {
+            target.next_index = index;
+        }
     }
 
     /// Lets the next run of a group go to this session.
@@ -139,8 +164,8 @@ const GENERIC_FOLDERS: [&str; 14] = [
     "results",
 ];
 
-/// Returns the title of a session that starts with this file: its folder and the beginning of the prompt. None if the
-/// folder's name says nothing, since the prompt alone is what untitled sessions are listed by.
+/// Returns the title of a session that starts with this file: its folder and the beginning of the prompt. `None` if
+/// the folder's name says nothing, since the prompt alone is what untitled sessions are listed by.
 pub(super) fn title(file: &Path, prompt: &str) -> Option<String> {
     let folder = file.parent()?.file_name()?.to_str()?.trim();
     let plain = folder.to_lowercase();
@@ -192,18 +217,23 @@ mod tests {
         }
     }
 
+    fn current(targets: &mut Targets, group: usize) -> &mut TargetSession {
+        let position = targets.position(group);
+        targets.at(position)
+    }
+
     #[test]
     fn runs_go_where_the_one_before_went() {
         let mut targets = Targets::default();
-        assert_eq!(targets.current(0).session, None);
+        assert_eq!(current(&mut targets, 0).session, None);
         let id: SessionId = "session-2025-12-11-001".parse().unwrap();
         targets.enter(0, id, 7);
-        assert_eq!((targets.current(0).session, targets.current(0).next_index), (Some(id), 7));
-        targets.current(0).next_index = 9;
+        assert_eq!(current(&mut targets, 0).next(), Some(id.iteration(7)));
+        current(&mut targets, 0).next_index = 9;
         targets.enter(1, id, 7);
-        assert_eq!(targets.current(1).next_index, 9, "another group filled it already");
+        assert_eq!(current(&mut targets, 1).next_index, 9, "another group filled it already");
         targets.leave(0);
-        assert_eq!(targets.current(0).session, None);
+        assert_eq!(current(&mut targets, 0).session, None);
         assert_eq!(targets.all.len(), 3);
     }
 }

@@ -1,8 +1,8 @@
-//! Taking turns: imports and watches of one workspace at the same time, in any number of processes.
+//! Mutual exclusion between imports and watches of one workspace, in any number of processes.
 //!
-//! A run's key keeps it from being recorded twice. But two that look at a folder at different moments draw its runs
-//! differently, and then their keys differ too. So a handful of runs is decided and recorded by one at a time, who first
-//! takes note of what the others recorded. Reading and hashing, which take long, need no turn.
+//! A run's key keeps it from being recorded twice. But two imports that read a folder at different moments may group its
+//! files differently, and then their keys differ too. So only one at a time decides and records some runs, and first
+//! learns what the others recorded. Reading and hashing, which take long, need no lock.
 
 use std::fs::File;
 
@@ -12,19 +12,19 @@ use crate::store::{Order, RecencyKey, Status};
 use super::intake::Intake;
 use crate::workspace::Error;
 
-/// The file that is locked; nothing is in it.
+/// The name of the lock file, which stays empty.
 const LOCK: &str = "import.lock";
-/// How many sessions are looked at at once.
+/// The number of sessions that are read at once.
 const ROWS: usize = 1000;
 
-/// A turn, which ends when this is dropped, or with the process.
+/// The lock, which is released when this is dropped, or when the process ends.
 pub(super) struct Turn {
-    /// None where files cannot be locked, or none can be made: then it is as if nobody else were there.
+    /// `None` if the file cannot be created or locked: then keys alone prevent duplicates.
     _lock: Option<File>,
 }
 
 impl Intake<'_> {
-    /// Waits for its turn, and takes note of what others recorded of pictures that were made at that time or later.
+    /// Waits for the lock, and learns what others recorded of images that were made at that time or later.
     pub(super) fn turn(&mut self, from: Timestamp) -> Result<Turn, Error> {
         let lock = File::options().create(true).append(true).open(self.workspace.dir().join(LOCK));
         let turn = Turn { _lock: lock.ok().filter(|file| file.lock().is_ok()) };
@@ -32,7 +32,8 @@ impl Intake<'_> {
         Ok(turn)
     }
 
-    /// A session with a picture was last modified when it was made or later, so that the sessions before need no look.
+    /// Reads the sessions that changed. One with an image was last modified when the image was made or later, so that
+    /// earlier sessions need not be read.
     fn catch_up(&mut self, from: Timestamp) -> Result<(), Error> {
         let events = self.workspace.log.totals()?.events;
         if events == self.events {

@@ -1,8 +1,8 @@
-//! `watch`: folders kept current. New pictures become iterations as soon as they are whole, in the session in progress.
+//! `watch`: imports new images from folders as soon as their files are complete, into the session in progress.
 //!
-//! The system tells of changes; since it may miss some, and network drives tell of none, the folders are also looked
-//! through now and then. Nothing is remembered between two watches but what is in the workspace: the first look through
-//! the folders finds by content what came in between. A file whose end is not there yet waits for it.
+//! The operating system reports changes. It may miss some, and network drives report none, so the folders are also scanned
+//! periodically. Nothing is remembered between two watches except what is in the workspace: the first scan recognises by
+//! content what is new. A file that is not complete yet is examined again until it is.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ use crate::workspace::{Error, Workspace};
 
 use super::{Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
 
-/// What a watch has to tell.
+/// What a watch reports.
 #[derive(Clone, Debug)]
-pub enum Sighting {
-    /// What was there when it began is in; from now on it tells of each new one.
+pub enum WatchEvent {
+    /// What was there when it began is imported; from now on each new iteration is reported.
     Ready(Box<FilesReport>),
     /// A new iteration.
     Recorded(WatchedIteration),
-    /// A file that cannot be brought in.
+    /// A file that cannot be imported.
     Problem(FileProblem),
-    /// The workspace does not take anything now; it is tried again.
+    /// The workspace cannot be written to at the moment; it is tried again.
     Refused(Arc<Error>),
 }
 
@@ -46,54 +46,55 @@ pub struct WatchedIteration {
     pub session_id: SessionId,
     /// Its index there.
     pub index: u32,
-    /// When the picture was made (UTC).
+    /// When the image was made (UTC).
     pub timestamp: Timestamp,
-    /// The prompt; empty when the file says none.
+    /// The prompt; empty if the file holds none.
     pub prompt: String,
     /// The names of its image files.
     pub images: Vec<String>,
-    /// The iteration it came from.
+    /// Its parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<IterationId>,
-    /// Why that one.
+    /// The evidence for the parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_reason: Option<String>,
-    /// The one it may have come from.
+    /// Its likely parent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_parent: Option<LikelyParent>,
 }
 
-/// How often files that are not whole yet are looked at again.
+/// How often incomplete files are examined again.
 const TICK: Duration = Duration::from_millis(100);
-/// Pictures of a run are written shortly after one another: nothing is recorded until it was quiet for this long,
+/// How long no file must have been completed before anything is recorded: the images of a run are written shortly after
+/// one another.
 const QUIET: Duration = Duration::from_millis(250);
-/// or a picture has waited for this long.
+/// How long a complete image waits for others of its run at most.
 const LONGEST: Duration = Duration::from_millis(600);
-/// How long the length of a file must stand still whose end cannot be told.
+/// How long a file must keep its length to count as complete, if its format does not mark its end.
 const STILL: Duration = Duration::from_secs(2);
-/// How often the folders are looked through, whatever the system says,
+/// How often the folders are scanned if the system reports changes.
 const RESCAN: Duration = Duration::from_secs(30);
-/// and how often where it says nothing.
+/// How often the folders are scanned if the system reports no changes.
 const RESCAN_BLIND: Duration = Duration::from_secs(1);
-/// How long to wait after the workspace took nothing.
+/// How long to wait after the workspace could not be written to.
 const RETRY: Duration = Duration::from_secs(5);
-/// What came longer ago than this has no part in the session in progress.
+/// Images older than this do not belong to the session in progress.
 const BACK_MILLIS: i64 = 2 * 24 * 60 * 60 * 1000;
 
 impl Workspace {
-    /// Brings in what is in these folders and whatever comes, until `stop` is set. Tells of each.
+    /// Imports what is in these folders and every new image, until `stop` is set, and reports each.
     pub fn watch(
         &self,
         actor: &Actor,
         request: &FilesRequest,
         stop: &AtomicBool,
-        mut tell: impl FnMut(Sighting),
+        mut on_event: impl FnMut(WatchEvent),
     ) -> Result<(), Error> {
         check_optional_name("project", request.project.as_deref())?;
         request.check_paths()?;
         let paths = request.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         let request = FilesRequest { paths: paths.collect(), dry_run: false, ..request.clone() };
-        // The system is asked first: what comes while the folders are looked through is then told of.
+        // The watcher comes first, so that changes during the first scan are reported.
         let (changes, watcher) = changes(&request.paths);
         let mut watch = Watch {
             intake: Intake::new(self, actor, &request)?,
@@ -107,11 +108,11 @@ impl Workspace {
             not_before: None,
         };
         watch.scan();
-        watch.take_whole(true, &mut tell);
+        watch.take_whole(true, &mut on_event);
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        tell(Sighting::Ready(Box::new(watch.intake.take_report())));
+        on_event(WatchEvent::Ready(Box::new(watch.intake.take_report())));
         let mut scanned = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             match changes.recv_timeout(TICK) {
@@ -132,18 +133,19 @@ impl Workspace {
                 watch.scan();
                 scanned = Instant::now();
             }
-            watch.take_whole(false, &mut tell);
+            watch.take_whole(false, &mut on_event);
         }
         drop(watcher);
         Ok(())
     }
 }
 
-/// Paths that change; none when some may have been missed. And the watcher, if the system has one for these folders.
+/// Returns a channel of changed paths, with `None` if some may have been missed, and the watcher, if the system has one for
+/// these folders.
 fn changes(paths: &[PathBuf]) -> (Receiver<Option<PathBuf>>, Option<notify::RecommendedWatcher>) {
     let (sender, receiver) = mpsc::channel();
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // When nobody listens any more, the watch is over.
+        // Sending fails only once the watch is over.
         let _ = match event {
             Ok(event) if event.need_rescan() => sender.send(None),
             Ok(event) if event.kind.is_access() || event.kind.is_remove() => Ok(()),
@@ -164,30 +166,30 @@ struct Watch<'a> {
     stop: &'a AtomicBool,
     request: FilesRequest,
     rescan: Duration,
-    /// Every picture that was looked at.
+    /// Every image that was examined.
     found: Vec<Found>,
-    /// Every file that was dealt with, as it was then.
+    /// Every file that was processed, with its state at that time.
     seen: HashMap<PathBuf, Stamp>,
     /// Files that are new or changed.
     waiting: HashMap<PathBuf, Waiting>,
-    /// Since when something is whole and waits for company.
+    /// When the first complete image began to wait for others of its run.
     since: Option<Instant>,
-    /// When to try again after the workspace took nothing.
+    /// When to try again after the workspace could not be written to.
     not_before: Option<Instant>,
 }
 
-/// A file's length and time: while they are the same, so is the file.
+/// A file's length and modification time; the file counts as unchanged while both stay the same.
 type Stamp = (u64, Option<SystemTime>);
 
 struct Waiting {
     stamp: Option<Stamp>,
-    /// Since when it is like this.
+    /// Since when it has this state.
     since: Instant,
     whole: bool,
 }
 
 impl Watch<'_> {
-    /// Looks through the folders for what nobody told of.
+    /// Scans the folders for changes that were not reported.
     fn scan(&mut self) {
         for candidate in super::candidates(&self.request.paths) {
             self.changed(candidate.path);
@@ -196,7 +198,7 @@ impl Watch<'_> {
 
     fn changed(&mut self, path: PathBuf) {
         if path.is_dir() {
-            // A folder that was moved here tells of itself only.
+            // For a folder that was moved here, only the folder itself is reported.
             let below = super::candidates(std::slice::from_ref(&path));
             below.into_iter().for_each(|candidate| self.changed(candidate.path));
         } else if super::may_be_picture(&path)
@@ -207,8 +209,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Takes in what is whole, once it has been quiet for a moment.
-    fn take_whole(&mut self, at_once: bool, tell: &mut impl FnMut(Sighting)) {
+    /// Imports complete files once no further ones were completed for a moment.
+    fn take_whole(&mut self, at_once: bool, on_event: &mut impl FnMut(WatchEvent)) {
         self.look_at_waiting();
         let whole = self.waiting.values().filter(|waiting| waiting.whole);
         let Some(latest) = whole.map(|waiting| waiting.since).max() else { return };
@@ -224,11 +226,11 @@ impl Watch<'_> {
         let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
         let (new, problems) = super::looked(&candidates, |_| !self.stop.load(Ordering::Relaxed));
         if new.len() + problems.len() < candidates.len() {
-            // Told to stop: what is recorded is always a beginning in time, and these are only the first by name.
+            // Stopped: what is recorded is always a prefix in time, and these are only the first by name.
             return;
         }
-        problems.into_iter().for_each(|problem| tell(Sighting::Problem(problem)));
-        match self.take(new, tell) {
+        problems.into_iter().for_each(|problem| on_event(WatchEvent::Problem(problem)));
+        match self.take(new, on_event) {
             Ok(()) => {
                 self.not_before = None;
                 for (path, stamp) in whole.into_iter().zip(stamps) {
@@ -239,24 +241,24 @@ impl Watch<'_> {
                 }
             }
             Err(error) => {
-                // They stay and wait.
+                // The files stay in `waiting`.
                 self.not_before = Some(Instant::now() + RETRY);
-                tell(Sighting::Refused(error));
+                on_event(WatchEvent::Refused(error));
             }
         }
     }
 
-    /// Records new pictures among those of their root that came shortly before.
-    fn take(&mut self, new: Vec<Found>, tell: &mut impl FnMut(Sighting)) -> Result<(), Arc<Error>> {
+    /// Records new images, grouped with recent ones of the same root.
+    fn take(&mut self, new: Vec<Found>, on_event: &mut impl FnMut(WatchEvent)) -> Result<(), Arc<Error>> {
         let Some(first) = new.iter().map(|picture| picture.at).min() else { return Ok(()) };
         self.found.retain(|old| !new.iter().any(|new| new.path == old.path));
         let from = first.plus_millis(-BACK_MILLIS);
         let recent = self.found.iter().filter(|old| old.at >= from && new.iter().any(|new| new.root == old.root));
         let mut pictures: Vec<Found> = recent.cloned().collect();
         pictures.extend(new.iter().cloned());
-        self.intake.bring_in(&mut pictures, self.stop, |new| tell(Sighting::Recorded(new.into())));
+        self.intake.bring_in(&mut pictures, self.stop, |new| on_event(WatchEvent::Recorded(new.into())));
         let FilesReport { problems, warnings, stopped, .. } = self.intake.take_report();
-        problems.into_iter().chain(warnings).for_each(|problem| tell(Sighting::Problem(problem)));
+        problems.into_iter().chain(warnings).for_each(|problem| on_event(WatchEvent::Problem(problem)));
         if let Some(error) = stopped {
             return Err(error);
         }

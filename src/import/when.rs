@@ -14,14 +14,14 @@ use crate::model::Timestamp;
 
 use super::look::Found;
 
-/// So close together on average, files were copied and not made.
+/// The average distance between files below which they count as copied rather than made one by one.
 const COPIED_APART_MILLIS: i64 = 200;
-/// Fewer files than this may well have been made within a moment.
+/// The number of files from which on they can be recognised as copied.
 const COPIED_TOGETHER: usize = 6;
-/// How far a time zone may put a file's time from the date in its name.
+/// The largest distance that time zones put between a file's time and the date in its name.
 const ZONES_MILLIS: i64 = 38 * 60 * 60 * 1000;
 
-/// Gives every picture its time and its place among those of the same time, and says what was decided.
+/// Sets the time of every image and its place among those of the same time, and returns notes on what was decided.
 pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut folders: BTreeMap<std::path::PathBuf, Vec<usize>> = BTreeMap::new();
@@ -76,7 +76,7 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
     notes
 }
 
-/// A date in a text such as a folder's name: `2024-05-01`, `20240501`, `2024_05_01`.
+/// Returns the date in a text such as a folder's name: `2024-05-01`, `20240501`, `2024_05_01`.
 pub(super) fn date_in(name: &str) -> Option<NaiveDate> {
     let bytes = name.as_bytes();
     (0..bytes.len()).find_map(|at| {
@@ -85,7 +85,7 @@ pub(super) fn date_in(name: &str) -> Option<NaiveDate> {
     })
 }
 
-/// What a name says of the time.
+/// The time in a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Named {
     Day(NaiveDate),
@@ -93,7 +93,7 @@ enum Named {
 }
 
 impl Named {
-    /// Whether a file's own time agrees with it, in some time zone.
+    /// Returns whether a file's own time agrees with it, in some time zone.
     fn allows(self, modified: Timestamp) -> bool {
         let (from, to) = match self {
             Named::Day(day) => {
@@ -106,7 +106,7 @@ impl Named {
         (from - ZONES_MILLIS / 2..=to + ZONES_MILLIS).contains(&modified.millis())
     }
 
-    /// The time it stands for; of a day its first moments, in the order of the files.
+    /// Returns the time it stands for; for a day, its first moments, in the order of the files.
     fn at(self, place: i64) -> Timestamp {
         let time = match self {
             Named::Day(day) => day.and_time(NaiveTime::MIN) + chrono::TimeDelta::seconds(place.min(86_399)),
@@ -116,7 +116,7 @@ impl Named {
     }
 }
 
-/// The time that a file's name says, or a folder's above it the day.
+/// Returns the time in a file's name, or the day in the name of its folder.
 fn named_time(path: &Path) -> Option<Named> {
     let name = path.file_stem()?.to_string_lossy();
     let plausible = |date: &NaiveDate| (2020..2100).contains(&chrono::Datelike::year(date));
@@ -138,7 +138,7 @@ fn named_time(path: &Path) -> Option<Named> {
     })
 }
 
-/// The date that begins there, and what follows it.
+/// Returns the date that begins there, and what follows it.
 fn date_at(text: &str, at: usize) -> Option<(NaiveDate, &str)> {
     let rest = text.get(at..)?;
     let (year, rest) = digits(rest, 4)?;
@@ -155,7 +155,7 @@ fn date_at(text: &str, at: usize) -> Option<(NaiveDate, &str)> {
     (ends && (1990..2100).contains(&year)).then_some((date, rest))
 }
 
-/// The time that follows a date: `_14-05-59`, `T140559`, ` 14.05.59`.
+/// Returns the time that follows a date: `_14-05-59`, `T140559`, ` 14.05.59`.
 fn time_at(rest: &str) -> Option<NaiveTime> {
     let rest = rest.strip_prefix(['_', '-', 'T', ' ', '@'])?;
     let apart = |rest| str::strip_prefix(rest, ['-', '_', '.', ':']).unwrap_or(rest);
@@ -172,8 +172,8 @@ fn digits(text: &str, count: usize) -> Option<(u32, &str)> {
     Some((number, rest))
 }
 
-/// A name taken apart: what stands before its counter, and the counter. `ComfyUI_00012_.png` and `00012-1234.png` have
-/// one; a seed or a UUID is none.
+/// Splits a name into what precedes its counter, and the counter. `ComfyUI_00012_.png` and `00012-1234.png` have one; a
+/// seed or a UUID is not a counter.
 fn counted(path: &Path) -> (String, Option<u64>) {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let after = |at: usize| stem.get(at..).unwrap_or_default();
@@ -197,7 +197,7 @@ fn order(picture: &Found) -> (String, Option<u64>, std::path::PathBuf) {
     (prefix, number, picture.path.clone())
 }
 
-/// Whether the files' own times say nothing: so many so close together were copied.
+/// Returns whether the files' own times mean nothing, since so many so close together were copied.
 fn shares_one_time(pictures: &[&mut Found]) -> bool {
     let times = || pictures.iter().map(|picture| picture.modified.millis());
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
@@ -205,8 +205,8 @@ fn shares_one_time(pictures: &[&mut Found]) -> bool {
     pictures.len() >= COPIED_TOGETHER && last - first < COPIED_APART_MILLIS.saturating_mul(count - 1)
 }
 
-/// Files that were touched after those that were made later: gives them the time of those. When most disagree, it is the
-/// counters that were begun anew, and nothing is changed.
+/// Gives files that were touched after later ones were made the time of these. If most disagree, the counters were
+/// restarted, and nothing is changed. Returns the number of files it changed.
 fn untouch(pictures: &mut [&mut Found]) -> usize {
     let mut series: HashMap<String, Vec<(u64, usize)>> = HashMap::new();
     for (at, picture) in pictures.iter().enumerate() {
@@ -237,7 +237,7 @@ fn untouch(pictures: &mut [&mut Found]) -> usize {
     touched
 }
 
-/// Those of that number, to be changed. The numbers ascend.
+/// Returns the images with these numbers, which ascend.
 fn pick<'a>(found: &'a mut [Found], numbers: &[usize]) -> Vec<&'a mut Found> {
     let mut wanted = numbers.iter().copied().peekable();
     found.iter_mut().enumerate().filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture)).collect()

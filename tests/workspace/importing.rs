@@ -339,7 +339,7 @@ fn a_disk_that_fills_half_way_leaves_a_beginning_and_the_next_import_goes_on() {
     let whole = TestWorkspace::new();
     made::folder(&folder(&whole), 60);
     import(&whole, &request(&folder(&whole)));
-    for room in [5, 60, 150, 400] {
+    for room in [5, 60, 150, 300] {
         let fills = Arc::new(Fills { left: AtomicU64::new(u64::MAX) });
         let ws = TestWorkspace::on(Disk::observed(fills.clone()));
         fills.left.store(room, Ordering::Relaxed);

@@ -9,6 +9,7 @@ mod bundling;
 mod comparing;
 mod damage;
 mod hostile;
+mod import_groups;
 mod importing;
 mod joining;
 mod likeness;

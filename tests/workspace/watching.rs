@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, SystemTime};
 
-use retake::internals::import::{FilesRequest, Sighting, WatchedIteration};
+use retake::internals::import::{FilesRequest, WatchEvent, WatchedIteration};
 use retake::internals::wire::ListRequest;
 
 use crate::support::*;
@@ -40,10 +40,10 @@ fn watching(ws: &TestWorkspace, dir: &Path, body: impl FnOnce(&Heard)) {
     });
 }
 
-struct Heard(Receiver<Sighting>);
+struct Heard(Receiver<WatchEvent>);
 
 impl Heard {
-    fn next(&self) -> Sighting {
+    fn next(&self) -> WatchEvent {
         self.0.recv_timeout(Duration::from_secs(30)).unwrap()
     }
 
@@ -51,8 +51,8 @@ impl Heard {
         let mut before = Vec::new();
         loop {
             match self.next() {
-                Sighting::Recorded(iteration) => before.push(iteration),
-                Sighting::Ready(report) => {
+                WatchEvent::Recorded(iteration) => before.push(iteration),
+                WatchEvent::Ready(report) => {
                     assert!(report.stopped.is_none());
                     return before;
                 }
@@ -63,7 +63,7 @@ impl Heard {
 
     fn recorded(&self) -> WatchedIteration {
         match self.next() {
-            Sighting::Recorded(iteration) => iteration,
+            WatchEvent::Recorded(iteration) => iteration,
             other => unreachable!("{other:?}"),
         }
     }

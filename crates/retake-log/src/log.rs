@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status, Store,
-    Totals, Trail, Verification,
+    self, Ack, Batch, Detail, Error, GroupAck, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status,
+    Store, Totals, Trail, Verification,
 };
 
 /// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.
@@ -22,6 +22,19 @@ pub trait Log: Send + Sync {
     /// Appends a batch: all of it or nothing, checked against the caller's expectation, once per idempotency key. It is
     /// durable when this returns.
     fn append(&self, batch: Batch) -> Result<Ack, Error>;
+
+    /// Appends batches in order, each as [`append`](Log::append) does, and stops at the first that fails. A carrier may make
+    /// several of them durable at once.
+    fn append_all(&self, batches: Vec<Batch>) -> GroupAck {
+        let mut acks = Vec::with_capacity(batches.len());
+        for batch in batches {
+            match self.append(batch) {
+                Ok(ack) => acks.push(ack),
+                Err(error) => return GroupAck { acks, error: Some(error) },
+            }
+        }
+        GroupAck { acks, error: None }
+    }
 
     /// Returns the state of a session, or `None` if it was never started.
     fn head(&self, id: SessionId) -> Result<Option<Head>, Error>;
@@ -117,6 +130,10 @@ pub(crate) fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Opti
 impl Log for Store {
     fn append(&self, batch: Batch) -> Result<Ack, Error> {
         Store::append(self, batch)
+    }
+
+    fn append_all(&self, batches: Vec<Batch>) -> GroupAck {
+        Store::append_all(self, &batches)
     }
 
     fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {

@@ -26,7 +26,7 @@ use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file
 pub struct BundleView {
     /// Whether nothing is wrong.
     pub whole: bool,
-    /// The hash that stands for all of it, to compare with the one told when it was made.
+    /// The hash that stands for all of it, to compare with the one that was printed when it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<Hash>,
     /// When it was made (UTC).
@@ -48,7 +48,7 @@ pub struct BundleView {
     pub problems: Vec<String>,
 }
 
-/// Checks a bundle, without any workspace. What is missing or altered is in the view; what is no bundle at all is refused.
+/// Checks a bundle, without any workspace. What is missing or altered is in the view; a file that is not a bundle is refused.
 /// With a `seal` it must also be the very bundle of that seal.
 pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Error> {
     let seal = seal.map(|seal| seal.parse::<Hash>()).transpose().map_err(|error| Error::InvalidInput {
@@ -144,7 +144,7 @@ impl Check {
         Ok(())
     }
 
-    /// What must be in it; none when that cannot be read.
+    /// What must be in it; `None` if that cannot be read.
     fn manifest(&mut self) -> io::Result<Option<Manifest>> {
         let Some(entry) = self.entries.get(MANIFEST).cloned() else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -232,7 +232,8 @@ impl Check {
         }
     }
 
-    /// The event of a line, and whether what people read there differs from the record; none when there is no sound record.
+    /// Returns the event of a line, and whether what people read there differs from the record; `None` if the record is not
+    /// valid.
     fn event(&self, id: SessionId, line: &[u8]) -> Option<(Event, bool)> {
         let given: Value = serde_json::from_slice(line).ok()?;
         let record = STANDARD.decode(given.get("record")?.as_str()?).ok()?;

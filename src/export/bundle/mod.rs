@@ -1,7 +1,7 @@
 //! An audit bundle: one file that shows on any machine, without a workspace, what happened to sessions and that nothing
 //! was altered since. `docs/format.md` draws it.
 //!
-//! It is a tar, so that whoever receives one can look into it without Retake:
+//! It is a tar, so that it can be read without Retake:
 //! ```text
 //! READ-ME.txt                       how to check it, also by hand
 //! texts/<hash>.txt                  long texts that events name
@@ -10,9 +10,9 @@
 //! manifest.json                     what must be in it: every chain's length and tip, every text, every image
 //! ```
 //! Every event's record holds the hash of the one before it, images and texts are named by their hash, and the manifest
-//! names the last hash of every chain. So the **seal**, the hash of the manifest, stands for all of it: who keeps the seal
-//! apart from the bundle can tell later that it is still the same. Without it a bundle proves that it is whole and
-//! agrees with itself, not that nobody made another one.
+//! names the last hash of every chain. So the **seal**, the hash of the manifest, stands for all of it: a seal that is kept
+//! apart from the bundle proves later that the bundle is unchanged. Without it a bundle proves that it is whole and
+//! consistent, not that it is the only one that was made.
 
 mod check;
 mod files;
@@ -82,7 +82,7 @@ fn session_file(id: SessionId) -> String {
     format!("sessions/{id}.jsonl")
 }
 
-/// The name of an image's file: its ending is for people, and told from its media type.
+/// Returns the name of an image's file; its extension is for people, and follows from its media type.
 fn image_file(hash: Hash, mime_type: &str) -> String {
     format!("images/{hash}.{}", super::ending(mime_type))
 }

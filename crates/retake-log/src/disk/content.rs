@@ -1,8 +1,19 @@
 //! A directory of files named by the hash of their bytes: `ab/cdef…`.
+//!
+//! A file is written under a temporary name and synced; then it gets its name, and the directory is synced. Many files are
+//! [written](ContentDir::write) first and then made durable [together](ContentDir::persist_all): each file is synced by
+//! itself, several at a time, and each directory once. So a sync that fails costs only the files it belongs to, and a file
+//! system that commits its own journal for every sync does so once for all that are in progress. One `syncfs` for the whole
+//! group was rejected: it waits for everything that any process has written to that file system, and its error does not
+//! say which file is lost.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use super::temporary::TempFile;
 use super::{Disk, parent_of};
@@ -22,6 +33,23 @@ pub struct Stored {
     /// The number of bytes.
     pub bytes: u64,
 }
+
+/// A file that is written and not durable yet. It disappears when it is dropped.
+pub struct UnsyncedFile {
+    stored: Stored,
+    /// `None` if the file was there already.
+    temp: Option<TempFile>,
+}
+
+impl UnsyncedFile {
+    /// Returns the hash and the number of its bytes.
+    pub fn stored(&self) -> Stored {
+        self.stored
+    }
+}
+
+/// The number of files that are synced at a time.
+const SYNC_THREADS: usize = 8;
 
 impl ContentDir {
     /// Returns the directory at `root`, which is created when the first file is put there.
@@ -48,19 +76,65 @@ impl ContentDir {
 
     /// Puts what a reader returns, without holding it in memory. It is durable when this returns.
     pub fn put_reader(&self, reader: &mut dyn Read) -> io::Result<Stored> {
+        let mut stored = self.persist_all(vec![self.write(reader)]);
+        stored.pop().unwrap_or_else(|| Err(io::Error::other("a file that was written has no result")))
+    }
+
+    /// Writes what a reader returns, without holding it in memory. It is neither durable nor found by its hash before
+    /// [`persist_all`](ContentDir::persist_all).
+    pub fn write(&self, reader: &mut dyn Read) -> io::Result<UnsyncedFile> {
         self.disk.create_dir_all(&self.root)?;
         let temp = TempFile::create_in(&self.disk, &self.root)?;
         let stored = copy(reader, &temp)?;
-        let path = self.path(stored.hash);
-        if self.check(stored.hash).is_ok() {
-            // The process that put it may have died before its name was synced.
-            self.disk.sync_dir(parent_of(&path))?;
-            return Ok(stored);
+        let is_there = self.check(stored.hash).is_ok();
+        Ok(UnsyncedFile { stored, temp: (!is_there).then_some(temp) })
+    }
+
+    /// Returns the path at which an unsynced file can be read now.
+    pub fn path_of(&self, file: &UnsyncedFile) -> PathBuf {
+        file.temp.as_ref().map_or_else(|| self.path(file.stored.hash), |temp| temp.file().path().to_owned())
+    }
+
+    /// Makes files durable together, and returns what became of each, in the same order: a file that cannot be synced or
+    /// named fails by itself, one whose directory cannot be synced with the others in it. Files that were not written stay
+    /// failed.
+    pub fn persist_all(&self, files: Vec<io::Result<UnsyncedFile>>) -> Vec<io::Result<Stored>> {
+        let synced = on_threads(files, |file: io::Result<UnsyncedFile>| -> io::Result<UnsyncedFile> {
+            let file = file?;
+            file.temp.as_ref().map_or(Ok(()), |temp| temp.file().sync())?;
+            Ok(file)
+        });
+        let dir_of = |stored: Stored| parent_of(&self.path(stored.hash)).to_owned();
+        let dirs: BTreeSet<PathBuf> = synced.iter().flatten().map(|file| dir_of(file.stored)).collect();
+        let mut failed: BTreeMap<PathBuf, io::Error> = BTreeMap::new();
+        for dir in dirs.iter().filter(|dir| !dir.is_dir()) {
+            if let Err(error) = self.disk.create_dir(dir) {
+                failed.insert(dir.clone(), error);
+            }
         }
-        temp.file().sync()?;
-        self.disk.create_dir_all(parent_of(&path))?;
-        temp.persist(&path)?;
-        Ok(stored)
+        let name = |file: UnsyncedFile| match failed.get(&dir_of(file.stored)) {
+            Some(error) => Err(duplicate(error)),
+            None => self.name(file),
+        };
+        let named: Vec<io::Result<Stored>> = synced.into_iter().map(|file| name(file?)).collect();
+        // The names in a directory are durable once it is synced, and so is its own name once the root is.
+        let dirs = dirs.into_iter().filter(|dir| !failed.contains_key(dir));
+        let dirs: Vec<PathBuf> = dirs.chain([self.root.clone()]).filter(|_| named.iter().any(Result::is_ok)).collect();
+        let synced = on_threads(dirs, |dir: PathBuf| (self.disk.sync_dir(&dir), dir));
+        failed.extend(synced.into_iter().filter_map(|(synced, dir)| Some((dir, synced.err()?))));
+        let check = |stored: Stored| match failed.get(&dir_of(stored)).or_else(|| failed.get(&self.root)) {
+            Some(error) => Err(duplicate(error)),
+            None => Ok(stored),
+        };
+        named.into_iter().map(|stored| stored.and_then(check)).collect()
+    }
+
+    /// Gives a synced file its name, which is durable once the directory is synced.
+    fn name(&self, file: UnsyncedFile) -> io::Result<Stored> {
+        if let Some(temp) = file.temp {
+            temp.persist_unsynced(&self.path(file.stored.hash))?;
+        }
+        Ok(file.stored)
     }
 
     /// Returns the bytes with that hash. The error is `NotFound` if there is no such file and `InvalidData` if it holds
@@ -104,6 +178,41 @@ fn copy(reader: &mut dyn Read, temp: &TempFile) -> io::Result<Stored> {
         temp.file().write_at(offset, bytes)?;
         offset += read as u64;
     }
+}
+
+/// Calls `work` for every item on a few threads, and returns the results in the order of the items. Most of the time is
+/// spent waiting for the disk.
+fn on_threads<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = items.len().min(SYNC_THREADS);
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let slots: Vec<Mutex<(Option<T>, Option<R>)>> =
+        items.into_iter().map(|item| Mutex::new((Some(item), None))).collect();
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(slot) = slots.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.1 = slot.0.take().map(&work);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where the system has no more threads, those there are do the work; the calling one always does.
+            if let Err(error) = thread::Builder::new().name("retake-sync".to_owned()).spawn_scoped(scope, worker) {
+                tracing::debug!(%error, "cannot start a thread");
+                break;
+            }
+        }
+        worker();
+    });
+    // Every slot was worked on: a panic of `work` would have ended the scope.
+    slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner).1).collect()
+}
+
+/// Returns an error like this one, for another file that it concerns.
+fn duplicate(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }
 
 fn other_bytes() -> io::Error {

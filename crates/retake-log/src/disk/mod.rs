@@ -12,7 +12,7 @@ pub(crate) mod io_error;
 mod reading;
 mod temporary;
 
-pub use content::{ContentDir, Stored};
+pub use content::{ContentDir, Stored, UnsyncedFile};
 pub use reading::{FileId, FileKind, ReadFile};
 pub(crate) use temporary::temporary_dirs;
 pub use temporary::{sweep_temporaries, temp_name};
@@ -108,12 +108,17 @@ impl Disk {
         if let Some(parent) = parent {
             self.create_dir_all(parent)?;
         }
+        self.create_dir(path)?;
+        self.sync_dir(parent.unwrap_or(Path::new(".")))
+    }
+
+    /// Creates a directory, unless it exists. Its name is durable once its parent is synced.
+    pub(crate) fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.observe(Op::CreateDir(path))?;
         match private_dir().create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => return Err(error),
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+            _ => Ok(()),
         }
-        self.sync_dir(parent.unwrap_or(Path::new(".")))
     }
 
     /// Opens a file for reading and writing.
@@ -147,11 +152,16 @@ impl Disk {
 
     /// Renames durably, replacing what is there.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.observe(Op::Rename(from, to))?;
-        fs::rename(from, to)?;
+        self.rename_unsynced(from, to)?;
         let (from, to) = (parent_of(from), parent_of(to));
         self.sync_dir(to)?;
         if from == to { Ok(()) } else { self.sync_dir(from) }
+    }
+
+    /// Renames, replacing what is there. The new name is durable once its directory is synced.
+    pub(crate) fn rename_unsynced(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.observe(Op::Rename(from, to))?;
+        fs::rename(from, to)
     }
 
     /// Gives a file a second name durably; copies it where the file system has no hard links.

@@ -44,10 +44,21 @@ impl TempFile {
 
     /// Renames the file to `path`, replacing what is there, and syncs the directories.
     pub(super) fn persist(self, path: &Path) -> io::Result<()> {
-        if !self.is_ours()? {
-            return Err(io::Error::other("the temporary file was replaced by another process"));
-        }
+        self.check_ours()?;
         self.file.disk.rename(&self.file.path, path)
+    }
+
+    /// Renames the file to `path`, replacing what is there. The name is durable once the caller has synced the directory.
+    pub(super) fn persist_unsynced(self, path: &Path) -> io::Result<()> {
+        self.check_ours()?;
+        self.file.disk.rename_unsynced(&self.file.path, path)
+    }
+
+    fn check_ours(&self) -> io::Result<()> {
+        if self.is_ours()? {
+            return Ok(());
+        }
+        Err(io::Error::other("the temporary file was replaced by another process"))
     }
 
     /// Returns whether the name still belongs to the file that was created.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Hash, Head, IterationId, SessionId, Summary};
-use crate::store::{self, Ack, Batch, Error, Fault, Order, RecencyKey, Recovery, Status, Totals, Verification};
+use crate::store::{
+    self, Ack, Batch, Error, Fault, GroupAck, Order, RecencyKey, Recovery, Status, Totals, Verification,
+};
 
 use super::call::{Call, CallContext, Registry};
 use super::packed::{Records, Rows};
@@ -20,6 +22,7 @@ const MAX_ROWS: usize = 100_000;
 pub(super) fn registry() -> Registry {
     let mut calls = Registry::default();
     calls.add::<Append>();
+    calls.add::<AppendAll>();
     calls.add::<GetHead>();
     calls.add::<GetRecord>();
     calls.add::<GetRecords>();
@@ -47,6 +50,19 @@ impl Call for Append {
 
     fn run(self, context: &CallContext<'_>) -> Result<Ack, Error> {
         context.log.append(self.0)
+    }
+}
+
+/// Appends batches in order, up to the first that fails.
+#[derive(Serialize, Deserialize)]
+pub(super) struct AppendAll(pub(super) Vec<Batch>);
+
+impl Call for AppendAll {
+    const NAME: &'static str = "append-all";
+    type Answer = GroupAck;
+
+    fn run(self, context: &CallContext<'_>) -> Result<GroupAck, Error> {
+        Ok(context.log.append_all(self.0))
     }
 }
 

@@ -36,13 +36,13 @@ use crate::disk::ContentDir;
 use crate::log::{self, Log, OpenLog};
 use crate::model::{Event, Hash, Head, IterationId, IterationState, Session, SessionId, Summary};
 use crate::store::{
-    self, Ack, Batch, Detail, Error, Lock, Options, Order, Progress, ReadOnlyStore, RecencyKey, Recovery, Status,
-    Totals, Trail, Verification,
+    self, Ack, Batch, Detail, Error, GroupAck, Lock, Options, Order, Progress, ReadOnlyStore, RecencyKey, Recovery,
+    Status, Totals, Trail, Verification,
 };
 
 use self::calls::{
-    Append, GetChildren, GetFaults, GetHead, GetIds, GetIterationRecords, GetOwner, GetPage, GetRecord, GetRecords,
-    GetTotals, Import, Repair, RestoreText, Verify,
+    Append, AppendAll, GetChildren, GetFaults, GetHead, GetIds, GetIterationRecords, GetOwner, GetPage, GetRecord,
+    GetRecords, GetTotals, Import, Repair, RestoreText, Verify,
 };
 use self::client::{CallError, Client};
 use self::connection::{decode, encode};
@@ -155,6 +155,13 @@ impl SharedLog {
     /// Appends a batch. It is durable when this returns.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
         self.call(Append(batch), None)
+    }
+
+    /// Appends batches in order, with as few syncs as possible, and stops at the first that fails. What was acknowledged is
+    /// durable when this returns. All of them together cross the socket as one message, so the caller bounds their size.
+    pub fn append_all(&self, batches: Vec<Batch>) -> GroupAck {
+        let answer = self.call(AppendAll(batches), None);
+        answer.unwrap_or_else(|error| GroupAck { acks: Vec::new(), error: Some(error) })
     }
 
     /// Returns the state of a session, or `None` if it was never started.

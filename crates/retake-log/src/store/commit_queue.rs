@@ -86,13 +86,36 @@ impl<T> CommitQueue<T> {
     }
 }
 
+/// A commit's place in the queue. It must be [awaited](wait_for), since the thread that queued it may have to lead.
+#[must_use]
+pub(super) struct QueuedCommit {
+    ticket: u64,
+    waiter: Arc<Waiter>,
+}
+
 /// Queues a commit and waits until it is acknowledged or refused.
 pub(super) fn submit<C: Committer>(
     committer: &C,
     mut state: MutexGuard<'_, C::State>,
     item: C::Item,
 ) -> Result<(), Arc<CommitError>> {
-    let (ticket, waiter) = C::queue(&mut state).push(item);
+    let queued = join::<C>(&mut state, item);
+    wait_for(committer, state, &queued)
+}
+
+/// Queues a commit. As long as the state stays locked, commits that join one after another are written in one group.
+pub(super) fn join<C: Committer>(state: &mut C::State, item: C::Item) -> QueuedCommit {
+    let (ticket, waiter) = C::queue(state).push(item);
+    QueuedCommit { ticket, waiter }
+}
+
+/// Waits until a queued commit is acknowledged or refused; leads if there is no leader.
+pub(super) fn wait_for<C: Committer>(
+    committer: &C,
+    state: MutexGuard<'_, C::State>,
+    queued: &QueuedCommit,
+) -> Result<(), Arc<CommitError>> {
+    let QueuedCommit { ticket, waiter } = queued;
     let mut held = Some(state);
     loop {
         if let Some(mut state) = held.take() {
@@ -104,7 +127,7 @@ pub(super) fn submit<C: Committer>(
         match waiter.wait() {
             CommitOutcome::Acknowledged => return Ok(()),
             CommitOutcome::Refused => {
-                let error = C::queue(&mut committer.state()).refusal(ticket);
+                let error = C::queue(&mut committer.state()).refusal(*ticket);
                 return Err(error.unwrap_or_else(|| {
                     Arc::new(CommitError::Unknown(std::io::Error::other("the reason of a refusal was lost")))
                 }));

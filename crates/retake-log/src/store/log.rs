@@ -64,7 +64,7 @@ pub(super) type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
 /// What appends are decided on.
 pub(super) struct State {
-    queue: CommitQueue<Commit>,
+    pub(super) queue: CommitQueue<Commit>,
     /// What is queued, and may still be refused.
     pub(super) queued: Unapplied,
     /// How many threads replace the database or wait to: no append begins meanwhile.
@@ -286,7 +286,20 @@ impl Log {
                 return Ok(Ack { head, index: hit.index, repeated: true });
             }
         }
-        let before = self.target(&state, batch, snapshot)?;
+        let (commit, ack) = self.prepare(&state, batch, texts, snapshot)?;
+        self.enqueue(state, commit)?;
+        Ok(ack)
+    }
+
+    /// Decides a batch whose key is new: where its events go, and their bytes.
+    pub(super) fn prepare(
+        &self,
+        state: &State,
+        batch: &Batch,
+        texts: &[(Hash, String)],
+        snapshot: Snapshot,
+    ) -> Result<(Commit, Ack), AppendError> {
+        let before = self.target(state, batch, snapshot)?;
         let mut commit = Commit::new(before.id, (before.next_seq > 0).then_some(before));
         commit.change.keys_are_new = true;
         for (hash, text) in texts {
@@ -306,8 +319,7 @@ impl Log {
             EventBody::Recorded { index, .. } => Some(index),
             _ => None,
         });
-        self.enqueue(state, commit)?;
-        Ok(Ack { head, index, repeated: false })
+        Ok((commit, Ack { head, index, repeated: false }))
     }
 
     /// Queues a commit and waits until it is acknowledged or refused.
@@ -317,7 +329,7 @@ impl Log {
         submit(self, state, commit).map_err(|error| AppendError::Caller(self.refusal(&error)))
     }
 
-    fn refusal(&self, error: &CommitError) -> Error {
+    pub(super) fn refusal(&self, error: &CommitError) -> Error {
         let path = self.layout.journal();
         let source = io::Error::new(error.source().kind(), error.source().to_string());
         let source = error.source().raw_os_error().map_or(source, io::Error::from_raw_os_error);
@@ -441,7 +453,7 @@ impl Committer for Log {
 }
 
 /// Returns the body that a draft will become, for the texts in it: its index and parent do not matter.
-fn provisional(draft: &Draft) -> EventBody {
+pub(super) fn provisional(draft: &Draft) -> EventBody {
     match draft.clone() {
         Draft::Start { title, project } => EventBody::Started { title, project },
         Draft::Record(iteration) | Draft::BringIn(iteration) => EventBody::Recorded { index: 0, iteration },

@@ -25,6 +25,7 @@ mod events;
 mod findings;
 mod fold;
 mod frame_sequence;
+mod group;
 mod head_tree;
 mod identity;
 mod import;
@@ -84,6 +85,15 @@ use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary, Timestamp
 
 use self::layout::Layout;
 use self::log::Log;
+
+/// What became of several batches that were appended together.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GroupAck {
+    /// The answers to the first batches, in order: all of these are on the disk.
+    pub acks: Vec<Ack>,
+    /// Why the batch after them was not appended. Those that follow it were not tried.
+    pub error: Option<Error>,
+}
 
 /// A place in the recency order: last modification, then id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -161,6 +171,12 @@ impl Store {
     /// Appends a batch. When this returns, what was acknowledged is on the disk.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
         self.log.append(&batch)
+    }
+
+    /// Appends batches in order, with as few syncs as possible, and stops at the first that fails. What was acknowledged is
+    /// on the disk when this returns.
+    pub fn append_all(&self, batches: &[Batch]) -> GroupAck {
+        self.log.append_all(batches)
     }
 
     /// Returns where a session stands; `None` if it was never started.
