@@ -15,16 +15,16 @@ use super::words;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake annotate latest --rating 4 --note 'the light is right'\n  \
-    retake annotate session-2025-12-11-001#3 --tag hero --tag print\n  \
+    retake annotate 'session-2025-12-11-001#3' --tag hero --tag print\n  \
     retake annotate latest --clear-rating --clear-tags --note ''\n  \
     retake annotate latest '#2' '#4' --rating 3 --add-tag client\n\n\
-    An archived session can be annotated too; its trail shows when that was done.")]
+    An archived session can be annotated too; its trail shows when.")]
 pub(super) struct AnnotateArgs {
     /// The iterations, such as session-2025-12-11-001#3 or latest
     #[arg(value_name = "REFERENCE", required = true)]
     references: Vec<String>,
     /// From 1 (worst) to 5 (best); 0 removes the rating
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u8).range(0..=5))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rating)]
     rating: Option<u8>,
     /// Remove the rating
     #[arg(long, conflicts_with = "rating")]
@@ -79,6 +79,11 @@ impl AnnotateArgs {
             Ok(Exit::Done)
         })
     }
+}
+
+fn rating(text: &str) -> Result<u8, String> {
+    let number = text.parse().ok().filter(|rating| (0..=5).contains(rating));
+    number.ok_or_else(|| "expected a whole number from 1 (worst) to 5 (best), or 0 to remove the rating".to_owned())
 }
 
 fn layout(view: &AnnotationsView, output: &mut Output) {

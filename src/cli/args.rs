@@ -28,7 +28,7 @@ use super::version;
 use super::watch::WatchArgs;
 use super::wrap::WrapArgs;
 
-/// The memory of image-generation work: every iteration kept, found and compared
+/// The memory of image-generation work
 ///
 /// Retake keeps every iteration (prompt, recipe, images, cost, lineage) in append-only sessions, so that you or an agent can
 /// resume a workflow days later and show how each image was made.
@@ -45,11 +45,15 @@ pub(super) struct Cli {
 
 const AFTER_HELP: &str = "\
 References:
-  session-2025-12-11-001#3   iteration 3 of that session; iterations count from 0
-  session-2025-12-11-001     the session, or its last iteration where one iteration is meant
-  latest                     the last iteration of the session modified last, archived ones aside
-  '#first', '#3', '#latest'  an iteration of that session; in quotes, since # begins a comment
-  001#3, 12-11-001#3         session 001 of today, or any session whose id alone ends so
+  'session-2025-12-11-001#3'   iteration 3 of that session, from 0
+  'session-2025-12-11-001#3/1' its second image
+  session-2025-12-11-001       the session, or its last iteration
+  latest                       the last iteration of the active session
+                               that was modified last
+  '#first' '#3' '#latest'      an iteration of that same session
+  '001#3' '12-11-001#3'        of session 001 of today, or of the only
+                               session whose id ends so
+  Put references with # in quotes: shells give it a meaning of its own.
 
 Exit status:
   0  done
@@ -77,7 +81,7 @@ pub(super) enum Verb {
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
     Archive(ArchiveArgs),
     /// Restore an archived session, so that it takes iterations again
-    #[command(after_help = "Example:\n  retake restore session-2025-12-11-001 --reason 'the client wants changes'")]
+    #[command(after_help = "Example:\n  retake restore session-2025-12-11-001 --reason 'client wants changes'")]
     Restore(ArchiveArgs),
     Audit(AuditArgs),
     Export(ExportArgs),
@@ -100,7 +104,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Whether the verb's own `--json` was given.
+    /// Returns whether the verb's own `--json` was given.
     pub(super) fn wants_json(&self) -> bool {
         match self {
             Verb::List(ListArgs { json, .. })
@@ -127,7 +131,7 @@ impl Verb {
             Verb::CompleteReferences(_) => false,
             Verb::Team(team) => team.wants_json(),
             Verb::Record(record) => record.json.is_some(),
-            Verb::Mcp(McpArgs { verb, .. }) => verb.as_ref().is_some_and(McpVerb::wants_json),
+            Verb::Mcp(McpArgs { verb, json, .. }) => json.json || verb.as_ref().is_some_and(McpVerb::wants_json),
         }
     }
 }
@@ -146,7 +150,7 @@ pub(super) struct Json {
 pub(super) struct Global {
     /// The workspace to use
     ///
-    /// A directory, or postgres://ROLE@HOST/DATABASE for one that a team shares.
+    /// A directory, or postgres://ROLE@HOST/DATABASE for a team's workspace.
     /// Without it: RETAKE_WORKSPACE, else the nearest .retake/ at or above the current directory, else the platform's
     /// data directory.
     #[arg(long, global = true, value_name = "DIR|URL")]
@@ -169,6 +173,16 @@ pub(super) fn limit(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|rows| (1..=1000).contains(rows))
         .ok_or_else(|| "expected a number from 1 to 1000".to_owned())
+}
+
+/// Parses a whole number. The error says what was expected, not how Rust parses it.
+pub(super) fn whole_number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let bits = u32::try_from(8 * size_of::<T>()).unwrap_or(u64::BITS);
+    let most = u64::MAX.checked_shr(u64::BITS.saturating_sub(bits)).unwrap_or_default();
+    let number = text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| format!("expected a whole number from 0 to {most}"))
 }
 
 /// When to use colours. Without words of their own, the values take one line in every help.
@@ -198,5 +212,18 @@ mod tests {
     #[test]
     fn the_arguments_agree_with_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn whole_numbers_have_the_bounds_of_their_type() {
+        assert_eq!(whole_number::<u16>("65535"), Ok(65535));
+        assert_eq!(whole_number::<u64>("18446744073709551615"), Ok(u64::MAX));
+        for text in ["65536", "-1", "+1", "1.5", "", " 1", "one"] {
+            assert_eq!(
+                whole_number::<u16>(text),
+                Err("expected a whole number from 0 to 65535".to_owned()),
+                "{text:?}"
+            );
+        }
     }
 }

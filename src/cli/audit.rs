@@ -15,7 +15,7 @@ use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
 use super::times::{self, Period};
 use super::words;
 
-/// Show everything that happened to a session or to many, and whether it verifies
+/// Show what happened to one session or to many, and whether it verifies
 ///
 /// Prints every event with time, actor and reason, whether the hash chain holds in both copies, and whether the images are
 /// there, unchanged. Exits with status 3 if something is wrong. The actor is what the client stated: the name of the user
@@ -45,12 +45,12 @@ pub(super) struct AuditArgs {
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
     /// Of one session: maximum number of events (1–1000) [default: 200]
-    #[arg(long, value_name = "N", requires = "session", value_parser = super::args::limit)]
+    #[arg(long, value_name = "N", requires = "session", allow_negative_numbers = true, value_parser = super::args::limit)]
     limit: Option<u32>,
     /// Of one session: continue after a previous page
     #[arg(long, requires = "session")]
     cursor: Option<String>,
-    /// Of one session: print all pages (not with --json, where each page is a reply)
+    /// Of one session: print all pages (not with --json)
     #[arg(long, requires = "session")]
     all: bool,
     #[command(flatten)]
@@ -65,6 +65,7 @@ impl AuditArgs {
                 "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
+        times::check_range(self.since, self.until)?;
         match self.session.take() {
             Some(session) => self.one(session, context),
             None => self.many(context),

@@ -19,13 +19,13 @@ use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::table::Table;
 use super::{inline, references, session, words};
 
-/// Compare 2 to 12 iterations: prompts, parameters, LoRAs, workflows, images
+/// Compare 2 to 12 iterations: prompts, recipes, workflows and images
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    retake compare '#1' '#3'                                      two of the most recent session\n  \
-    retake compare session-2025-12-11-001#3 session-2025-12-12-002\n  \
-    retake compare '#3/0' '#3/1'                                  two images of a batch\n  \
-    retake compare '#1' '#3' --output pair.png --render heatmap   draw where they differ")]
+    retake compare '#1' '#3'       two of the most recent session\n  \
+    retake compare '#3/0' '#3/1'   two images of a batch\n  \
+    retake compare 'session-2025-12-11-001#3' session-2025-12-12-002\n  \
+    retake compare '#1' '#3' --output pair.png --render heatmap")]
 pub(super) struct CompareArgs {
     /// The iterations; the others are compared with the first
     #[arg(required = true, value_name = "REFERENCE")]
@@ -72,7 +72,7 @@ impl CompareArgs {
 /// How much of the terminal's height the picture takes.
 const PICTURE_SHARE: f64 = 0.6;
 
-/// A file for the picture must be one that can hold it.
+/// Checks that the file can hold the image.
 fn check_output(path: &Path, render: Option<Render>) -> Result<(), Failure> {
     if render == Some(Render::None) {
         return Err(Failure::flags(
@@ -152,7 +152,7 @@ fn layout(view: &CompareView, output: &mut Output) {
     }
 }
 
-/// What differs beside what has a column for each iteration.
+/// Prints the differences that have no column for each iteration.
 fn changes(difference: &Difference, output: &mut Output) {
     for (name, diff) in [
         ("prompt", &difference.prompt),
@@ -192,7 +192,7 @@ fn changes(difference: &Difference, output: &mut Output) {
     }
 }
 
-/// How far two pictures are apart, in one line.
+/// Describes how far two images are apart, in one line.
 fn seen(visual: &VisualView) -> String {
     let mut parts = vec![visual.verdict.clone()];
     let whole = u64::from(visual.width) * u64::from(visual.height) * 9;

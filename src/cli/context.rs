@@ -28,28 +28,28 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// A context with what the global flags said.
+    /// Creates a context from the global flags.
     pub(super) fn new(output: Output, workspace: Option<PathBuf>) -> Context {
         Context { output, flag: workspace }
     }
 
-    /// Gives the output back, to end with.
+    /// Returns the output, for the end of the program.
     pub(super) fn into_output(self) -> Output {
         self.output
     }
 
-    /// The workspace that was named with `--workspace`, if any was.
+    /// Returns the workspace that `--workspace` names; `None` without that flag.
     pub(super) fn named_workspace(&self) -> Option<&Path> {
         self.flag.as_deref()
     }
 
-    /// The workspace that is meant.
-    pub(super) fn workspace(&self) -> Result<Chosen, Error> {
+    /// Returns the workspace to use.
+    pub(super) fn workspace(&self) -> Result<Chosen, Failure> {
         workspace::choose(self.flag.clone())
     }
 
     /// Opens the workspace. Recovering it may take a while, which the bar shows.
-    pub(super) fn open(&mut self, lifetime: Lifetime) -> Result<Workspace, Error> {
+    pub(super) fn open(&mut self, lifetime: Lifetime) -> Result<Workspace, Failure> {
         let progress = Some(self.output.bar().mover());
         let on_wait = Some(self.output.wait_reporter());
         let options = Options { progress, lifetime, actor: actor(), on_wait, ..Options::default() };
@@ -63,7 +63,7 @@ impl Context {
     }
 
     /// Fails unless there is a workspace.
-    pub(super) fn require_workspace(&self) -> Result<(), Error> {
+    pub(super) fn require_workspace(&self) -> Result<(), Failure> {
         let chosen = self.workspace()?;
         if chosen.exists() {
             return Ok(());
@@ -72,7 +72,8 @@ impl Context {
             ErrorKind::NotFound,
             format!("there is no workspace in {}", chosen.shown()),
             "check --workspace, and that the disk is mounted; `retake record` and `retake import` create a workspace",
-        ))
+        )
+        .into())
     }
 
     /// Runs a job that reads, in an empty workspace that is gone afterwards if there is none.
@@ -123,7 +124,7 @@ impl Context {
     fn with_api<T>(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> T,
-    ) -> Result<(T, Option<RecoveryNotice>), Error> {
+    ) -> Result<(T, Option<RecoveryNotice>), Failure> {
         let workspace = self.open(Lifetime::OneShot)?;
         let api = Api::new(&workspace);
         // Scripts get pages of the largest size; people get everything that the layout shows.
@@ -135,7 +136,7 @@ impl Context {
             None
         });
         if let Some(notice) = &notice {
-            tell(notice, &mut self.output);
+            warn_of_recovery(notice, &mut self.output);
         }
         self.close(workspace);
         Ok((done, notice))
@@ -172,12 +173,12 @@ impl Drop for Scratch {
     }
 }
 
-/// Who is asking.
+/// Returns the name of the user.
 pub(super) fn user() -> String {
     Some(user::current()).filter(|user| !user.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Who is asking, and through what.
+/// Returns the user and this program, as the audit trail names them.
 pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
@@ -192,7 +193,7 @@ pub(super) fn resolve(api: &Api<'_>, reference: &str) -> Result<IterationId, Err
     api.resolve(&references::expand(api, reference)?)
 }
 
-fn tell(notice: &RecoveryNotice, output: &mut Output) {
+fn warn_of_recovery(notice: &RecoveryNotice, output: &mut Output) {
     if notice.log_is_gone {
         output.warn(words::one_line(&notice.message));
         output.hint("restore journal/ or db/ of this workspace from a backup, or import an export of it");

@@ -15,10 +15,10 @@ use crate::workspace::{Lifetime, Options, Workspace};
 use super::args::Json;
 use super::context::Context;
 use super::ending::{Exit, Failure};
-use super::serve::At;
+use super::serve::ListenArgs;
 use super::signals;
 
-/// Show Retake with a week of sample work, in a workspace of its own that is gone afterwards
+/// Show Retake with a week of sample work in a temporary workspace
 ///
 /// The images are painted by Retake itself: nothing is downloaded, and your own work is not touched.
 #[derive(Debug, Args)]
@@ -28,12 +28,12 @@ pub(super) struct DemoArgs {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     #[command(flatten)]
-    at: At,
+    at: ListenArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
-/// Where the demo is when nobody says: beside the real one.
+/// The default address of the demo, beside that of the gallery.
 const USUAL: &str = "127.0.0.1:7374";
 
 impl DemoArgs {

@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::wire::ErrorKind;
 use crate::workspace::{Error, OwnerInfo, SessionFilter, Workspace, WorkspaceStatus, claimed_owner};
 
-use super::clients::CLIENTS;
+use super::clients::{CLIENTS, Client, Entry};
 use super::context::Context;
 use super::ending::{Exit, Failure};
-use super::install::wrapped_command;
+use super::install::{runs, wrapped_command};
 use super::output::{GOOD, HEADING, Output, WARNING, paint};
 use super::words;
 use super::workspace::WorkspaceSource;
@@ -24,10 +24,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     let chosen = context.workspace()?;
     if !context.output.is_json() {
-        // Said before the workspace is opened: when that fails, it is what one needs to know.
+        // Printed before the workspace is opened, since it helps most when that fails.
         line("version", format_args!("retake {VERSION}"), &mut context.output);
         line("workspace", chosen.shown(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
+        context.output.flush();
     }
     if !chosen.exists() {
         let absent = Absent {
@@ -35,25 +36,28 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
             chosen_by: chosen.by,
             workspace: chosen.shown(),
             exists: false,
+            agents: configured_agents(),
             wrapped: wrapped_servers(),
         };
         context.output.answer(&absent, |output, absent| {
             line("status", "not created yet: `retake record` or `retake import` creates it", output);
+            agents_layout(&absent.agents, &absent.workspace, output);
             wrapped_layout(&absent.wrapped, output);
         });
         return Ok(Exit::Done);
     }
     let opened = context.read(|api, output| {
         let status = api.workspace().status()?;
-        // While nobody else has it, it is this command that does, for as long as it runs.
+        // Without another owner, this command is the owner for as long as it runs.
         let owner = Some(api.workspace().owner()?).filter(|owner| owner.pid != std::process::id());
         let team = chosen.team.as_ref().map(|team| team.health().map(TeamHealth::from)).transpose();
         let team = team.map_err(Error::from)?;
         let images = look_at_images(api.workspace())?;
         let advice = advice(&status, images);
-        let wrapped = wrapped_servers();
-        let health = Health { version: VERSION, chosen_by: chosen.by, owner, wrapped, team, status, images, advice };
-        output.answer(&health, |output, health| layout(health, output));
+        let (agents, wrapped) = (configured_agents(), wrapped_servers());
+        let health =
+            Health { version: VERSION, chosen_by: chosen.by, owner, agents, wrapped, team, status, images, advice };
+        output.answer(&health, |output, health| layout(health, &chosen.shown(), output));
         Ok(Exit::Done)
     });
     // An owner that does not answer is itself the diagnosis.
@@ -74,6 +78,9 @@ struct Health {
     /// The other process that has the workspace open.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,
+    /// The clients whose agents use Retake.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<ConfiguredAgent>,
     /// Servers that clients run through `retake wrap`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     wrapped: Vec<WrappedServer>,
@@ -175,7 +182,21 @@ struct Absent {
     workspace: String,
     exists: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<ConfiguredAgent>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     wrapped: Vec<WrappedServer>,
+}
+
+/// A client that starts `retake mcp`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfiguredAgent {
+    client: &'static str,
+    name: String,
+    /// The workspace that its configuration names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
+    file: PathBuf,
 }
 
 /// A server that a client runs through `retake wrap`.
@@ -188,22 +209,35 @@ struct WrappedServer {
     file: PathBuf,
 }
 
-/// Returns the wrapped servers of all clients that have a configuration we can read.
-fn wrapped_servers() -> Vec<WrappedServer> {
-    let mut found = Vec::new();
-    for client in CLIENTS {
-        for file in [client.user_file(), client.project_file()].into_iter().flatten() {
-            let Ok(text) = std::fs::read_to_string(&file) else { continue };
-            for entry in client.entries(&text).unwrap_or_default() {
-                let Some(command) = wrapped_command(&entry).map(|command| command.join(" ")) else { continue };
-                found.push(WrappedServer { client: client.title(), name: entry.name, command, file: file.clone() });
-            }
-        }
-    }
-    found
+/// Returns the servers of all clients that have a configuration we can read.
+fn configured_servers() -> impl Iterator<Item = (Client, PathBuf, Entry)> {
+    let files = CLIENTS.into_iter().flat_map(|client| {
+        [client.user_file(), client.project_file()].into_iter().flatten().map(move |file| (client, file))
+    });
+    files.flat_map(|(client, file)| {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let entries = client.entries(&text).unwrap_or_default();
+        entries.into_iter().map(move |entry| (client, file.clone(), entry))
+    })
 }
 
-fn layout(health: &Health, output: &mut Output) {
+fn configured_agents() -> Vec<ConfiguredAgent> {
+    let agents = configured_servers().filter(|(_, _, entry)| runs(entry, "mcp")).map(|(client, file, entry)| {
+        let mut args = entry.args.into_iter().skip_while(|arg| arg != "--workspace").skip(1);
+        ConfiguredAgent { client: client.title(), name: entry.name, workspace: args.next(), file }
+    });
+    agents.collect()
+}
+
+fn wrapped_servers() -> Vec<WrappedServer> {
+    let wrapped = configured_servers().filter_map(|(client, file, entry)| {
+        let command = wrapped_command(&entry)?.join(" ");
+        Some(WrappedServer { client: client.title(), name: entry.name, command, file })
+    });
+    wrapped.collect()
+}
+
+fn layout(health: &Health, workspace: &str, output: &mut Output) {
     let status = &health.status;
     let format =
         status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
@@ -238,12 +272,24 @@ fn layout(health: &Health, output: &mut Output) {
     let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
     line("recoveries", format_args!("{}{unread}", status.recoveries), output);
     line("originals", originals(health.images), output);
+    agents_layout(&health.agents, workspace, output);
     wrapped_layout(&health.wrapped, output);
     if health.advice.is_empty() {
         line("health", paint(GOOD, "nothing needs attention; `retake verify` reads and checks everything"), output);
     }
     for advice in &health.advice {
         line("advice", paint(WARNING, words::one_line(advice)), output);
+    }
+}
+
+fn agents_layout(agents: &[ConfiguredAgent], here: &str, output: &mut Output) {
+    for ConfiguredAgent { client, workspace, .. } in agents {
+        let used = match workspace {
+            Some(workspace) if workspace == here => "this workspace".to_owned(),
+            Some(workspace) => format!("another workspace: {workspace}"),
+            None => "the workspace of the directory it starts in, else the data directory".to_owned(),
+        };
+        line("agents", words::one_line(&format!("{client} uses {used}")), output);
     }
 }
 
@@ -255,6 +301,9 @@ fn wrapped_layout(wrapped: &[WrappedServer], output: &mut Output) {
 }
 
 fn originals(images: Originals) -> String {
+    if images.looked_for == 0 && images.sessions_left == 0 {
+        return "none: no iteration has an image".to_owned();
+    }
     let mut text = format!("{} looked for", images.looked_for);
     if images.linked > 0 {
         text += &format!(", {} of them linked", images.linked);

@@ -10,6 +10,7 @@ use crate::wire::{Error, ErrorKind};
 use crate::workspace;
 
 use super::output::Output;
+use super::vocabulary::CommandLine;
 
 /// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,8 +58,17 @@ impl Failure {
         Failure::Flags(invalid(message, hint))
     }
 
+    /// Creates a failure for the value of a flag, which its message names unless the workspace is to blame.
+    pub(super) fn of_flag(flag: &str, error: Error) -> Failure {
+        if !error.is_about_the_request() {
+            return error.into();
+        }
+        let Error { message, hint, .. } = error.reworded(&CommandLine);
+        Failure::flags(format!("{flag} {message}"), hint)
+    }
+
     /// Reports the failure, and returns the exit code.
-    pub(super) fn tell(&self, output: &mut Output) -> Exit {
+    pub(super) fn report(&self, output: &mut Output) -> Exit {
         match self {
             Failure::Request(error) => {
                 output.error(error);

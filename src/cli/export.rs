@@ -7,32 +7,41 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::export::{ExportReport, ExportRequest};
+use crate::model::{SessionId, Status};
 use crate::wire::{Api, Error, ErrorKind};
-use crate::workspace::Workspace;
+use crate::workspace::{SessionFilter, Workspace};
 
 use super::args::Json;
+use super::choice::choice;
 use super::context::{Context, session_named};
 use super::ending::{Exit, Failure};
 use super::output::Output;
 use super::words;
 
-/// Export sessions as JSON lines, as a folder to send, or as an audit bundle
+/// Export sessions as JSON lines, a folder to send, or an audit bundle
 ///
 /// By default the output is JSON lines, which `retake import` restores exactly.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake export --output backup.jsonl\n  \
     retake export session-2025-12-11-001 --no-images | gzip > one.jsonl.gz\n  \
+    retake export --project cards --status archived --bundle cards.tar\n  \
     retake export session-2025-12-11-001 --folder for-anna\n  \
     retake export session-2025-12-11-001 --bundle evidence.tar")]
 pub(super) struct ExportArgs {
     /// The sessions' ids, or latest [default: all sessions]
-    #[arg(value_name = "SESSION")]
+    #[arg(value_name = "SESSION", conflicts_with_all = ["status", "project"])]
     sessions: Vec<String>,
+    /// Only active or only archived sessions
+    #[arg(long, value_parser = choice::<Status>())]
+    status: Option<Status>,
+    /// Only sessions whose project contains this text, in any case
+    #[arg(long)]
+    project: Option<String>,
     /// The file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write a folder: images with embedded recipes, session.md, contact sheets
+    /// Write a folder: images with their recipes, session.md, contact sheets
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "bundle"])]
     folder: Option<PathBuf>,
     /// Write a tar that `retake verify` can check; never overwrites a file
@@ -48,15 +57,22 @@ pub(super) struct ExportArgs {
 impl ExportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let request = |api: &Api<'_>| {
-            let named = self.sessions.into_iter().map(|session| Ok(api.session(&session_named(api, session)?)?.id()));
-            let session_ids = named.collect::<Result<_, Error>>()?;
+            let session_ids = match (self.status, self.project) {
+                (None, None) => {
+                    let named = self.sessions.into_iter();
+                    named
+                        .map(|session| Ok(api.session(&session_named(api, session)?)?.id()))
+                        .collect::<Result<_, Error>>()?
+                }
+                (status, project) => matching(api, status.unwrap_or_default(), project)?,
+            };
             Ok::<_, Error>(ExportRequest { session_ids, omit_images: self.no_images })
         };
         if let Some(dir) = self.folder {
             return context.read(|api, output| {
                 let request = request(api)?;
                 let report = api.workspace().export_folder(&request, &dir)?;
-                tell(&report, Some(&dir), output);
+                print_report(&report, Some(&dir), output);
                 Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
             });
         }
@@ -81,11 +97,22 @@ impl ExportArgs {
                     None => return Ok(Exit::Done),
                 },
             };
-            tell(&report, file.as_deref(), output);
+            print_report(&report, file.as_deref(), output);
             // An image that was recorded and cannot be exported is missing from the disk.
             Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
         })
     }
+}
+
+/// Returns the sessions that match, of which there must be one: a request without sessions means all of them.
+fn matching(api: &Api<'_>, status: Status, project: Option<String>) -> Result<Vec<SessionId>, Error> {
+    let filter = SessionFilter { status, project, ..SessionFilter::default() };
+    let found = api.workspace().sessions(&filter).map(|summary| Ok(summary?.id)).collect::<Result<Vec<_>, Error>>()?;
+    if found.is_empty() {
+        let hint = "run `retake list` with the same --status and --project to see which sessions there are";
+        return Err(Error::new(ErrorKind::NotFound, "no session matches", hint));
+    }
+    Ok(found)
 }
 
 /// The formats that are written as one stream.
@@ -116,7 +143,7 @@ fn to_stdout(
     if output.is_gone() { Ok(None) } else { exported.map(Some) }
 }
 
-/// A file that gets its name once it is complete.
+/// Writes a file that gets its name once it is complete.
 fn to_file(
     path: &Path,
     form: Form,
@@ -171,7 +198,7 @@ fn to_file(
     filled
 }
 
-fn tell(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
+fn print_report(report: &ExportReport, file: Option<&Path>, output: &mut Output) {
     if output.is_json() {
         match file {
             Some(_) => output.json_line(report),

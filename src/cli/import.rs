@@ -36,7 +36,7 @@ use super::{signals, words};
     retake import from-laptop.jsonl --renumber\n  \
     zcat one.jsonl.gz | retake import -")]
 pub(super) struct ImportArgs {
-    /// Images, folders, an export or a bundle; - for an export on standard input
+    /// Images, folders, exports or bundles; - for an export on stdin
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Show what would be imported, and write nothing
@@ -49,14 +49,14 @@ pub(super) struct ImportArgs {
     #[arg(long)]
     renumber: bool,
     #[command(flatten)]
-    how: HowArgs,
+    how: ImageImportArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
 /// How images are imported.
 #[derive(Clone, Debug, Args)]
-pub(super) struct HowArgs {
+pub(super) struct ImageImportArgs {
     /// The pause that starts another session: 90s, 45m, 2h, 1d [default: 45m]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(super) gap: Option<u64>,
@@ -68,8 +68,8 @@ pub(super) struct HowArgs {
     pub(super) project: Option<String>,
 }
 
-impl HowArgs {
-    /// The request for these paths.
+impl ImageImportArgs {
+    /// Returns the request for these paths.
     pub(super) fn request(self, paths: Vec<PathBuf>, dry_run: bool) -> FilesRequest {
         FilesRequest { paths, dry_run, gap_seconds: self.gap, link: self.link, project: self.project, renumber: false }
     }
@@ -79,7 +79,7 @@ impl ImportArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         match self.paths.as_slice() {
             [path] if is_export(path)? => {
-                let HowArgs { gap, link, project } = &self.how;
+                let ImageImportArgs { gap, link, project } = &self.how;
                 if gap.is_some() || *link || project.is_some() {
                     return Err(Failure::flags(
                         "--gap, --link and --project apply to images, and this is an export",
@@ -128,7 +128,7 @@ fn export(path: &Path, options: &ImportOptions, context: &mut Context) -> Result
     if options.dry_run { context.read_or_empty(import) } else { context.write(import) }
 }
 
-/// Whether this is an export rather than images: not a folder, and it begins like a text or a bundle.
+/// Returns whether this is an export rather than images: a file that begins like a text or a bundle.
 fn is_export(path: &Path) -> Result<bool, Error> {
     if path.as_os_str() == "-" {
         return Ok(true);
@@ -163,7 +163,7 @@ pub(super) fn open(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// `90s`, `45m`, `2h`, `1d`, as seconds.
+/// Parses `90s`, `45m`, `2h` or `1d` as seconds.
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
     let parsed = units.iter().find_map(|(unit, seconds)| {
@@ -287,7 +287,7 @@ fn layout(report: &ImportReport, output: &mut Output) {
     }
 }
 
-/// What came back from an export.
+/// Prints what was imported from an export.
 fn exported_layout(report: &ImportReport, output: &mut Output) {
     let ImportReport { dry_run, sessions, events, images, skipped, renumbered, .. } = report;
     let mut parts = Vec::new();

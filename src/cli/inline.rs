@@ -24,19 +24,19 @@ pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     output.flush();
     // Kept until the image is drawn, since the drawing crate queries the terminal too.
     let mut listening = None;
-    let way = Way::of_this_terminal(&mut listening);
+    let protocol = DrawingProtocol::of_this_terminal(&mut listening);
     let config = viuer::Config {
         absolute_offset: false,
-        width: Some(way.width(columns)),
-        use_kitty: way == Way::Kitty,
-        use_iterm: way == Way::Iterm,
-        use_sixel: matches!(way, Way::Sixel { .. }),
+        width: Some(protocol.width(columns)),
+        use_kitty: protocol == DrawingProtocol::Kitty,
+        use_iterm: protocol == DrawingProtocol::Iterm,
+        use_sixel: matches!(protocol, DrawingProtocol::Sixel { .. }),
         ..viuer::Config::default()
     };
     if let Err(error) = viuer::print(&DynamicImage::ImageRgb8(picture.clone()), &config) {
         tracing::debug!(%error, "the terminal does not show the picture");
     }
-    if matches!(way, Way::Sixel { .. }) {
+    if matches!(protocol, DrawingProtocol::Sixel { .. }) {
         // After sixels the cursor stands in their last line; after the others, below them.
         output.gap();
     }
@@ -44,7 +44,7 @@ pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
 
 /// The protocol by which a terminal draws images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum DrawingProtocol {
     Kitty,
     Iterm,
     /// With the width of a character in pixels.
@@ -59,9 +59,9 @@ const SIXEL_CELL: u32 = 6;
 /// The maximum width of an image in sixels.
 const MOST_SIXELS: u32 = 1000;
 
-impl Way {
+impl DrawingProtocol {
     /// Returns the best protocol of this terminal: by its name if that is enough, by a query otherwise.
-    fn of_this_terminal(listening: &mut Option<Listening>) -> Way {
+    fn of_this_terminal(listening: &mut Option<Listening>) -> DrawingProtocol {
         let says = |name: &str, words: &[&str]| {
             env::var(name).is_ok_and(|value| words.iter().any(|word| value.to_lowercase().contains(word)))
         };
@@ -73,23 +73,23 @@ impl Way {
                 || says("TERM_PROGRAM", &["kitty", "ghostty", "wezterm"]));
         let iterm = !nested && viuer::is_iterm_supported();
         if iterm && !may_know_kitty {
-            return Way::Iterm;
+            return DrawingProtocol::Iterm;
         }
         *listening = Listening::begin();
         let can = listening.as_mut().map(|terminal| terminal.ask(may_know_kitty)).unwrap_or_default();
         match can.cell {
-            _ if can.kitty => Way::Kitty,
-            _ if iterm => Way::Iterm,
-            cell if can.sixel => Way::Sixel { cell_width: cell.map_or(SIXEL_CELL, |(width, _)| width) },
-            _ => Way::HalfBlocks,
+            _ if can.kitty => DrawingProtocol::Kitty,
+            _ if iterm => DrawingProtocol::Iterm,
+            cell if can.sixel => DrawingProtocol::Sixel { cell_width: cell.map_or(SIXEL_CELL, |(width, _)| width) },
+            _ => DrawingProtocol::HalfBlocks,
         }
     }
 
     /// Returns the width in pixels of an image that takes that many columns.
     fn width(self, columns: u32) -> u32 {
         match self {
-            Way::Sixel { cell_width } => (columns * cell_width).min(MOST_SIXELS) / SIXEL_CELL,
-            Way::Kitty | Way::Iterm | Way::HalfBlocks => columns,
+            DrawingProtocol::Sixel { cell_width } => (columns * cell_width).min(MOST_SIXELS) / SIXEL_CELL,
+            DrawingProtocol::Kitty | DrawingProtocol::Iterm | DrawingProtocol::HalfBlocks => columns,
         }
     }
 }

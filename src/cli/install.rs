@@ -14,8 +14,9 @@ use super::clients::{Client, Entry};
 use super::context::Context;
 use super::ending::{Exit, Failure};
 use super::words;
+use super::workspace::WorkspaceSource;
 
-/// Print the configuration that makes an MCP client start Retake, or write it
+/// Print or write the configuration that makes an MCP client start Retake
 ///
 /// --write merges it into the client's own file, leaves the rest alone and keeps a backup. A file that cannot be parsed is
 /// not changed. `--workspace` becomes part of the configuration; without it, the workspace is chosen in the directory in
@@ -37,7 +38,7 @@ pub(super) struct InstallArgs {
     /// Only for the current directory, if the client supports that
     #[arg(long)]
     project: bool,
-    /// Let agents record image files only below this directory; may be repeated
+    /// Let agents record files only below this directory; may be repeated
     #[arg(long, value_name = "DIR", conflicts_with_all = ["wrap", "unwrap"])]
     root: Vec<PathBuf>,
     /// The name under which the client lists Retake
@@ -69,6 +70,9 @@ struct Installed {
     backup: Option<PathBuf>,
     /// The configuration, alone.
     configuration: String,
+    /// The workspace that commands use here, if the client may use another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_workspace: Option<String>,
 }
 
 /// Remove Retake from the configuration of an MCP client
@@ -104,6 +108,7 @@ impl UninstallArgs {
             changed: false,
             backup: None,
             configuration: String::new(),
+            other_workspace: None,
         };
         let edit = |text: &str| match client.removed(text, &install.name) {
             _ if text.trim().is_empty() => Ok(text.to_owned()),
@@ -146,27 +151,51 @@ impl InstallArgs {
             changed: false,
             backup: None,
             configuration: self.client.alone(&entry),
+            other_workspace: self.other_workspace(context)?,
         };
         if self.write {
             self.put(&|text| self.client.merged(text, &entry), &mut done)?;
         }
         let file = words::one_line(&done.file.display().to_string());
-        context.output.answer(&done, |output, done| match (done.written, done.changed) {
-            (false, _) => {
-                output.raw().write_all(done.configuration.as_bytes()).ok();
-                output.aside(format_args!("{} reads this from {file}", done.client));
-                output.hint("--write merges it into that file, and keeps the rest of it");
-            }
-            (true, true) => {
-                output.line(format_args!("{} starts Retake from now on: {file}", done.client));
-                if let Some(backup) = &done.backup {
-                    output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+        context.output.answer(&done, |output, done| {
+            match (done.written, done.changed) {
+                (false, _) => {
+                    output.raw().write_all(done.configuration.as_bytes()).ok();
+                    output.aside(format_args!("{} reads this from {file}", done.client));
+                    output.hint("--write merges it into that file, and keeps the rest of it");
                 }
-                output.hint(format_args!("start {} again, so that it reads it", done.client));
+                (true, true) => {
+                    output.line(format_args!("{} starts Retake from now on: {file}", done.client));
+                    if let Some(backup) = &done.backup {
+                        let backup = words::one_line(&backup.display().to_string());
+                        output.line(format_args!("the file as it was: {backup}"));
+                    }
+                    output.hint(format_args!("start {} again, so that it reads it", done.client));
+                }
+                (true, false) => output.line(format_args!("{} starts Retake already: {file}", done.client)),
             }
-            (true, false) => output.line(format_args!("{} starts Retake already: {file}", done.client)),
+            if let Some(here) = &done.other_workspace {
+                let here = words::one_line(here);
+                output
+                    .hint(format_args!("commands here use {here}; add --workspace '{here}' for agents to use it, too"));
+            }
         });
         Ok(Exit::Done)
+    }
+
+    /// Returns the workspace that commands use here, if the client may use another one: it does not start Retake in this
+    /// directory, nor with the variables of this shell. With --project it does start it here.
+    fn other_workspace(&self, context: &Context) -> Result<Option<String>, Failure> {
+        if context.named_workspace().is_some() {
+            return Ok(None);
+        }
+        let chosen = context.workspace()?;
+        let differs = match chosen.by {
+            WorkspaceSource::Environment => true,
+            WorkspaceSource::Directory => !self.project,
+            WorkspaceSource::Flag | WorkspaceSource::Default => false,
+        };
+        Ok(differs.then(|| chosen.shown()))
     }
 
     /// Returns the arguments that the client starts Retake with. They always name a root: an agent may be made to record a
@@ -179,7 +208,14 @@ impl InstallArgs {
                 let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
                 home.into_iter().chain([std::env::temp_dir()]).collect()
             }
-            roots => roots.iter().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone())).collect(),
+            roots => {
+                // `retake mcp` would not start, which clients report badly.
+                if let Some(absent) = roots.iter().find(|root| !root.is_dir()) {
+                    let what = format!("--root is not a directory: {}", absent.display());
+                    return Err(Error::new(ErrorKind::Invalid, what, "pass an existing directory, or create it first"));
+                }
+                roots.iter().map(|root| std::path::absolute(root).unwrap_or_else(|_| root.clone())).collect()
+            }
         };
         for root in roots {
             let root = root.to_str().ok_or_else(|| {
@@ -241,6 +277,7 @@ impl InstallArgs {
             changed: false,
             backup: None,
             configuration: self.client.alone(&changed),
+            other_workspace: None,
         };
         if self.write {
             self.put(&|text| self.client.replaced(text, &changed), &mut done)?;
@@ -349,14 +386,22 @@ fn unwrapped(entry: &Entry) -> Entry {
 
 /// Returns the command of the server that an entry runs through `retake wrap`; `None` if it does not.
 pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
-    let is_ours = Path::new(&entry.command).file_stem().is_some_and(|stem| stem == "retake");
     let command = entry.args.iter().position(|arg| arg == "--").and_then(|place| entry.args.get(place + 1..));
-    command.filter(|_| is_ours && entry.args.first().is_some_and(|verb| verb == "wrap"))
+    command.filter(|_| runs(entry, "wrap"))
+}
+
+/// Returns whether an entry runs a verb of Retake.
+pub(super) fn runs(entry: &Entry, verb: &str) -> bool {
+    let is_ours = Path::new(&entry.command).file_stem().is_some_and(|stem| stem == "retake");
+    is_ours && entry.args.first().is_some_and(|first| first == verb)
 }
 
 fn with_workspace(mut arguments: Vec<String>, context: &Context) -> Result<Vec<String>, Error> {
     if let Some(named) = context.named_workspace() {
-        let dir = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+        // A URL is not a path of this machine.
+        let is_url = named.to_str().is_some_and(|text| text.contains("://"));
+        let dir = Some(named).filter(|_| !is_url).and_then(|dir| std::path::absolute(dir).ok());
+        let dir = dir.unwrap_or_else(|| named.to_owned());
         let dir = dir.to_str().ok_or_else(|| {
             let what = format!("the workspace's path is not Unicode: {}", dir.display());
             Error::new(ErrorKind::Invalid, what, "configurations are text: choose another directory")

@@ -72,6 +72,7 @@ impl ListArgs {
                 "ask for one page after the other: pass `nextCursor` of the reply with --cursor",
             ));
         }
+        times::check_range(self.since, self.until)?;
         let chosen = context.workspace()?;
         let all = self.all;
         let mut request = self.request();
@@ -119,7 +120,7 @@ enum Page {
     Later,
 }
 
-/// What untitled sessions are called: by the start of their prompt, or else by the name of an image.
+/// Returns the names of untitled sessions: the start of the prompt, or else the name of an image.
 fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
     let untitled = list.sessions.iter().filter(|row| row.title().is_none()).map(SessionRow::id);
     let named = untitled.filter_map(|id| {
@@ -224,7 +225,7 @@ fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Ou
     }
 }
 
-/// What to do in a workspace that has nothing in it.
+/// Prints what to do in an empty workspace.
 fn begin(chosen: &Chosen, output: &mut Output) {
     output.line(format_args!("No sessions yet in {}", chosen.shown()));
     output.gap();

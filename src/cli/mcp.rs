@@ -8,11 +8,12 @@ use clap::{Args, Subcommand};
 use crate::mcp::{self, Paths};
 use crate::workspace::Lifetime;
 
+use super::args::Json;
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
 use super::install::{InstallArgs, UninstallArgs};
 
-/// Serve the workspace to an agent over the Model Context Protocol, on stdin and stdout
+/// Serve the workspace to an agent (MCP) on stdin and stdout
 ///
 /// MCP clients start this themselves: see `retake mcp install`. `retake serve` offers the same over HTTP at /mcp.
 #[derive(Debug, Args)]
@@ -28,6 +29,8 @@ pub(super) struct McpArgs {
     /// Read images only below this directory; may be repeated [default: any]
     #[arg(long, value_name = "DIR", env = "RETAKE_ROOTS", value_delimiter = DELIMITER, hide_env_values = true)]
     root: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) json: Json,
 }
 
 /// What to do besides serving.

@@ -83,7 +83,7 @@ pub fn run() -> ExitCode {
     let mut output = context.into_output();
     let exit = match ended {
         Ok(exit) => exit,
-        Err(failure) => failure.tell(&mut output),
+        Err(failure) => failure.report(&mut output),
     };
     match output.finish() {
         Ok(()) => exit.into(),
@@ -121,7 +121,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
     }
 }
 
-/// What the library has to say while it works, for those who look into it: on stderr, and nothing unless asked for.
+/// Starts the log of the library on stderr, which is off by default.
 fn start_log(verbose: u8, output: &mut Output) {
     let asked = match verbose {
         0 => "off",

@@ -7,9 +7,11 @@ use retake_recipe::for_each_recipe_field;
 use serde_json::{Map, Value};
 
 use crate::model::amounts::ParseCostError;
+use crate::model::iteration::MAX_SIDE;
 use crate::model::{Cost, Lora, OutcomeStatus, Recipe, Seed, Timestamp};
 use crate::wire::{Error, ImageInput, RecordRequest};
 
+use super::args::whole_number;
 use super::choice::choice;
 use super::ending::{Failure, invalid};
 use super::times;
@@ -20,7 +22,7 @@ macro_rules! declare_args {
         /// An iteration in flags.
         #[derive(Clone, Debug, Default, PartialEq, Args)]
         pub(super) struct RecipeArgs {
-            /// The prompt exactly as typed; without it, the recipe is read from the image
+            /// The prompt exactly as typed; without it, the image's own is used
             #[arg(value_name = "PROMPT")]
             prompt: Option<String>,
             /// The prompt, as a flag
@@ -52,8 +54,8 @@ macro_rules! declare_args {
                 $name: Option<$type>,
             )*
             /// The requested size, such as 1024x768
-            #[arg(long, value_name = "WxH", conflicts_with_all = ["width", "height"], value_parser = size,
-                help_heading = "Recipe")]
+            #[arg(long, value_name = "WxH", conflicts_with_all = ["width", "height"], allow_hyphen_values = true,
+                value_parser = size, help_heading = "Recipe")]
             size: Option<(u32, u32)>,
             /// A LoRA and its weight (1 by default); may be repeated
             #[arg(long = "lora", value_name = "NAME[:WEIGHT]", value_parser = lora, help_heading = "Recipe")]
@@ -72,18 +74,20 @@ macro_rules! declare_args {
             #[arg(long, value_name = "TEXT", help_heading = "Outcome")]
             message: Option<String>,
             /// The duration in milliseconds
-            #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Outcome")]
+            #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole_number::<u64>,
+                help_heading = "Outcome")]
             generation_time_ms: Option<u64>,
             /// The cost, such as 0.04 (US dollars), '0.04 EUR', €0,04 or '3 credits'
             #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true, value_parser = cost,
                 help_heading = "Outcome")]
             cost: Option<Cost>,
-            /// When the image was made, such as 2025-12-11, '2025-12-11 14:45' or 2025-12-11T14:45:22Z [default: now]
+            /// When the image was made, such as '2025-12-11 14:45' [default: now]
             #[arg(long, value_name = "TIME", value_parser = times::parse, help_heading = "Outcome")]
             created_at: Option<Timestamp>,
 
             /// Fail unless the session has this many iterations
-            #[arg(long, value_name = "COUNT", allow_negative_numbers = true, help_heading = "Safety")]
+            #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = whole_number::<u32>,
+                help_heading = "Safety")]
             expect: Option<u32>,
             /// Idempotency key: a retry with the same key is recorded only once
             #[arg(long, value_name = "TEXT", help_heading = "Safety")]
@@ -91,7 +95,7 @@ macro_rules! declare_args {
         }
 
         impl RecipeArgs {
-            fn recipe(&self, prompt: String) -> Result<Recipe, Error> {
+            fn recipe(&self, prompt: String) -> Result<Recipe, Failure> {
                 let mut recipe = Recipe {
                     prompt,
                     $($name: self.$name.clone(),)*
@@ -154,10 +158,9 @@ impl RecipeArgs {
 }
 
 fn size(text: &str) -> Result<(u32, u32), String> {
-    let sides = text.split_once(['x', 'X', '×']);
-    sides
-        .and_then(|(width, height)| Some((width.trim().parse().ok()?, height.trim().parse().ok()?)))
-        .ok_or_else(|| "expected width and height in pixels, such as 1024x768".to_owned())
+    let side = |text: &str| text.trim().parse().ok().filter(|side| (1..=MAX_SIDE).contains(side));
+    let sides = text.split_once(['x', 'X', '×']).and_then(|(width, height)| Some((side(width)?, side(height)?)));
+    sides.ok_or_else(|| format!("expected width and height in pixels, such as 1024x768, each from 1 to {MAX_SIDE}"))
 }
 
 fn lora(text: &str) -> Result<Lora, String> {
@@ -191,7 +194,7 @@ impl FlagValue for Seed {
 
 impl FlagValue for u32 {
     fn parse_flag(text: &str) -> Result<u32, String> {
-        text.parse().map_err(|_| "expected a whole number".to_owned())
+        whole_number(text)
     }
 }
 
@@ -203,28 +206,32 @@ impl FlagValue for f64 {
 
 /// Checks that a parameter has a name and a value.
 fn parameter(text: &str) -> Result<String, String> {
-    if text.contains('=') { Ok(text.to_owned()) } else { Err("expected KEY=VALUE".to_owned()) }
+    match text.split_once('=') {
+        Some((name, _)) if !name.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
 }
 
-fn parameters(all: Option<&str>, each: &[String]) -> Result<Map<String, Value>, Error> {
+fn parameters(all: Option<&str>, each: &[String]) -> Result<Map<String, Value>, Failure> {
     let mut parameters = match all.map(serde_json::from_str) {
         None => Map::new(),
         Some(Ok(Value::Object(parameters))) => parameters,
         Some(Ok(_)) => {
-            return Err(invalid("--parameters is not a JSON object", "write it as '{\"name\": value, …}'"));
+            return Err(Failure::flags("--parameters is not a JSON object", "write it as '{\"name\": value, …}'"));
         }
         Some(Err(error)) => {
             let hint = "write it as '{\"name\": value, …}', in single quotes so that the shell leaves it alone";
-            return Err(invalid("--parameters is not JSON", hint).caused_by(error));
+            return Err(Failure::Flags(invalid("--parameters is not JSON", hint).caused_by(error)));
         }
     };
     for text in each {
         let (name, value) = text
             .split_once('=')
-            .ok_or_else(|| invalid(format!("--param {text:?} has no value"), "write it as KEY=VALUE"))?;
+            .ok_or_else(|| Failure::flags(format!("--param {text:?} has no value"), "write it as KEY=VALUE"))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         if parameters.insert(name.to_owned(), value).is_some() {
-            return Err(invalid(format!("parameter {name:?} is given twice"), "give each parameter once"));
+            let message = format!("--param {name:?} is given twice");
+            return Err(Failure::flags(message, "give each parameter once, with --param or in --parameters"));
         }
     }
     Ok(parameters)
@@ -242,7 +249,7 @@ mod tests {
 
     #[test]
     fn an_invalid_value_is_explained() {
-        for text in ["1024", "x", "10x", "axb", "-1x5"] {
+        for text in ["1024", "x", "10x", "axb", "-1x5", "0x5", "5x1000001"] {
             assert!(size(text).unwrap_err().contains("1024x768"), "{text:?}");
         }
         assert_eq!((size("1024x768").unwrap(), size("8 × 9").unwrap()), ((1024, 768), (8, 9)));
@@ -267,6 +274,9 @@ mod tests {
         {
             let each: Vec<String> = each.into_iter().map(str::to_owned).collect();
             assert!(parameters(all, &each).is_err(), "{all:?} {each:?}");
+        }
+        for text in ["", "=", "=1", " =1", "a"] {
+            assert!(parameter(text).is_err(), "{text:?}");
         }
     }
 }

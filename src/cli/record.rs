@@ -7,12 +7,11 @@ use clap::Args;
 
 use crate::wire::{Api, Error, RecordRequest, Recorded};
 
-use super::context::{Context, session_named};
+use super::context::{Context, resolve, session_named};
 use super::ending::{Exit, Failure, invalid};
 use super::import;
 use super::output::{FAINT, NAME, Output, paint};
 use super::recipe::RecipeArgs;
-use super::references;
 use super::requests::Requests;
 use super::words;
 
@@ -23,11 +22,14 @@ use super::words;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     retake record \"a cat\" --model sdxl --seed 42 --cfg 7 --image cat.png\n  \
-    retake record --image out.png --session latest            the recipe is read from the image\n  \
-    retake record \"a cat at night\" --like latest --session latest   with the recipe of the last one\n  \
-    retake record \"back to the first\" --session session-2025-12-11-001 --parent 'latest#0'\n  \
+    retake record --image out.png --session latest\n  \
+    retake record \"a cat at night\" --like latest --session latest\n  \
+    retake record \"back to the first\" --session latest --parent 'latest#0'\n  \
     retake record \"a dog\" --outcome refused --message \"no dogs\"\n  \
-    retake record --json - < requests.jsonl")]
+    retake record --json - < requests.jsonl\n\n\
+    Recipe fields that you leave out are read from the metadata of the\n\
+    image, provided that its prompt agrees with yours; then --like fills in\n\
+    the rest.")]
 pub(super) struct RecordArgs {
     #[command(flatten)]
     recipe: RecipeArgs,
@@ -62,9 +64,15 @@ impl RecordArgs {
         }
         let mut request = self.recipe.request()?;
         context.write(|api, output| {
-            request.session_id = request.session_id.map(|session| session_named(api, session)).transpose()?;
-            for reference in [&mut request.parent, &mut request.like].into_iter().flatten() {
-                *reference = references::expand(api, reference)?;
+            if let Some(session) = request.session_id.take() {
+                let id = session_named(api, session).map_err(|error| Failure::of_flag("--session", error))?;
+                request.session_id = Some(id);
+            }
+            for (flag, reference) in [("--parent", &mut request.parent), ("--like", &mut request.like)] {
+                if let Some(reference) = reference {
+                    let id = resolve(api, reference).map_err(|error| Failure::of_flag(flag, error))?;
+                    *reference = id.to_string();
+                }
             }
             let recorded = record(api, request)?;
             output.answer(&recorded, layout);
@@ -73,7 +81,7 @@ impl RecordArgs {
     }
 }
 
-/// Records one request after the other, and answers each before the next is read: whoever pipes them in may wait for it.
+/// Records one request after the other, and answers each before it reads the next, since the sender may wait for it.
 fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure> {
     context.output.set_json();
     context.write(|api, output| {

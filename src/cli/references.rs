@@ -52,7 +52,9 @@ impl Ending {
         let mut numbers: Vec<u32> = parts.iter().filter_map(|part| part.parse().ok()).collect();
         let number = numbers.pop()?;
         numbers.reverse();
-        Some(Ending { day: numbers, number })
+        // What cannot be a day of the calendar is not an ending either.
+        let is_possible = numbers.iter().zip([31, 12, u32::MAX]).all(|(part, most)| (1..=most).contains(part));
+        is_possible.then_some(Ending { day: numbers, number })
     }
 
     /// Returns the sessions with this ending, newest first: only that of today if there is one and no day was written.
@@ -94,7 +96,17 @@ mod tests {
         for text in ["002", "12-001", "11-12-001", "2024-12-11-001"] {
             assert!(!Ending::parse(text).unwrap().matches(id), "{text}");
         }
-        for text in ["session-2025-12-11-001", "latest", "", "-1", "a-1", "1-2025-12-11-001", "9999999999"] {
+        for text in [
+            "session-2025-12-11-001",
+            "latest",
+            "",
+            "-1",
+            "a-1",
+            "1-2025-12-11-001",
+            "9999999999",
+            "2025-99-11-001",
+            "0-001",
+        ] {
             assert!(Ending::parse(text).is_none(), "{text}");
         }
     }

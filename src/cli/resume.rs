@@ -12,12 +12,12 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{references, session, show, words};
 
-/// Show what you need to continue: recipe, history, ratings, open branches
+/// Show what you need to continue: recipe, history, ratings, branches
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    retake resume                            the most recent session that is not archived\n  \
-    retake resume session-2025-12-11-001     that session\n  \
-    retake resume session-2025-12-11-001#3   from that iteration")]
+    retake resume                              the latest active session\n  \
+    retake resume session-2025-12-11-001       that session\n  \
+    retake resume 'session-2025-12-11-001#3'   from that iteration")]
 pub(super) struct ResumeArgs {
     /// A session's id or an iteration [default: the most recent active session]
     reference: Option<String>,
@@ -88,8 +88,8 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
             None => output.fit(&words::prompt(&step.summary), 4),
         };
         output.line(format_args!("    {line}"));
-        if let Some(said) = session::said(step.note.as_deref(), &step.tags) {
-            output.line(format_args!("    {}", output.fit(&said, 4)));
+        if let Some(remarks) = session::remarks(step.note.as_deref(), &step.tags) {
+            output.line(format_args!("    {}", output.fit(&remarks, 4)));
         }
     }
 
@@ -102,8 +102,8 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
         if let Some(rating) = liked.annotations.rating {
             head += &format!("  {}", paint(WARNING, words::stars(rating)));
         }
-        if let Some(said) = session::said(liked.annotations.note.as_deref(), &liked.annotations.tags) {
-            head += &format!("  {}", output.fit(&said, 16));
+        if let Some(remarks) = session::remarks(liked.annotations.note.as_deref(), &liked.annotations.tags) {
+            head += &format!("  {}", output.fit(&remarks, 16));
         }
         output.line(head);
         if let Some(since) = &liked.since {
@@ -140,7 +140,7 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
     show::images(&view.images, workspace, output);
     if !view.truncated.is_empty() {
         output.gap();
-        let all = format!("retake show {} --full", view.reference);
+        let all = format!("retake show '{}' --full", view.reference);
         output.line(paint(FAINT, format_args!("cut short: {}; see {all}", view.truncated.join(", "))));
     }
 

@@ -44,21 +44,23 @@ pub(super) struct SearchArgs {
 
 const AFTER_HELP: &str = "\
 Queries:
-  glass bridge               both words, in a prompt, negative prompt, note,
-                             title or message; also inside words (1girl) and
-                             as plurals (bridges)
+  glass bridge               both words, in a prompt, negative prompt,
+                             note, title or message; also inside words
+                             (1girl) and as plurals (bridges)
   '\"glass bridge\"'           these whole words in this order
   br*                        words that begin so
   bridge -fog                the one and not the other
   '(bridge OR river) snow'   a choice
 
 Facets:
-  model lora sampler scheduler provider   a part of the name; in quotes all of it
-  actor                      a part of the program or user that recorded it
+  model lora sampler scheduler provider
+                             a part of the name; in quotes all of it
+  actor                      a part of the program or user that did it
   tag project                the name in any case; her* begins so
-  seed size session          seed:42 size:1024x768 session:session-2025-12-11-001
-  steps cfg cost rating      steps:30 'cfg:>=7.5' 'cost:>0.01' steps:20..30
-                             rating:5 'rating:>=4' rating:none
+  seed size session          seed:42 size:1024x768
+                             session:session-2025-12-11-001
+  steps cfg cost rating      steps:30 'cfg:>=7.5' 'cost:>0.01'
+                             steps:20..30 'rating:>=4' rating:none
   outcome                    succeeded failed refused
   status                     active archived all
   has                        image note tag rating lora negative
@@ -70,7 +72,7 @@ Facets:
 Examples:
   retake search bridge model:sdxl 'rating:>=4' -fog before:2026-05
   retake search --similar-to latest
-  retake search tag:hero --sort best --json | jq -r '.iterations[].reference'";
+  retake search tag:hero --sort best --json | jq .totalMatches";
 
 impl SearchArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
@@ -91,7 +93,7 @@ impl SearchArgs {
                         return Err(failure);
                     }
                     // The place of the mistake reads after what it is.
-                    let exit = failure.tell(output);
+                    let exit = failure.report(output);
                     point(&query, output);
                     return Ok(exit);
                 }
@@ -106,7 +108,7 @@ impl SearchArgs {
         // One argument is a query as it is written; several are its words, as the shell took them apart.
         let query = match self.query.as_slice() {
             [query] => query.clone(),
-            words => words.iter().map(|word| said(word)).collect::<Vec<_>>().join(" "),
+            words => words.iter().map(|word| requoted(word)).collect::<Vec<_>>().join(" "),
         };
         SearchRequest {
             query: (!query.trim().is_empty()).then_some(query),
@@ -125,10 +127,20 @@ pub(super) fn expand_negations(args: Vec<OsString>) -> Vec<OsString> {
     let Some(verb) = args.iter().position(|arg| arg == "search") else { return args };
     // `-v` in any number and `-h` are flags of every verb.
     let is_flag = |word: &str| word.chars().all(|c| c == 'v') || matches!(word, "h" | "V");
+    // What follows one of these is its value, such as -1.
+    let takes_value = |arg: &OsString| {
+        let flags = ["--limit", "--cursor", "--similar-to", "--sort", "--workspace", "--color"];
+        flags.iter().any(|flag| arg == flag)
+    };
     let mut literal = false;
+    let mut is_value = false;
     let mut spelt = Vec::with_capacity(args.len());
     for (number, arg) in args.into_iter().enumerate() {
         literal |= arg == "--";
+        if std::mem::replace(&mut is_value, takes_value(&arg)) {
+            spelt.push(arg);
+            continue;
+        }
         let word = arg.to_str().and_then(|arg| arg.strip_prefix('-')).filter(|word| !word.starts_with('-'));
         match word.filter(|word| number > verb && !literal && !word.is_empty() && !is_flag(word)) {
             Some(word) => spelt.extend([OsString::from("NOT"), OsString::from(word)]),
@@ -138,8 +150,9 @@ pub(super) fn expand_negations(args: Vec<OsString>) -> Vec<OsString> {
     spelt
 }
 
-/// An argument as it was meant: the shell took the quotes off `model:"SD XL"`, so the blank in it puts them back.
-fn said(word: &str) -> String {
+/// Returns an argument with the quotes that the shell removed from `model:"SD XL"`: the blank in it shows that there were
+/// some.
+fn requoted(word: &str) -> String {
     match word.split_once(':') {
         Some((facet, value))
             if value.contains(char::is_whitespace)
@@ -180,7 +193,7 @@ fn layout(view: &SearchView, request: &SearchRequest, output: &mut Output) {
     foot(view, request, output);
 }
 
-/// Two lines: which one it is and what is known of it, and the words that matched.
+/// Prints a result on two lines: the reference with its main facts, and the words that matched.
 fn row(found: &FoundIteration, output: &mut Output) {
     let mut facts = vec![words::minute(found.timestamp)];
     facts.extend(found.outcome.map(|outcome| format!("{outcome:?}").to_lowercase()));
@@ -220,7 +233,7 @@ fn row(found: &FoundIteration, output: &mut Output) {
     }
 }
 
-/// The parts on one line, the matches in colour, cut to the width.
+/// Returns the parts on one line, the matches in colour, cut to the width.
 fn marked(parts: &[ExcerptPart], width: usize) -> String {
     let mut line = String::new();
     let mut left = width;
@@ -315,10 +328,10 @@ mod tests {
 
     #[test]
     fn quotes_that_the_shell_removed_are_restored() {
-        assert_eq!(said("model:SD XL"), "model:\"SD XL\"");
-        assert_eq!(said("-tag:two words"), "-tag:\"two words\"");
+        assert_eq!(requoted("model:SD XL"), "model:\"SD XL\"");
+        assert_eq!(requoted("-tag:two words"), "-tag:\"two words\"");
         for as_it_is in ["bridge", "model:sdxl", "\"at night\"", "(a OR b) c", "model:\"a b\" c", "two words"] {
-            assert_eq!(said(as_it_is), as_it_is);
+            assert_eq!(requoted(as_it_is), as_it_is);
         }
     }
 }

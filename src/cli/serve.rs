@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::web::{self, Bound, GalleryLock, Held, Served, Serving};
 use crate::workspace::{Lifetime, Workspace};
 
-use super::args::Json;
+use super::args::{Json, whole_number};
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
 use super::output::{NAME, Output, paint};
 
-/// Show the workspace in a browser, and serve it over HTTP: the gallery, /api, /mcp
+/// Serve the gallery, /api and /mcp over HTTP
 ///
 /// Listens on 127.0.0.1:7373, which only this machine can reach. Any other address needs a token. If the workspace is
 /// already being served, prints the URL.
@@ -26,19 +26,20 @@ use super::output::{NAME, Output, paint};
     retake serve --addr 0.0.0.0:7373 --token 'correct horse battery'")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
-    pub(super) at: At,
+    pub(super) at: ListenArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
 
 /// Where and for whom to serve.
 #[derive(Debug, Args)]
-pub(super) struct At {
-    /// The address to listen on, or a port of this machine; port 0 chooses a free one
+pub(super) struct ListenArgs {
+    /// The address to listen on, or only a port; port 0 chooses a free one
     #[arg(long, value_name = "HOST:PORT")]
     addr: Option<String>,
     /// The port to listen on, on 127.0.0.1
-    #[arg(long, value_name = "PORT", conflicts_with = "addr")]
+    #[arg(long, value_name = "PORT", conflicts_with = "addr", allow_negative_numbers = true,
+        value_parser = whole_number::<u16>)]
     port: Option<u16>,
     /// The token that clients need; required beyond this machine
     #[arg(long, value_name = "TOKEN", env = "RETAKE_TOKEN", hide_env_values = true)]
@@ -66,7 +67,7 @@ impl ServeArgs {
     }
 }
 
-impl At {
+impl ListenArgs {
     /// Returns the address, which must be local unless there is a token.
     pub(super) fn address(&self, usual: &str) -> Result<SocketAddr, Failure> {
         let asked = match (&self.addr, self.port) {

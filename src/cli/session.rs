@@ -56,15 +56,15 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
         match (rows.get(&placed.index), steps.get(&placed.index), rerolls.runs.get(&placed.index)) {
             (.., Some(run)) if run.len() > 1 => {
                 let times: Vec<_> = run.iter().filter_map(|index| Some(rows.get(index)?.timestamp)).collect();
-                let from = times.iter().min().map(|at| clock.tell(*at)).unwrap_or_default();
-                let to = times.iter().max().map(|at| clock.tell(*at)).unwrap_or_default();
+                let from = times.iter().min().map(|at| clock.format(*at)).unwrap_or_default();
+                let to = times.iter().max().map(|at| clock.format(*at)).unwrap_or_default();
                 let (name, count) = (paint(NAME, several(run)), words::count(run.len() as u64, "reroll"));
                 let times = paint(FAINT, format_args!("{from} – {to}"));
                 output.line(format_args!("{head}{name}  {}  {times}", paint(HEADING, count)));
             }
             (Some(iteration), Some(step), _) => {
                 let from = step.parent.filter(|parent| parent.session != row.id() || is_root);
-                block(placed, iteration, step, (from, clock.tell(iteration.timestamp)), output);
+                block(placed, iteration, step, (from, clock.format(iteration.timestamp)), output);
             }
             _ => {
                 let name = paint(NAME, format_args!("#{}", placed.index));
@@ -141,7 +141,7 @@ struct Clock {
 }
 
 impl Clock {
-    fn tell(&mut self, at: Timestamp) -> String {
+    fn format(&mut self, at: Timestamp) -> String {
         let (day, time) = times::day_and_time(at);
         if day == self.day {
             return time;
@@ -181,10 +181,10 @@ pub(super) fn changes(line: &str) -> String {
 }
 
 /// Returns the annotation of a step in one line.
-pub(super) fn said(note: Option<&str>, tags: &[String]) -> Option<String> {
+pub(super) fn remarks(note: Option<&str>, tags: &[String]) -> Option<String> {
     let note = note.map(|note| format!("“{}”", words::one_line(note)));
     let tags = tags.iter().map(|tag| format!("[{}]", words::one_line(tag)));
-    Some(note.into_iter().chain(tags).collect::<Vec<_>>().join(" ")).filter(|said| !said.is_empty())
+    Some(note.into_iter().chain(tags).collect::<Vec<_>>().join(" ")).filter(|remarks| !remarks.is_empty())
 }
 
 /// The indentation of the lines of a block below its head, after the tree.
@@ -222,8 +222,8 @@ fn block(
     if step.label.is_some() && step.label != Some(StepLabel::NewIdea) && !reroll {
         output.line(format_args!("{before}{}", changes(&output.fit(&words::parts(&step.summary), used))));
     }
-    if let Some(said) = said(step.note.as_deref(), &step.tags) {
-        output.line(format_args!("{before}{}", output.fit(&said, used)));
+    if let Some(remarks) = remarks(step.note.as_deref(), &step.tags) {
+        output.line(format_args!("{before}{}", output.fit(&remarks, used)));
     }
 }
 

@@ -21,15 +21,15 @@ use super::ending::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{inline, raw, references, session, words};
 
-/// Show an iteration with everything known about it, or a session as a story
+/// Show an iteration in full, or a session as a story
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    retake show latest                       the last iteration of the session modified last\n  \
-    retake show session-2025-12-11-001       the session: what changed at each step, and its branches\n  \
-    retake show session-2025-12-11-001#3     one iteration with its whole recipe\n  \
-    retake show session-2025-12-11-001#3/1   the same, drawing its second image\n  \
-    retake show latest --output best.png     write its original image to a file\n  \
-    retake show --raw image.png              the generation metadata of any image file")]
+    retake show latest                         the last iteration\n  \
+    retake show session-2025-12-11-001         each step of a session\n  \
+    retake show 'session-2025-12-11-001#3'     one iteration in full\n  \
+    retake show 'session-2025-12-11-001#3/1'   with its second image\n  \
+    retake show latest --output best.png       write the original\n  \
+    retake show --raw image.png                the metadata of any file")]
 pub(super) struct ShowArgs {
     /// A session's id or a reference; with --raw also the path of an image
     reference: String,
@@ -219,7 +219,7 @@ fn layout(view: &IterationView, workspace: &Workspace, full: bool, output: &mut 
     }
 }
 
-/// The prompts of a recipe.
+/// Prints the prompts of a recipe.
 pub(super) fn texts(recipe: &Recipe, full: bool, output: &mut Output) {
     let prompts = [
         ("prompt", Some(recipe.prompt.as_str())),
@@ -238,7 +238,7 @@ pub(super) fn texts(recipe: &Recipe, full: bool, output: &mut Output) {
     }
 }
 
-/// The rest of a recipe.
+/// Prints the rest of a recipe.
 pub(super) fn recipe(view: &RecipeView, full: bool, output: &mut Output) {
     let recipe = &view.recipe;
     for (label, value) in recipe.facts() {
@@ -259,20 +259,20 @@ pub(super) fn recipe(view: &RecipeView, full: bool, output: &mut Output) {
     line("parameters", omitted, output);
 }
 
-/// A name and a value; nothing where there is none.
+/// Prints a name and a value, or nothing without a value.
 pub(super) fn line(name: &str, value: Option<String>, output: &mut Output) {
     if let Some(value) = value {
         output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<12}")), words::one_line(&value)));
     }
 }
 
-/// `1024x768`, as `--size` takes it.
+/// Returns a size as `--size` takes it, such as `1024x768`.
 pub(super) fn size(width: Option<u32>, height: Option<u32>) -> Option<String> {
     let side = |side: Option<u32>| side.map_or_else(|| "?".to_owned(), |side| side.to_string());
     (width.is_some() || height.is_some()).then(|| format!("{}x{}", side(width), side(height)))
 }
 
-/// `#3` where the session is known already.
+/// Returns a reference without the session if that is the one at hand, such as `#3`.
 pub(super) fn shortened(id: IterationId, within: SessionId) -> String {
     if id.session == within { format!("#{}", id.index) } else { id.to_string() }
 }
@@ -289,7 +289,7 @@ fn list(items: impl Iterator<Item = String>) -> Option<String> {
     Some(items.collect::<Vec<_>>().join(", ")).filter(|items| !items.is_empty())
 }
 
-/// The images, each with the path of its original where it is on this machine.
+/// Prints the images, each with the path of its original if that is on this machine.
 pub(super) fn images(images: &[ImageView], workspace: &Workspace, output: &mut Output) {
     for picture in images {
         line("image", Some(image(picture)), output);
@@ -302,7 +302,7 @@ const MAX_PROMPT_CHARS: usize = 2000;
 /// The number of characters of a parameter that are shown unless all of it was asked for.
 const MAX_PARAMETER_CHARS: usize = 200;
 
-/// A picture in a line.
+/// Describes an image on one line.
 pub(super) fn image(image: &ImageView) -> String {
     let mut about = vec![image.mime_type.clone()];
     about.extend(size(image.width, image.height));

@@ -26,12 +26,12 @@ struct Column {
 }
 
 impl Table {
-    /// An empty table: the headings, and how wide each column is at least, so that several pages line up.
+    /// Creates an empty table from headings and minimum widths, so that several pages line up.
     pub(super) fn new<const N: usize>(columns: [(&str, usize); N]) -> Table {
         Table::of(columns.to_vec())
     }
 
-    /// The same, for as many columns as there happen to be.
+    /// Creates an empty table with any number of columns.
     pub(super) fn of(columns: Vec<(&str, usize)>) -> Table {
         let columns =
             columns.into_iter().map(|(heading, least)| Column { heading: heading.to_owned(), least }).collect();
@@ -49,7 +49,7 @@ impl Table {
         self.row_of(cells.to_vec());
     }
 
-    /// The same, for as many columns as there happen to be.
+    /// Adds a row with any number of cells.
     pub(super) fn row_of(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| words::one_line(cell)).collect());
     }

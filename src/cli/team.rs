@@ -54,7 +54,7 @@ struct InitArgs {
 
 #[derive(Debug, Args)]
 struct UrlArgs {
-    /// The workspace; without it, the one that --workspace or RETAKE_WORKSPACE names
+    /// The workspace [default: that of --workspace or RETAKE_WORKSPACE]
     #[arg(value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]

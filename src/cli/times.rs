@@ -7,6 +7,8 @@ use chrono::{DateTime, FixedOffset, Local, LocalResult, NaiveDate, NaiveDateTime
 use crate::model::Timestamp;
 use crate::model::query::when;
 
+use super::ending::Failure;
+
 /// What to write where a time is expected, for error messages and hints.
 pub(super) const EXAMPLES: &str = "write a date or time such as 2025-12-11, '2025-12-11 14:45' or 2025-12-11T14:45:22Z";
 
@@ -93,6 +95,16 @@ impl Period {
     /// Returns its last moment.
     pub(super) fn last(self) -> Timestamp {
         self.until.plus_millis(-1)
+    }
+}
+
+/// Checks that a range of time does not end before it begins.
+pub(super) fn check_range(since: Option<Period>, until: Option<Period>) -> Result<(), Failure> {
+    match since.zip(until) {
+        Some((since, until)) if until.last() < since.first() => {
+            Err(Failure::flags("--until is before --since", "exchange the two, or leave one out"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -225,7 +237,7 @@ fn exact(text: &str, zone: Zone) -> Option<Timestamp> {
     zone.timestamp(time.or_else(day)?)
 }
 
-/// `+01:00`, or `UTC`.
+/// Returns the name of an offset: `+01:00`, or `UTC`.
 fn offset_name(offset: FixedOffset) -> String {
     if offset.local_minus_utc() == 0 { "UTC".to_owned() } else { offset.to_string() }
 }

@@ -25,7 +25,7 @@ pub(super) struct VerifyArgs {
     /// A bundle written by `retake export --bundle` [default: the workspace]
     bundle: Option<PathBuf>,
     /// The seal that was printed when the bundle was made
-    #[arg(long, requires = "bundle")]
+    #[arg(long, value_name = "HASH", requires = "bundle", value_parser = seal)]
     seal: Option<String>,
     #[command(flatten)]
     pub(super) json: Json,
@@ -38,6 +38,13 @@ impl VerifyArgs {
         context.output.answer(&view, |output, view| bundle_findings(view, output));
         Ok(if view.whole { Exit::Done } else { Exit::Damaged })
     }
+}
+
+/// Checks that a seal is a hash, before the bundle is read.
+fn seal(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { Ok(text.to_owned()) } else { Err("expected the 64 hexadecimal digits of a seal".to_owned()) }
 }
 
 /// Checks every byte of the workspace.
@@ -55,7 +62,7 @@ fn workspace(context: &mut Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Rebuild what is damaged, and acknowledge the reports of past recoveries
+/// Rebuild what is damaged, and acknowledge reports of past recoveries
 ///
 /// Events and long texts are kept twice, and each copy is rebuilt from the other. Images are kept once: `retake verify`
 /// names damaged ones, and recording them again or importing an export that holds them restores them. Damaged files are
@@ -76,7 +83,7 @@ impl RepairArgs {
     }
 }
 
-/// Makes all thumbnails anew.
+/// Recreates all thumbnails.
 fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
     context.read(|api, output| {
         let context = CallContext::default().with_progress(output.bar().mover());
@@ -97,7 +104,7 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Rebuilds what is damaged, and shows the reports nobody has read yet.
+/// Rebuilds what is damaged, and shows the reports that have not been acknowledged.
 fn repair(context: &mut Context) -> Result<Exit, Failure> {
     let is_team = context.workspace()?.team.is_some();
     // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
@@ -142,7 +149,7 @@ struct Repaired {
     reports: Vec<Recovery>,
 }
 
-/// What one recovery found and did.
+/// Prints what a recovery found and did.
 pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     output.line(format_args!("{}  {}", paint(NAME, &recovery.name), words::time(recovery.at)));
     for cause in &recovery.causes {
@@ -157,10 +164,15 @@ pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     }
     for loss in &recovery.losses {
         let whose = loss.session.map_or_else(|| "an unknown session".to_owned(), |id| id.to_string());
-        let mut line = format!("    of {whose}: events {}", words::numbers(&loss.seqs));
-        if !loss.iterations.is_empty() {
-            line += &format!(", iterations {}", words::numbers(&loss.iterations));
-        }
+        let mut line = match loss.seqs.as_slice() {
+            [seq] => format!("    of {whose}: event {seq}"),
+            seqs => format!("    of {whose}: events {}", words::numbers(seqs)),
+        };
+        line += &match loss.iterations.as_slice() {
+            [] => String::new(),
+            [index] => format!(", iteration {index}"),
+            indexes => format!(", iterations {}", words::numbers(indexes)),
+        };
         if let Some(after) = loss.after {
             line += &format!(", after {}", words::time(after));
         }

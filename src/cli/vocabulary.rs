@@ -9,16 +9,22 @@ pub(super) struct CommandLine;
 
 impl Vocabulary for CommandLine {
     fn field(&self, name: &str) -> String {
-        let flag = match name {
-            "prompt" | "reference" | "references" | "tags[]" => return name.to_owned(),
+        // A flag that may be repeated takes one entry at a time.
+        let flag = match name.strip_suffix("[]").unwrap_or(name) {
+            "prompt" | "reference" | "references" => return name.to_owned(),
+            "loras.name" => return "the name of --lora".to_owned(),
+            "loras.weight" => return "the weight of --lora".to_owned(),
+            "cost.amount" => return "the amount of --cost".to_owned(),
+            "cost.currency" => return "the currency of --cost".to_owned(),
             "nextCursor" => return "the printed cursor".to_owned(),
             "sessionId" => "session",
             "expectedIterationCount" => "expect",
             "idempotencyKey" => "key",
             "images" => "image",
             "tags" => "tag",
-            "loras" | "loras.name" | "loras.weight" => "lora",
-            "cost.amount" | "cost.currency" => "cost",
+            "addTags" => "add-tag",
+            "removeTags" => "remove-tag",
+            "loras" => "lora",
             "generationTimeMs" => "generation-time-ms",
             "createdAt" => "created-at",
             "similarTo" => "similar-to",
@@ -48,6 +54,8 @@ mod tests {
             ("guidanceScale", "--guidance-scale"),
             ("negativePrompt", "--negative-prompt"),
             ("title", "--title"),
+            ("addTags[]", "--add-tag"),
+            ("loras.weight", "the weight of --lora"),
             ("nextCursor", "the printed cursor"),
         ] {
             assert_eq!(CommandLine.field(field), flag);

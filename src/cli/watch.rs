@@ -13,7 +13,7 @@ use crate::workspace::Lifetime;
 use super::args::Json;
 use super::context::{Context, actor};
 use super::ending::{Exit, Failure};
-use super::import::HowArgs;
+use super::import::ImageImportArgs;
 use super::output::{FAINT, NAME, Output, paint};
 use super::{signals, words};
 
@@ -28,7 +28,7 @@ pub(super) struct WatchArgs {
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     #[command(flatten)]
-    how: HowArgs,
+    how: ImageImportArgs,
     #[command(flatten)]
     pub(super) json: Json,
 }
@@ -37,30 +37,33 @@ impl WatchArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         signals::stop_on(&stop);
-        let folders = words::count(self.folders.len() as u64, "folder");
+        let files = self.folders.iter().filter(|path| path.is_file()).count();
+        let counts = [(self.folders.len() - files, "folder"), (files, "file")];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let watched = counts.map(|(count, name)| words::count(count as u64, name)).collect::<Vec<_>>().join(" and ");
         let request = self.how.request(self.folders, false);
         let workspace = context.open(Lifetime::LongRunning)?;
         let output = &mut context.output;
         let mut exit = Exit::Done;
-        let watched = workspace.watch(&actor(), &request, &stop, |sighting| {
-            exit = exit.max(tell(sighting, &folders, output));
+        let ended = workspace.watch(&actor(), &request, &stop, |event| {
+            exit = exit.max(print_event(event, &watched, output));
             if output.is_gone() {
                 stop.store(true, Ordering::Relaxed);
             }
         });
         context.close(workspace);
-        watched?;
+        ended?;
         Ok(exit)
     }
 }
 
-fn tell(sighting: WatchEvent, folders: &str, output: &mut Output) -> Exit {
-    match sighting {
+fn print_event(event: WatchEvent, watched: &str, output: &mut Output) -> Exit {
+    match event {
         WatchEvent::Ready(report) => {
             // From here on the bar would flicker with every image.
             output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
-            output.aside(paint(FAINT, format_args!("watching {folders}; press Ctrl-C to stop")));
+            output.aside(paint(FAINT, format_args!("watching {watched}; press Ctrl-C to stop")));
             if *problems_omitted > 0 {
                 output.warn(format_args!("{} more could not be brought in", *problems_omitted + problems.len() as u64));
             }

@@ -46,12 +46,12 @@ pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
 }
 
-/// `cost 0.12 USD + 3 credits`; `None` if nothing is known to have cost anything.
+/// Returns costs such as `cost 0.12 USD + 3 credits`; `None` if there are none.
 pub(super) fn costs(costs: &[Cost]) -> Option<String> {
     (!costs.is_empty()).then(|| format!("cost {}", sum(costs)))
 }
 
-/// `0.12 USD + 3 credits`.
+/// Returns amounts such as `0.12 USD + 3 credits`.
 pub(super) fn sum(costs: &[Cost]) -> String {
     costs.iter().map(cost).collect::<Vec<_>>().join(" + ")
 }

@@ -11,6 +11,8 @@ use serde::Serialize;
 use crate::team::TeamWorkspace;
 use crate::wire::{Error, ErrorKind};
 
+use super::ending::Failure;
+
 /// The variable that names a workspace.
 const VARIABLE: &str = "RETAKE_WORKSPACE";
 /// The directory that makes the one it lies in a place with a workspace of its own.
@@ -37,24 +39,24 @@ pub(super) enum WorkspaceSource {
     Environment,
     /// A `.retake/` in the current directory or above it.
     Directory,
-    /// Nothing was said: the platform's data directory.
+    /// The platform's data directory.
     Default,
 }
 
 impl WorkspaceSource {
-    /// In words.
+    /// Describes the source in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             WorkspaceSource::Flag => "--workspace",
             WorkspaceSource::Environment => "RETAKE_WORKSPACE",
             WorkspaceSource::Directory => "the nearest .retake/ at or above the current directory",
-            WorkspaceSource::Default => "nothing else was said: the platform's data directory",
+            WorkspaceSource::Default => "default: the platform's data directory",
         }
     }
 }
 
-/// The workspace to use.
-pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
+/// Chooses the workspace.
+pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
     let here = env::current_dir().ok();
     let chosen = pick(flag, env::var_os(VARIABLE), here.as_deref(), || {
         Some(ProjectDirs::from("", "", "retake")?.data_dir().to_owned())
@@ -66,12 +68,21 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Error> {
             format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
         )
     })?;
-    let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) else {
-        return Ok(Chosen { dir, team: None, by });
-    };
-    let team = TeamWorkspace::new(url)
-        .map_err(|error| Error::new(ErrorKind::Invalid, error.to_string(), "write postgres://ROLE@HOST/DATABASE"))?;
-    Ok(Chosen { dir: team.dir().to_owned(), team: Some(team), by })
+    if let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) {
+        let team = TeamWorkspace::new(url).map_err(|error| {
+            Failure::flags(format!("{}: {error}", by.words()), "write postgres://ROLE@HOST/DATABASE")
+        })?;
+        return Ok(Chosen { dir: team.dir().to_owned(), team: Some(team), by });
+    }
+    if let Some(other) = dir.to_str().filter(|text| text.contains("://")) {
+        let message = format!("{} {other:?} is neither a directory nor a PostgreSQL URL", by.words());
+        return Err(Failure::flags(message, "pass a directory, or postgres://ROLE@HOST/DATABASE"));
+    }
+    if dir.is_file() {
+        let what = format!("the workspace is a file and not a directory: {}", dir.display());
+        return Err(Error::new(ErrorKind::Invalid, what, "pass the directory of a workspace with --workspace").into());
+    }
+    Ok(Chosen { dir, team: None, by })
 }
 
 impl Chosen {
@@ -96,13 +107,16 @@ fn pick(
 ) -> Option<(PathBuf, WorkspaceSource)> {
     // Another process may be asked to work on it, and its current directory is another one.
     let absolute = |dir: PathBuf| match here {
-        Some(here) if !dir.to_str().is_some_and(TeamWorkspace::is_url) => here.join(&dir),
+        // Without the `.` in `./studio`.
+        Some(here) if !dir.to_str().is_some_and(|text| text.contains("://")) => here.join(&dir).components().collect(),
         _ => dir,
     };
     if let Some(dir) = flag {
         return Some((absolute(dir), WorkspaceSource::Flag));
     }
-    if let Some(dir) = variable.filter(|dir| !dir.is_empty()) {
+    // Clients leave the placeholder of a setting that was not filled in as it is.
+    let is_set = |dir: &OsString| !dir.is_empty() && !dir.to_str().is_some_and(|text| text.starts_with("${"));
+    if let Some(dir) = variable.filter(is_set) {
         return Some((absolute(dir.into()), WorkspaceSource::Environment));
     }
     let local = here.and_then(|here| here.ancestors().map(|dir| dir.join(LOCAL)).find(|dir| dir.is_dir()));
@@ -134,6 +148,7 @@ mod tests {
         std::fs::create_dir(root.path().join("project/.retake")).unwrap();
         assert_eq!(picked(None, None), (root.path().join("project/.retake"), WorkspaceSource::Directory));
 
+        assert_eq!(picked(None, Some("${user_config.workspace}")).1, WorkspaceSource::Directory);
         assert_eq!(picked(None, Some("")), (root.path().join("project/.retake"), WorkspaceSource::Directory));
         assert_eq!(picked(None, Some("elsewhere")), (below.join("elsewhere"), WorkspaceSource::Environment));
         assert_eq!(picked(Some("/here"), Some("elsewhere")), ("/here".into(), WorkspaceSource::Flag));

@@ -14,7 +14,7 @@ use crate::wire::{Error, ErrorKind};
 use crate::workspace::{self, Lifetime, Workspace};
 use crate::wrap::{self, Announce, Destination, Explained, Options, SessionChoice};
 
-use super::args::Json;
+use super::args::{Json, whole_number};
 use super::context::{self, Context};
 use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
@@ -37,7 +37,7 @@ pub(super) struct WrapArgs {
     #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["url", "explain"])]
     command: Vec<OsString>,
     /// A remote server to forward to, instead of a command
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "explain"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "explain"], value_parser = web_url)]
     url: Option<String>,
     /// Where to listen for clients of --url; port 0 lets the system choose
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7374", conflicts_with_all = ["command", "explain"])]
@@ -60,10 +60,11 @@ pub(super) struct WrapArgs {
     #[arg(long = "fetch", value_name = "HOST")]
     fetch_hosts: Vec<String>,
     /// How the client learns what was recorded
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = How::Meta)]
-    announce: How,
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = AnnounceArg::Meta)]
+    announce: AnnounceArg,
     /// How long a result may wait to be announced, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 250)]
+    #[arg(long, value_name = "MS", default_value_t = 250, allow_negative_numbers = true,
+        value_parser = whole_number::<u64>)]
     announce_timeout: u64,
     /// Show what would be recorded from a transcript, and why
     #[arg(long, value_name = "TRANSCRIPT", conflicts_with = "command")]
@@ -74,7 +75,7 @@ pub(super) struct WrapArgs {
 
 /// How the client learns what was recorded.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum How {
+enum AnnounceArg {
     /// In `_meta` of the result
     Meta,
     /// As a line of text in the result
@@ -86,6 +87,12 @@ enum How {
 impl WrapArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let profiles = ProjectDirs::from("", "", "retake").map(|dirs| dirs.config_dir().join("profiles"));
+        if let Some(profile) = &self.profile {
+            wrap::find_profile(profile, profiles.as_deref()).map_err(|problem| {
+                let message = format!("--profile: {problem}");
+                Failure::flags(message, "leave it out: the profile that matches the server is used")
+            })?;
+        }
         if let Some(transcript) = &self.explain {
             let explained =
                 wrap::explain(transcript, self.profile.as_deref(), profiles.as_deref()).map_err(|error| {
@@ -118,9 +125,9 @@ impl WrapArgs {
             profiles,
             fetch_hosts: self.fetch_hosts.clone(),
             announce: match self.announce {
-                How::Meta => Announce::Meta,
-                How::Text => Announce::Text,
-                How::Off => Announce::Off,
+                AnnounceArg::Meta => Announce::Meta,
+                AnnounceArg::Text => Announce::Text,
+                AnnounceArg::Off => Announce::Off,
             },
             announce_timeout: Duration::from_millis(self.announce_timeout),
             warn: Arc::new(|text| {
@@ -177,6 +184,12 @@ impl WrapArgs {
             }
         })
     }
+}
+
+fn web_url(text: &str) -> Result<String, String> {
+    let host = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https")).map(|(_, rest)| rest);
+    let is_url = host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'));
+    if is_url { Ok(text.to_owned()) } else { Err("expected an http or https URL".to_owned()) }
 }
 
 fn layout(explained: &Explained, output: &mut Output) {

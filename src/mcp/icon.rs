@@ -7,7 +7,7 @@ use rmcp::model::Icon;
 const PNG: &[u8] = include_bytes!("assets/icon.png");
 const SVG: &[u8] = include_bytes!("assets/icon.svg");
 
-/// The icon, as data: there is nowhere to fetch it from.
+/// Returns the icon as a data URL, since there is no server to fetch it from.
 pub(super) fn all() -> Vec<Icon> {
     let icon = |bytes: &[u8], mime_type: &str, size: &str| {
         Icon::new(format!("data:{mime_type};base64,{}", STANDARD.encode(bytes)))

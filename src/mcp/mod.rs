@@ -61,7 +61,7 @@ pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), 
         .build()
         .map_err(|error| broken("cannot start the MCP server", &error))?;
     let served = runtime.block_on(async {
-        let ended = told_to_end().map_err(|error| broken("cannot listen for signals", &error))?;
+        let ended = termination().map_err(|error| broken("cannot listen for signals", &error))?;
         let (reader, writer) = stdio_pipes();
         serve(Server::new(workspace, user).taking(paths), reader, writer, ended).await
     });
@@ -106,7 +106,7 @@ const MAX_CALLS_AT_ONCE: usize = 64;
 
 /// Completes when the process is asked to end: by Ctrl-C, `kill` or a service manager.
 #[cfg(unix)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -120,7 +120,7 @@ pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 
 /// Completes when the process is asked to end.
 #[cfg(not(unix))]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -87,8 +87,8 @@ impl Paths {
             Root::open(directory).map_err(|error| {
                 Error::new(
                     ErrorKind::Invalid,
-                    format!("not a directory that images can be taken from: {}", directory.display()),
-                    "give a directory that exists",
+                    format!("--root cannot be used: {}", directory.display()),
+                    "pass a directory that exists and that you may read",
                 )
                 .caused_by(error)
             })
@@ -136,7 +136,8 @@ impl Paths {
     }
 }
 
-/// The same message whether the file is elsewhere or does not exist: it must not tell what exists.
+/// Creates the error for a file outside the roots. It is the same for a file that does not exist, so as not to reveal which
+/// files do.
 fn outside(number: usize, path: &str, roots: &[Root]) -> Error {
     let shown: Vec<String> = roots.iter().map(|root| root.path.display().to_string()).collect();
     Error::new(

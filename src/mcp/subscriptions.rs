@@ -70,8 +70,8 @@ impl Subscriptions {
         self.telling.get_or_init(|| {
             let news = changes.follow(workspace);
             // A weak reference, so that a client that has gone does not keep the workspace open.
-            let tell = tell(news, Arc::clone(&self.wanted), peer);
-            tokio::spawn(tell).abort_handle()
+            let notifying = notify(news, Arc::clone(&self.wanted), peer);
+            tokio::spawn(notifying).abort_handle()
         });
     }
 
@@ -115,7 +115,7 @@ impl Drop for Subscriptions {
 /// The maximum number of subscriptions of one connection.
 const MAX_SUBSCRIPTIONS: usize = 1000;
 
-async fn tell(mut news: Receiver<Change>, wanted: Arc<Mutex<BTreeSet<Address>>>, peer: Peer<RoleServer>) {
+async fn notify(mut news: Receiver<Change>, wanted: Arc<Mutex<BTreeSet<Address>>>, peer: Peer<RoleServer>) {
     while let Some(heard) = changes::next(&mut news).await {
         if changes::changed_list(&heard) && peer.notify_resource_list_changed().await.is_err() {
             return;

@@ -33,11 +33,11 @@ pub(super) async fn carry_out<T: Send + 'static>(
     let mut call = CallContext::default().cancel_when(move || cancelled.is_cancelled());
     let mut news = None;
     if let Some(token) = context.meta.get_progress_token() {
-        let (tell, told) = watch::channel(Step::default());
+        let (sender, steps) = watch::channel(Step::default());
         call = call.with_progress(std::sync::Arc::new(move |what: &str, done, total| {
-            tell.send_replace(Step { what: what.to_owned(), done, total });
+            sender.send_replace(Step { what: what.to_owned(), done, total });
         }));
-        news = Some(ProgressFeed { told, token, peer: context.peer.clone(), last: None, next: Instant::now() });
+        news = Some(ProgressFeed { steps, token, peer: context.peer.clone(), last: None, next: Instant::now() });
     }
     let mut working = tokio::task::spawn_blocking(move || work(&call));
     let ended = tokio::select! {
@@ -62,7 +62,7 @@ struct Step {
 
 /// The channel for progress to the client.
 struct ProgressFeed {
-    told: watch::Receiver<Step>,
+    steps: watch::Receiver<Step>,
     token: ProgressToken,
     peer: Peer<RoleServer>,
     last: Option<u64>,
@@ -78,7 +78,7 @@ async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>)
         tokio::select! {
             ended = &mut *working => {
                 // A client that asked for progress receives at least one report, however short the work was.
-                if news.last.is_none() && news.told.has_changed().unwrap_or(true) {
+                if news.last.is_none() && news.steps.has_changed().unwrap_or(true) {
                     news.send().await;
                 }
                 return ended;
@@ -92,14 +92,14 @@ impl ProgressFeed {
     /// Waits until there is something new to report and the interval has passed.
     async fn due(&mut self) {
         tokio::time::sleep_until(self.next).await;
-        if self.told.changed().await.is_err() {
+        if self.steps.changed().await.is_err() {
             // The work has ended, which the other branch sees.
             std::future::pending::<()>().await;
         }
     }
 
     async fn send(&mut self) {
-        let Step { what, done, total } = self.told.borrow_and_update().clone();
+        let Step { what, done, total } = self.steps.borrow_and_update().clone();
         // The protocol wants the number to grow. Work that restarts its count is silent until it has caught up.
         if what.is_empty() || self.last.is_some_and(|last| done <= last) {
             return;

@@ -18,7 +18,7 @@ use super::{Api, Error, cursor, is_zero};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuditRequest {
-    /// The session's id, such as `session-2025-12-11-001`.
+    /// The session's id, such as `session-2025-12-11-001`, or `latest`.
     pub session_id: String,
     /// Maximum number of events (default 200, at most 1000). A page may hold fewer; `nextCursor` tells whether there are
     /// more.
@@ -278,7 +278,8 @@ fn body_summary(body: &EventBody) -> String {
         EventBody::Restored { .. } => "restored".to_owned(),
         EventBody::Lost(loss) => {
             let places = loss.seqs.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            format!("lost to damage: events {places}")
+            let events = if loss.seqs.len() == 1 { "event" } else { "events" };
+            format!("lost to damage: {events} {places}")
         }
         EventBody::Unknown { kind, version } => {
             format!("kind {kind}, version {version}, written by a newer Retake: kept as it is")

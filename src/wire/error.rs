@@ -248,7 +248,7 @@ fn request_words(error: &RequestError, vocabulary: &dyn Vocabulary) -> Words {
     match error {
         RequestError::InvalidCursor => Words::new(
             Invalid,
-            "invalid cursor",
+            format!("invalid {}", vocabulary.field("cursor")),
             format!(
                 "pass {} from the previous page unchanged, or leave the cursor out to start over",
                 vocabulary.field("nextCursor")
@@ -264,8 +264,8 @@ fn request_words(error: &RequestError, vocabulary: &dyn Vocabulary) -> Words {
         ),
         RequestError::ZeroLimit { most } => Words::new(
             Invalid,
-            format!("{} is 0", vocabulary.field("limit")),
-            format!("pass a number from 1 to {most}, or leave it out"),
+            format!("{} is 0: expected a number from 1 to {most}", vocabulary.field("limit")),
+            "correct it, or leave it out",
         ),
         RequestError::Field { field, problem, hint } => {
             Words::new(Invalid, format!("{} {problem}", vocabulary.field(field)), hint.clone())

@@ -1,4 +1,12 @@
-//! Recipes from images: where a recording has an image but no prompt, the image's own metadata fills in what is left out.
+//! Recipes from images: the metadata of a recorded image fills in the recipe fields that the request leaves out.
+//!
+//! An image is believed only where it agrees with the request. Without a prompt, the first image that has one provides the
+//! whole recipe. With a prompt, the metadata must have the same one, or one that extends it, since generators append styles
+//! and quality tags. Anything else may be left over from the image that this one was edited from, so nothing is read. A
+//! prompt that extends the metadata's is such a case: "a fox, now at night" is an edit of "a fox".
+//!
+//! Fields of the request always win. Fields of the image win over those of `like`: the image knows the seed it was made
+//! with, `like` only says where to look for what is not known.
 
 use crate::model::Recipe;
 use crate::workspace::{ImageSource, check_images};
@@ -6,32 +14,110 @@ use crate::workspace::{ImageSource, check_images};
 use super::error::RequestError;
 use super::{Error, RecordRequest};
 
-/// Fills in a recipe without a prompt from the first image that holds one, and returns it with the names of the fields that
-/// were read.
-pub(super) fn complete(recipe: Recipe, images: &[ImageSource]) -> Result<(Recipe, Vec<String>), Error> {
-    if !recipe.prompt.is_empty() || images.is_empty() {
-        return Ok((recipe, Vec::new()));
+/// The recipe of a request, completed.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct CompletedRecipe {
+    /// The recipe to record.
+    pub(super) recipe: Recipe,
+    /// The names of the fields that were read from an image.
+    pub(super) read: Vec<String>,
+    /// The first image whose metadata has another prompt, if nothing was read for that reason.
+    pub(super) other_prompt: Option<usize>,
+}
+
+/// Completes the recipe of a request from its images and from the recipe of `like`.
+pub(super) fn complete(
+    request: &RecordRequest,
+    like: Option<Recipe>,
+    images: &[ImageSource],
+) -> Result<CompletedRecipe, Error> {
+    let recipe = request.recipe(like.clone());
+    let unread = |recipe| CompletedRecipe { recipe, ..CompletedRecipe::default() };
+    if images.is_empty() {
+        return Ok(unread(recipe));
     }
-    check_images(images)?;
-    let Some(found) = images.iter().find_map(ImageSource::recipe) else {
+    // One of blanks was given, and is refused as empty.
+    let needs_prompt = recipe.prompt.is_empty();
+    match check_images(images) {
+        Ok(()) => {}
+        Err(error) if needs_prompt => return Err(error.into()),
+        // Recording checks the images again, after the fields that are to be reported first.
+        Err(_) => return Ok(unread(recipe)),
+    }
+    let mut other_prompt = None;
+    for (number, found) in images.iter().enumerate().filter_map(|(number, image)| Some((number, image.recipe()?))) {
+        if let Some(found) = agreeing(found, &recipe.prompt) {
+            let stated = request.recipe(None);
+            let read = names_of_new(&stated, &found);
+            let stated_or_read = RecordRequest::from(stated).recipe(Some(found));
+            let recipe = RecordRequest::from(stated_or_read).recipe(like);
+            let read = if needs_prompt { std::iter::once("prompt".to_owned()).chain(read).collect() } else { read };
+            return Ok(CompletedRecipe { recipe, read, other_prompt: None });
+        }
+        other_prompt = other_prompt.or(Some(number));
+    }
+    if needs_prompt {
         return Err(RequestError::Field {
             field: "prompt",
             problem: "is left out, and no image has one in its metadata".to_owned(),
             hint: "pass the prompt as it was typed".to_owned(),
         }
         .into());
-    };
-    let whole = RecordRequest::from(recipe.clone()).recipe(Some(found));
-    let read = names_of_new(&recipe, &whole);
-    Ok((whole, read))
+    }
+    Ok(CompletedRecipe { recipe, read: Vec::new(), other_prompt })
 }
 
-/// Returns the names of the fields that only the second recipe has.
+/// Returns what an image says about an iteration with that prompt; `None` if it is about another one.
+fn agreeing(mut found: Recipe, prompt: &str) -> Option<Recipe> {
+    if prompt.is_empty() {
+        return Some(found);
+    }
+    // What a reader takes as it is may be more than a recording allows; the caller could not correct it.
+    found.check().ok()?;
+    let (given, read) = (spaced_words(prompt), spaced_words(&found.prompt));
+    if given != read {
+        // A single word says too little to tell by.
+        let is_extended = given.split_whitespace().nth(1).is_some() && read.contains(&given);
+        if !is_extended {
+            return None;
+        }
+        found.prompt_sent.get_or_insert_with(|| found.prompt.clone());
+    }
+    prompt.clone_into(&mut found.prompt);
+    Some(found)
+}
+
+/// Returns the words of a prompt in lower case with a space on either side, without LoRA tags and punctuation. A prompt
+/// without words is returned as it is.
+fn spaced_words(prompt: &str) -> String {
+    let mut words = String::from(" ");
+    let mut in_tag = false;
+    for c in prompt.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => in_tag = false,
+            _ if in_tag => continue,
+            c if c.is_alphanumeric() => {
+                words.extend(c.to_lowercase());
+                continue;
+            }
+            _ => {}
+        }
+        if !words.ends_with(' ') {
+            words.push(' ');
+        }
+    }
+    if !words.ends_with(' ') {
+        words.push(' ');
+    }
+    if words == " " { prompt.trim().to_owned() } else { words }
+}
+
+/// Returns the names of the fields besides the prompt that only the second recipe has.
 fn names_of_new(before: &Recipe, after: &Recipe) -> Vec<String> {
-    let mut names = vec!["prompt".to_owned()];
-    let changed =
+    let new =
         before.values().zip(after.values()).filter(|((_, before), (_, after))| before.is_none() && after.is_some());
-    names.extend(changed.map(|((field, _), _)| field.key.to_owned()));
+    let mut names: Vec<String> = new.map(|((field, _), _)| field.key.to_owned()).collect();
     if before.loras.is_empty() && !after.loras.is_empty() {
         names.push("loras".to_owned());
     }
@@ -39,4 +125,30 @@ fn names_of_new(before: &Recipe, after: &Recipe) -> Vec<String> {
         names.push("parameters".to_owned());
     }
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_read_if_its_prompt_agrees() {
+        let found = || Recipe::new("A red fox, (snow:1.2) <lora:fur:0.8>, masterpiece").seed(42);
+        for given in ["", "a red fox, (snow:1.2), masterpiece", "A red  fox (snow:1.2) masterpiece <lora:x:1>"] {
+            let agreed = agreeing(found(), given).unwrap();
+            assert_eq!((agreed.seed, agreed.prompt_sent), (found().seed, None), "{given:?}");
+        }
+        let extended = agreeing(found(), "red fox").unwrap();
+        assert_eq!((extended.prompt.as_str(), extended.prompt_sent), ("red fox", Some(found().prompt)));
+        for given in ["fox", "a blue fox", "a red fox, snow:1.2, masterpiece, now at night", "red fo", "🦊"] {
+            assert_eq!(agreeing(found(), given), None, "{given:?}");
+        }
+        assert!(agreeing(Recipe::new("🦊"), " 🦊").is_some());
+        assert!(agreeing(Recipe::new("🦊"), "🐈").is_none());
+    }
+
+    #[test]
+    fn values_that_cannot_be_recorded_are_not_read() {
+        assert_eq!(agreeing(Recipe::new("a fox").model("two\nlines"), "a fox"), None);
+    }
 }

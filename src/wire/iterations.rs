@@ -13,7 +13,7 @@ use super::{Api, Error, ImageView, cursor};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IterationsRequest {
-    /// The session's id, such as `session-2025-12-11-001`.
+    /// The session's id, such as `session-2025-12-11-001`, or `latest`.
     pub session_id: String,
     /// Maximum number of iterations, the newest ones (default 200, at most 1000). A page may hold fewer; `nextCursor` tells
     /// whether there are older ones.

@@ -51,7 +51,7 @@ pub struct RawView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawImage {
-    /// Its media type, told from its first bytes.
+    /// Its media type, detected from its first bytes.
     pub mime_type: String,
     /// The size of the file.
     pub bytes: u64,
@@ -95,7 +95,7 @@ pub struct RawSource {
 pub struct RawPass {
     /// What it is called in the file.
     pub name: String,
-    /// What it was told, under the names that recipes have.
+    /// What it was given, under the names that recipes have.
     #[serde(flatten)]
     pub settings: Map<String, Value>,
 }

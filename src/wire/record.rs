@@ -23,18 +23,17 @@ macro_rules! declare_request {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct RecordRequest {
-            /// The prompt exactly as typed. Required unless `like` or the metadata of an image provides it: without a
-            /// prompt, the recipe fields that are left out are read from the image.
+            /// The prompt exactly as typed. Required unless `like` or the metadata of an image provides it.
             #[serde(default, skip_serializing_if = "String::is_empty")]
             pub prompt: String,
-            /// The session to add to, such as `session-2025-12-11-001`. Leave it out to start a new session.
+            /// The session to add to, such as `session-2025-12-11-001` or `latest`. Leave it out to start a new session.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub session_id: Option<String>,
             /// The iteration it was derived from, in any session, as a reference such as `session-2025-12-11-001#3`; by
             /// default the previous one of the session. To go back to an earlier attempt, name that one.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub parent: Option<String>,
-            /// An iteration, as a reference, whose recipe fills in what is left out here.
+            /// An iteration, as a reference, whose recipe fills in what is left out here and is not in the image's metadata.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub like: Option<String>,
             $(
@@ -66,7 +65,8 @@ macro_rules! declare_request {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub created_at: Option<String>,
             /// Its images: each a path or `file://` URI (over stdio only), `{"path": …}`, or
-            /// `{"data": base64, "mimeType": …}`. The bytes are copied; only image files are taken.
+            /// `{"data": base64, "mimeType": …}`. The bytes are copied; only image files are taken. Recipe fields that are left
+            /// out are read from their metadata if its prompt agrees with `prompt`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub images: Vec<ImageInput>,
             /// A title for the session; an existing session is renamed.
@@ -120,7 +120,8 @@ pub struct Recorded {
     pub reference: IterationId,
     /// The row of its session as it is now.
     pub session: SessionRow,
-    /// What is unusual: a truncated image, or the same bytes as another iteration's. It is recorded all the same.
+    /// What is unusual: a truncated image, the same bytes as another iteration's, or metadata with another prompt. It is
+    /// recorded all the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The fields that were left out and read from the metadata of the image.
@@ -141,10 +142,10 @@ impl Api<'_> {
         let like = request.like.as_deref().map(|like| self.resolve(like)).transpose()?;
         let like = like.map(|id| self.workspace.state(id)).transpose()?.map(|state| state.iteration.recipe);
         let images = image_input::sources(&request.images)?;
-        let (recipe, read_from_image) = image_recipe::complete(request.recipe(like), &images)?;
+        let completed = image_recipe::complete(request, like, &images)?;
         let mut recording = match &request.session_id {
-            Some(id) => Recording::new(self.workspace, Some(self.session_id(id)?), recipe),
-            None => Recording::new(self.workspace, None, recipe),
+            Some(id) => Recording::new(self.workspace, Some(self.session_id(id)?), completed.recipe),
+            None => Recording::new(self.workspace, None, completed.recipe),
         };
         recording = recording.author(self.author(request.idempotency_key.as_ref())).outcome(Outcome {
             status: request.outcome.unwrap_or_default(),
@@ -173,9 +174,12 @@ impl Api<'_> {
             ImageWarning::Defect(defect) => format!("{reference}/{number}: {defect}"),
             ImageWarning::SameBytes(other) => format!("{reference}/{number}: the same bytes as {other}"),
         });
-        let warnings = if request.images.is_empty() { Vec::new() } else { warnings.collect() };
+        let mut warnings: Vec<String> = if request.images.is_empty() { Vec::new() } else { warnings.collect() };
+        warnings.extend(completed.other_prompt.map(|number| {
+            format!("{reference}/{number}: its metadata has another prompt, so no recipe field was read from it")
+        }));
         let session = self.row(recorded.session_summary())?;
-        Ok(Recorded { reference, session, warnings, read_from_image })
+        Ok(Recorded { reference, session, warnings, read_from_image: completed.read })
     }
 }
 

@@ -185,7 +185,7 @@ impl From<&Branch> for OpenBranch {
 impl ResumeView {
     /// Keeps less and less until the reply fits: the recipe is truncated last.
     fn fit(&mut self, reply_bytes: usize) {
-        // What an agent reads before it begins should cost little; whoever wants the whole story raises the limit.
+        // What an agent reads before it begins should cost little; a caller that wants the whole story raises the limit.
         let wanted = if reply_bytes <= DEFAULT_REPLY_BYTES { STORY_BYTES } else { reply_bytes };
         for few in [20, 12, 8, 6] {
             if self.fits(wanted) {

@@ -173,7 +173,7 @@ fn drop_null(node: &mut Map<String, Value>, choice: &str) {
     if let Some(Value::Object(only)) = choices.pop() {
         node.remove(choice);
         for (key, value) in only {
-            // What is said of the property here is closer to the point than what its type says of itself.
+            // The description of the property is more precise than that of its type.
             node.entry(key).or_insert(value);
         }
     }

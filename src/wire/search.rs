@@ -218,7 +218,7 @@ impl Api<'_> {
     ///
     /// A cursor keeps its place while more is recorded: every iteration that matches throughout comes exactly once.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchView, Error> {
-        let Answer { query, scope, limit, page: found } = self.answer(request, Of::Iterations, 0)?;
+        let Answer { query, scope, limit, page: found } = self.answer(request, ResultKind::Iterations, 0)?;
         let mut view = SearchView {
             iterations: Vec::new(),
             total_matches: found.total,
@@ -267,7 +267,7 @@ impl Api<'_> {
         request: &SearchRequest,
         skip: usize,
     ) -> Result<Results<FoundIteration>, Error> {
-        let answer = self.answer(request, Of::Iterations, skip)?;
+        let answer = self.answer(request, ResultKind::Iterations, skip)?;
         let found = answer.page.hits.iter().map(|hit| self.found_iteration(&answer.query, hit, true)).collect();
         Ok(answer.results(found))
     }
@@ -275,7 +275,7 @@ impl Api<'_> {
     /// Searches for sessions in which something matches and returns those from `skip` after the cursor on, in the order
     /// of the first match in each.
     pub(crate) fn find_sessions(&self, request: &SearchRequest, skip: usize) -> Result<Results<FoundSession>, Error> {
-        let answer = self.answer(request, Of::Sessions, skip)?;
+        let answer = self.answer(request, ResultKind::Sessions, skip)?;
         let found = answer.page.hits.iter().map(|hit| {
             let summary = hit.session.summary().ok_or(workspace::Error::SessionLost(hit.session.id))?;
             Ok(FoundSession {
@@ -288,7 +288,7 @@ impl Api<'_> {
         Ok(answer.results(found))
     }
 
-    fn answer(&self, request: &SearchRequest, of: Of, skip: usize) -> Result<Answer, Error> {
+    fn answer(&self, request: &SearchRequest, kind: ResultKind, skip: usize) -> Result<Answer, Error> {
         let limit = limits::limit(request.limit.or(Some(DEFAULT_LIMIT)))?;
         let query = self.query(request)?;
         let similar_to = request.similar_to.as_deref();
@@ -300,9 +300,10 @@ impl Api<'_> {
             },
             sort: request.sort.unwrap_or_default(),
             facets: request.facets,
-            per_session: of == Of::Sessions,
+            per_session: kind == ResultKind::Sessions,
         };
-        let scope = scope(request, of);
+        let is_file = matches!(search.similar_to, Some(SimilarTo::File(_) | SimilarTo::Opened(_)));
+        let scope = scope(request, kind);
         let after = request.cursor.as_deref().map(|cursor| cursor::decode(&scope, cursor, parse_place)).transpose()?;
         let page =
             self.workspace.search_page(&search, after, skip, limit, &self.context).map_err(|error| match error {
@@ -310,6 +311,12 @@ impl Api<'_> {
                     field: "similarTo",
                     problem: problem.to_string(),
                     hint: "pass a reference, the hash of a recorded image, or the path of an image file".to_owned(),
+                }
+                .into(),
+                workspace::Error::Undecodable { reason, .. } if is_file => RequestError::Field {
+                    field: "similarTo",
+                    problem: format!("cannot be compared: {reason}"),
+                    hint: "pass an image file, a reference, or the hash of a recorded image".to_owned(),
                 }
                 .into(),
                 error => Error::from(error),
@@ -332,8 +339,9 @@ impl Api<'_> {
         }
         if let Some(rating) = request.min_rating {
             if !(1..=5).contains(&rating) {
-                let hint = "pass a whole number from 1 to 5".to_owned();
-                return Err(RequestError::Field { field: "minRating", problem: format!("is {rating}"), hint }.into());
+                let problem = format!("is {rating}: expected a whole number from 1 to 5");
+                let hint = "correct it, or leave it out".to_owned();
+                return Err(RequestError::Field { field: "minRating", problem, hint }.into());
             }
             query = query.and(Condition::Rating(rating, 5).into());
         }
@@ -403,7 +411,7 @@ impl Api<'_> {
 
 /// What a search returns: iterations, or the first match of each session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum ResultKind {
     Iterations,
     Sessions,
 }
@@ -503,11 +511,11 @@ impl FacetsView {
     }
 }
 
-fn scope(request: &SearchRequest, of: Of) -> String {
+fn scope(request: &SearchRequest, kind: ResultKind) -> String {
     let choices = SearchRequest { limit: None, cursor: None, facets: false, ..request.clone() };
-    let of = match of {
-        Of::Iterations => "iterations",
-        Of::Sessions => "sessions",
+    let of = match kind {
+        ResultKind::Iterations => "iterations",
+        ResultKind::Sessions => "sessions",
     };
     format!("search {of} {}", serde_json::to_string(&choices).unwrap_or_default())
 }

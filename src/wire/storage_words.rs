@@ -85,7 +85,7 @@ pub(super) fn image_words(number: usize, problem: &ImageProblem, vocabulary: &dy
     Words::new(ErrorKind::Invalid, format!("{} {problem}", vocabulary.entry("images", number)), hint)
 }
 
-/// Words an error of the file system. A full disk and missing permissions are told apart, since people can fix them.
+/// Words an error of the file system. Distinguishes a full disk and missing permissions, which people can fix.
 pub(super) fn io_words(action: &str, path: &dyn fmt::Display, source: &io::Error) -> Words {
     use io::ErrorKind as Io;
     let (message, hint) = match source.kind() {

@@ -262,11 +262,17 @@ fn unknown_hint(tool: &str, properties: &Map<String, Value>, unknown: &str) -> S
         return format!("write `{meant}`");
     }
     if properties.contains_key("parameters") {
+        if JUDGEMENTS.contains(&unknown) {
+            return "record it first, then judge it with annotate-iteration".to_owned();
+        }
         return "put it into `parameters`, which keeps anything".to_owned();
     }
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     format!("leave it out; {tool} takes {}", names.join(", "))
 }
+
+/// Names of annotations, which are not part of a recording.
+const JUDGEMENTS: [&str; 6] = ["rating", "stars", "score", "tags", "tag", "note"];
 
 /// What other programs call our arguments. Of several meanings the first that the tool has is meant.
 const OTHER_NAMES: &[(&[&str], &[&str])] = &[
@@ -316,6 +322,7 @@ fn without_rust(problem: &str) -> String {
         other => other,
     };
     let found = found
+        .replace("unknown variant", "unknown value")
         .replace("invalid type: sequence", "a list")
         .replace("invalid type: map", "an object")
         .replace("invalid type: null", "null")
@@ -388,6 +395,8 @@ mod tests {
             let (_, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", name: 7 }));
             assert_eq!(hint, format!("write `{meant}`"), "{name}");
         }
+        let (_, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", "rating": 5 }));
+        assert_eq!(hint, "record it first, then judge it with annotate-iteration");
         let (_, hint) = refusal::<RecordRequest>(json!({ "prompt": "a cat", "clipSkip": 2 }));
         assert_eq!(hint, "put it into `parameters`, which keeps anything");
         let (_, hint) = refusal::<crate::wire::GetRequest>(json!({ "sessionId": "x" }));
@@ -405,6 +414,10 @@ mod tests {
             (json!({ "prompt": "a cat", "loras": "x" }), "`loras`: the text \"x\", expected a list"),
             (json!({ "prompt": "a cat", "parameters": [] }), "`parameters`: a list, expected an object"),
             (json!({ "prompt": 7 }), "`prompt`: the number `7`, expected text"),
+            (
+                json!({ "prompt": "a cat", "outcome": "ok" }),
+                "`outcome`: unknown value `ok`, expected one of `succeeded`, `failed`, `refused`",
+            ),
         ] {
             assert_eq!(refusal::<RecordRequest>(arguments).0, expected);
         }

@@ -9,7 +9,7 @@ use super::{Api, Error, SessionRow};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateRequest {
-    /// The session's id, such as `session-2025-12-11-001`.
+    /// The session's id, such as `session-2025-12-11-001`, or `latest`.
     pub session_id: String,
     /// The title; an empty text removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 /// What things are called where the reader of a message is.
 pub trait Vocabulary {
-    /// Returns what a field is called, given its name in JSON.
+    /// Returns what a field is called, given its name in JSON. With `[]` after the name, one entry of a list is meant.
     fn field(&self, name: &str) -> String;
 
     /// Returns what one entry of a field with a list is called, counted from 0.
@@ -19,7 +19,7 @@ pub struct JsonVocabulary;
 
 impl Vocabulary for JsonVocabulary {
     fn field(&self, name: &str) -> String {
-        name.to_owned()
+        name.strip_suffix("[]").map_or_else(|| name.to_owned(), |list| format!("an entry of {list}"))
     }
 
     fn command(&self, verb: &str) -> String {

@@ -125,15 +125,17 @@ impl<'a> Annotating<'a> {
         if let Some(rating) = self.rating.filter(|rating| !(1..=5).contains(rating)) {
             return Err(Error::InvalidField {
                 field: "rating",
-                problem: format!("is {rating}"),
-                hint: "pass a whole number from 1 (worst) to 5 (best)".to_owned(),
+                problem: format!("is {rating}: expected a whole number from 1 (worst) to 5 (best)"),
+                hint: "correct it, or leave it out".to_owned(),
             });
         }
-        let tags = self.tags.iter().flatten().chain(&self.add_tags);
-        for tag in tags.clone() {
-            check_name("tags", tag)?;
+        let (tags, add, remove) = (self.tags.iter().flatten(), self.add_tags.iter(), self.remove_tags.iter());
+        check_count("tags", tags.clone().chain(add.clone()).count())?;
+        let named = tags.map(|tag| ("tags[]", tag));
+        let named = named.chain(add.map(|tag| ("addTags[]", tag))).chain(remove.map(|tag| ("removeTags[]", tag)));
+        for (field, tag) in named {
+            check_name(field, tag)?;
         }
-        check_count("tags", tags.count())?;
         if let Some(note) = &self.note {
             check_text("note", note, MAX_NOTE_BYTES)?;
         }
@@ -143,10 +145,13 @@ impl<'a> Annotating<'a> {
     /// Returns the change as an event states it: all tags that the iteration has from now on, each once.
     fn change(&self, before: &Annotation) -> AnnotationChange {
         let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
+        // Names are compared without case.
+        let is_removed =
+            |tag: &str| self.remove_tags.iter().any(|removed| removed.to_lowercase() == tag.to_lowercase());
         let tags = changes_tags.then(|| {
             let mut distinct: Vec<String> = Vec::new();
             for tag in self.tags.as_ref().unwrap_or(&before.tags).iter().chain(&self.add_tags) {
-                if !distinct.contains(tag) && !self.remove_tags.contains(tag) {
+                if !distinct.contains(tag) && !is_removed(tag) {
                     distinct.push(tag.clone());
                 }
             }

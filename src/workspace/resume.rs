@@ -74,7 +74,7 @@ impl Workspace {
         let state = self.state(id)?;
         let mut lineage = Lineage::new(self);
         let line = lineage.line(id)?;
-        let (story, earlier) = tell(&mut lineage, &line)?;
+        let (story, earlier) = steps_of(&mut lineage, &line)?;
         let branches = branches(&mut lineage, &line)?;
         Ok(Resumption {
             id,
@@ -130,7 +130,7 @@ const LIKED_RATING: u8 = 4;
 
 /// Returns the steps of a line, oldest first, with rerolls that have no annotation folded into the step before them; and
 /// what lies further back.
-fn tell(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step>, Option<Earlier>), Error> {
+fn steps_of(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step>, Option<Earlier>), Error> {
     let mut steps: Vec<Step> = Vec::new();
     let mut listed = 0;
     let mut rerolls: u32 = 0;

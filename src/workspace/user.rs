@@ -13,7 +13,7 @@ pub(crate) fn current() -> String {
     named.or_else(of_the_system).unwrap_or_default()
 }
 
-/// Containers, cron and systemd start programs without `USER`.
+/// Asks the system, since containers, cron and systemd start programs without `USER`.
 #[cfg(unix)]
 fn of_the_system() -> Option<String> {
     use std::os::unix::fs::MetadataExt;

@@ -108,6 +108,15 @@ impl Options {
     }
 }
 
+/// Checks that there is a profile with this name, or in this file.
+pub fn find_profile(name: &str, dir: Option<&Path>) -> Result<(), String> {
+    let mut profiles = Profiles::built_in();
+    if let Some(dir) = dir {
+        profiles.add_directory(dir);
+    }
+    profiles.force(name)
+}
+
 fn profiles(forced: Option<&str>, dir: Option<&Path>, warn: &Warn) -> io::Result<Profiles> {
     let mut profiles = Profiles::built_in();
     for problem in dir.map(|dir| profiles.add_directory(dir)).unwrap_or_default() {

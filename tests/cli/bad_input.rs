@@ -7,6 +7,7 @@ fn workspace() -> TestWorkspace {
     workspace.record(0, &["a cat"]);
     std::fs::create_dir(workspace.dir().join("pictures")).unwrap();
     workspace.file("empty.png", "");
+    workspace.file("notes.txt", "not an image");
     workspace
 }
 
@@ -36,6 +37,17 @@ fn bad_flags_are_explained() {
         &["record", "a", "--cost", "free"],
         &["record", "a", "--param", "clip"],
         &["record", "a", "--parameters", "[]"],
+        &["record", "a", "--parameters", "{"],
+        &["record", "a", "--param", "=1"],
+        &["record", "a", "--param", "a=1", "--param", "a=2"],
+        &["record", "a", "--size", "0x8"],
+        &["record", "a", "--size", "-8x8"],
+        &["record", "a", "--lora", "detail:inf"],
+        &["record", "a", "--generation-time-ms", "-1"],
+        &["record", "a", "--expect", "1.5"],
+        &["record", "a", "--parent", "nonsense"],
+        &["record", "a", "--parent", "session-2024-99-11-001"],
+        &["record", "--like", ""],
         &["record", "a", "--outcome", "sideways"],
         &["record", "a", "--created-at", "yesterday"],
         &["record", "a", "--created-at", "9999-01-01T00:00:00Z"],
@@ -57,6 +69,8 @@ fn bad_flags_are_explained() {
         &["annotate", "latest"],
         &["annotate", "latest", "--tag", ""],
         &["annotate", "latest", "--tag", "a", "--clear-tags"],
+        &["annotate", "latest", "--add-tag", ""],
+        &["annotate", "latest", "--remove-tag", ""],
         &["annotate", &ninth, "--rating", "3"],
         &["show", "nonsense"],
         &["show", "session-2024-12-11-999"],
@@ -70,6 +84,19 @@ fn bad_flags_are_explained() {
         &["audit", &first],
         &["list", "--limit", "0"],
         &["list", "--cursor", "made-up"],
+        &["list", "--since", "2024-03", "--until", "2024-02"],
+        &["list", "--workspace", "empty.png"],
+        &["list", "--workspace", "mysql://host/db"],
+        &["audit", "--since", "2024-03", "--until", "2024-02"],
+        &["audit", FIRST, "--limit", "-1"],
+        &["search", "--limit", "-1"],
+        &["search", "--similar-to", "notes.txt"],
+        &["serve", "--port", "many"],
+        &["verify", "absent.tar", "--seal", "abc"],
+        &["wrap", "--url", "example.com/mcp"],
+        &["wrap", "--profile", "nonsense", "--", "true"],
+        &["mcp", "--root", "absent"],
+        &["mcp", "install", "cursor", "--root", "absent"],
         &["list", "--all", "--json"],
         &["export", "session-2024-12-11-999"],
         &["export", "--output", "absent/out.jsonl"],

@@ -113,6 +113,62 @@ fn a_recipe_is_read_from_the_image() {
 }
 
 #[test]
+fn fields_beside_a_prompt_are_read_from_the_image() {
+    let workspace = TestWorkspace::new();
+    let text = "a red fox, snow\nNegative prompt: blurry\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 42, Size: 16x16, Model: dreamshaper";
+    workspace.file("fox.png", patterned(1, &[("parameters", text)]));
+    let record = |args: &[&str]| workspace.json(&[&["record", "--image", "fox.png"], args].concat());
+    let recipe = || workspace.json(&["show", "latest"])["recipe"].clone();
+
+    let recorded = record(&["A red  fox, snow", "--seed", "7", "--model", "sdxl"]);
+    let read = recorded["readFromImage"].to_string();
+    assert!(read.contains("\"steps\"") && read.contains("\"negativePrompt\""), "{read}");
+    assert!(!read.contains("\"prompt\"") && !read.contains("\"seed\"") && !read.contains("\"model\""), "{read}");
+    let found = recipe();
+    assert_eq!((&found["prompt"], &found["seed"]), (&"A red  fox, snow".into(), &"7".into()), "what is given wins");
+    assert_eq!((&found["model"], &found["steps"]), (&"sdxl".into(), &20.into()));
+
+    record(&["red fox"]);
+    let found = recipe();
+    assert_eq!((&found["prompt"], &found["promptSent"]), (&"red fox".into(), &"a red fox, snow".into()));
+    assert_eq!(found["seed"], "42");
+
+    for other in ["a blue whale", "a red fox, snow, now at night", "fox"] {
+        let recorded = record(&[other]);
+        assert_eq!(recorded.get("readFromImage"), None, "{recorded}");
+        assert!(recorded["warnings"].to_string().contains("its metadata has another prompt"), "{recorded}");
+        assert_eq!(recipe().get("seed"), None, "it may be about the image that this one was edited from");
+    }
+
+    // The image knows the seed it was made with; `--like` fills in what neither the flags nor the image say.
+    let like = workspace.record(0, &["a red fox, snow", "--seed", "1", "--scheduler", "karras"]);
+    let recorded = record(&["--like", &like]);
+    assert!(recorded["readFromImage"].to_string().contains("\"seed\""), "{recorded}");
+    let found = recipe();
+    assert_eq!((&found["seed"], &found["scheduler"]), (&"42".into(), &"karras".into()));
+}
+
+#[test]
+fn a_part_of_the_sessions_is_exported() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat", "--project", "Cards"]);
+    workspace.record(1, &["a dog", "--project", "cards"]);
+    workspace.record(2, &["a fox", "--project", "zoo"]);
+    workspace.json(&["archive", FIRST]);
+    let exported = |args: &[&str]| {
+        let ran = workspace.run(&[&["export", "--no-images"], args].concat());
+        assert_eq!(ran.status(), 0, "{ran}");
+        ran.stderr()
+    };
+    assert!(exported(&["--project", "cards"]).contains("exported 2 sessions"));
+    assert!(exported(&["--project", "cards", "--status", "archived"]).contains("exported 1 session:"));
+    assert!(exported(&["--status", "active"]).contains("exported 2 sessions"));
+    let none = workspace.run(&["export", "--project", "nothing"]);
+    assert_eq!((none.status(), none.stdout().as_str()), (1, ""), "not everything: {none}");
+    assert_eq!(workspace.run(&["export", FIRST, "--project", "cards"]).status(), 2);
+}
+
+#[test]
 fn many_sessions_are_audited_at_once() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat", "--project", "cards", "--title", "Cats", "--model", "sdxl", "--cost", "0.04"]);

@@ -45,6 +45,25 @@ fn a_loss_is_shown_until_its_report_is_read() {
         .check("loss");
 }
 
+/// The header of the event is whole, so that it is known to have been an iteration.
+#[test]
+fn the_number_of_a_lost_iteration_is_not_used_again() {
+    let workspace = workspace();
+    let mut bytes = fs::read(journal(&workspace)).unwrap();
+    let at = bytes.windows(14).position(|window| window == b"a cat at night").unwrap();
+    bytes[at..at + 14].copy_from_slice(b"A CAT AT NIGHT");
+    fs::write(journal(&workspace), bytes).unwrap();
+    fs::remove_dir_all(workspace.workspace().join("db")).unwrap();
+
+    let shown = workspace.run(&["show", &format!("{FIRST}#2")]);
+    assert_eq!(shown.status(), 3, "{shown}");
+    assert!(shown.stderr().contains("lost event 3 (iteration 2)"), "{shown}");
+    assert!(shown.stderr().contains("the journal is damaged at byte"), "{shown}");
+    assert_eq!(workspace.record(3, &["a cat at dawn", "--session", FIRST]), format!("{FIRST}#3"));
+    let report = workspace.run(&["repair"]).stdout();
+    assert!(report.contains(&format!("of {FIRST}: event 3, iteration 2, after")), "{report}");
+}
+
 #[test]
 fn damage_that_cost_nothing_is_only_mentioned() {
     let workspace = workspace();

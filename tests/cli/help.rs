@@ -44,6 +44,47 @@ fn every_verb_explains_itself() {
     });
 }
 
+/// zsh takes `a#3` for a pattern, and bash `#3` for a comment.
+#[test]
+fn references_in_examples_are_quoted() {
+    let workspace = TestWorkspace::new();
+    let mut texts: Vec<String> = VERBS.iter().map(|verb| workspace.run(&[verb, "--help"]).stdout()).collect();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|page| page.unwrap().path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|it| it == "md")).chain([root.join("README.md")]);
+    texts.extend(pages.map(|page| std::fs::read_to_string(page).unwrap()));
+    let mut found = 0;
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let Some((_, command)) =
+            line.split_once("retake ").filter(|(before, _)| before.trim_matches(['$', ' ', '`']).is_empty())
+        else {
+            continue;
+        };
+        // Whatever follows two spaces explains the example.
+        let command = command.trim().split("  ").next().unwrap_or_default();
+        for word in command.split_whitespace().filter(|word| word.contains('#')) {
+            found += 1;
+            assert!(word.starts_with(['\'', '"']), "{line}");
+        }
+    }
+    assert!(found > 10, "only {found} references were found");
+}
+
+/// A terminal of 80 columns shows every line of an example whole, and the list of commands in one line each.
+#[test]
+fn help_is_narrow() {
+    let workspace = TestWorkspace::new();
+    for verb in VERBS {
+        let help = workspace.run(&[verb, "--help"]).stdout();
+        let summary = help.lines().next().unwrap();
+        assert!(summary.chars().count() <= 70, "{verb}: {summary}");
+        let after = help.lines().skip_while(|line| !line.starts_with("Example") && !line.starts_with("Queries:"));
+        for line in after {
+            assert!(line.chars().count() <= 74, "{verb}: {line}");
+        }
+    }
+}
+
 #[test]
 fn every_command_is_in_this_list() {
     let help = TestWorkspace::new().run(&["-h"]).stdout();

@@ -54,6 +54,57 @@ fn prints_and_leaves_everything_alone() {
 }
 
 #[test]
+fn another_workspace_than_the_clients_is_pointed_out() {
+    let workspace = TestWorkspace::new();
+    let here = workspace.workspace().canonicalize().unwrap();
+    let here = here.to_str().unwrap();
+    let installed = workspace.run(&["mcp", "install", "cursor", "--write"]);
+    assert!(installed.stderr().contains(&format!("commands here use {here}; add --workspace '{here}'")), "{installed}");
+    let doctor = |workspace: &TestWorkspace| workspace.run(&["doctor"]).stdout();
+    assert!(doctor(&workspace).contains("Cursor uses the workspace of the directory it starts in"));
+
+    // A project's client starts where its file is.
+    let project = workspace.json(&["mcp", "install", "cursor", "--project"]);
+    assert_eq!(project.get("otherWorkspace"), None, "{project}");
+    let named = workspace.json(&["mcp", "install", "cursor", "--write", "--workspace", here]);
+    assert_eq!(named.get("otherWorkspace"), None, "{named}");
+    assert!(doctor(&workspace).contains("Cursor uses this workspace"), "{}", doctor(&workspace));
+    workspace.json(&["mcp", "install", "cursor", "--write", "--workspace", "studio"]);
+    assert!(doctor(&workspace).contains("Cursor uses another workspace: "), "{}", doctor(&workspace));
+}
+
+#[test]
+fn a_team_workspace_stays_a_url() {
+    let workspace = TestWorkspace::new();
+    let url = "postgres://ada@db.example/studio";
+    let printed = workspace.run(&["mcp", "install", "cursor", "--workspace", url]).stdout();
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(printed["mcpServers"]["retake"]["args"][2], url, "{printed}");
+}
+
+/// What a bundle's user does not fill in is the workspace of the commands.
+#[test]
+fn a_bundle_and_the_commands_agree() {
+    let manifest = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/data/mcp/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(manifest["server"]["mcp_config"]["env"]["RETAKE_WORKSPACE"], "${user_config.workspace}");
+    let setting = &manifest["user_config"]["workspace"];
+    assert_eq!((&setting["required"], &setting["default"]), (&json!(false), &json!("")));
+    let workspace = TestWorkspace::new();
+    let dir = workspace.root().join("elsewhere");
+    fs::create_dir(&dir).unwrap();
+    let chosen = |value: Option<&str>| {
+        let mut command = workspace.command(&["doctor", "--json"]);
+        command.current_dir(&dir).envs(value.map(|value| ("RETAKE_WORKSPACE", value)));
+        let doctor: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        doctor["workspace"].clone()
+    };
+    for unfilled in ["", "${user_config.workspace}"] {
+        assert_eq!(chosen(Some(unfilled)), chosen(None));
+    }
+}
+
+#[test]
 fn writes_once_and_keeps_what_was_there() {
     for (client, file, key) in FILES {
         let workspace = TestWorkspace::new();
@@ -142,6 +193,7 @@ fn for_one_directory_and_through_links() {
     workspace.json(&["mcp", "install", "cursor", "--write", "--name", "takes"]);
     assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
     assert_eq!(read(&real)["mcpServers"]["takes"]["args"], with_roots(&workspace));
+    fs::create_dir(workspace.dir().join("renders")).unwrap();
     workspace.json(&["mcp", "install", "cursor", "--write", "--name", "takes", "--root", "renders"]);
     let renders = workspace.dir().canonicalize().unwrap().join("renders");
     assert_eq!(read(&real)["mcpServers"]["takes"]["args"], json!(["mcp", "--root", renders]));

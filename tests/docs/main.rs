@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         optional("the_mcp_reference_is_current", None, reference::mcp_is_current),
         optional("the_command_reference_is_current", None, reference::commands_are_current),
         optional("links_lead_somewhere", None, links_lead_somewhere),
+        optional("quoted_messages_exist", None, quoted_messages_exist),
         optional("every_page_is_in_the_book", None, every_page_is_in_the_book),
         optional("the_book_builds", missing_mdbook(), the_book_builds),
     ])
@@ -49,6 +50,39 @@ fn links_lead_somewhere() {
     }
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
+
+/// The messages that people look up are the ones that the program prints: each occurs in the sources.
+fn quoted_messages_exist() {
+    let page = std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
+    let mut sources = String::new();
+    for dir in ["src", "crates"] {
+        for file in walkdir::WalkDir::new(root().join(dir)) {
+            let file = file.unwrap().into_path();
+            if file.extension().is_some_and(|ending| ending == "rs") {
+                sources += &std::fs::read_to_string(file).unwrap();
+            }
+        }
+    }
+    // A message that continues on the next line of the source is one message.
+    let sources = sources.split("\\\n").map(str::trim_start).collect::<String>();
+    let heads = page.split("\n\n").filter_map(|part| part.strip_prefix("**")?.split("**").next());
+    let quoted = heads.flat_map(|head| head.split('`').skip(1).step_by(2));
+    let mut seen = 0;
+    for message in quoted.filter(|message| !OF_OTHERS.iter().any(|other| message.starts_with(other))) {
+        // What differs from case to case: names, numbers and addresses.
+        let message = message.replace('\n', " ").replace("process 123", "…");
+        let parts = message.split(['…', ',', ':']).flat_map(|part| part.split(|c: char| c.is_ascii_digit()));
+        let words = parts.map(str::trim).filter(|part| part.contains(' ')).filter(|part| !part.starts_with("retake "));
+        for part in words {
+            seen += 1;
+            assert!(sources.contains(part), "no message contains {part:?}, which docs/troubleshooting.md quotes");
+        }
+    }
+    assert!(seen > 12, "only {seen} messages were found");
+}
+
+/// Messages of the shell and of the system.
+const OF_OTHERS: [&str; 3] = ["no matches found", "Input/output error", "Too many open files"];
 
 fn every_page_is_in_the_book() {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use retake_testutils::images::patterned;
 use serde_json::{Value, json};
 
 use crate::client::{Era, TestWorkspace, answer, initialize, meta};
@@ -87,6 +88,36 @@ async fn what_went_in_comes_out() {
             client.call("annotate-iteration", annotate).await.text,
             r#"{"reference":"session-2025-12-11-001#1","annotations":{"rating":4,"tags":["keeper"],"note":"the one"}}"#
         );
+    }
+}
+
+/// A file that knows its recipe saves the agent from repeating it; what the agent says counts more.
+#[tokio::test]
+async fn fields_left_out_are_read_from_the_image() {
+    let text = "a red fox, snow\nNegative prompt: blurry\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 42, \
+                Size: 16x16, Model: dreamshaper";
+    let file = patterned(1, &[("parameters", text)]);
+    for era in Era::BOTH {
+        let workspace = TestWorkspace::new();
+        let path = workspace.dir.path().join("fox.png");
+        std::fs::write(&path, &file).unwrap();
+        let mut client = workspace.client(era).await;
+        let images = [json!(path.to_str().unwrap()), json!({ "data": STANDARD.encode(&file) })];
+        for image in images {
+            let request = json!({ "prompt": "a red fox, snow", "steps": 30.0, "images": [image] });
+            let recorded = client.get("record-iteration", request).await;
+            let read = recorded["readFromImage"].as_array().unwrap();
+            assert!(read.contains(&json!("seed")) && !read.contains(&json!("steps")), "{recorded}");
+            let whole = client.get("get-iteration", json!({ "reference": recorded["reference"] })).await;
+            let recipe = &whole["recipe"];
+            assert_eq!((&recipe["seed"], &recipe["steps"]), (&json!("42"), &json!(30)), "{recipe}");
+            assert_eq!((&recipe["model"], &recipe["negativePrompt"]), (&json!("dreamshaper"), &json!("blurry")));
+            let other = json!({ "prompt": "a blue whale", "images": [image] });
+            let recorded = client.get("record-iteration", other).await;
+            assert_eq!(recorded.get("readFromImage"), None, "{recorded}");
+            let warnings = recorded["warnings"].to_string();
+            assert!(warnings.contains("#0/0: its metadata has another prompt"), "{warnings}");
+        }
     }
 }
 

@@ -71,7 +71,7 @@ fn what_is_gone_is_named() {
         (view.chain.faults[0].seq, view.chain.faults[0].what.as_str()),
         (2, "the event is gone from both copies")
     );
-    assert_eq!(view.events.last().unwrap().summary, "lost to damage: events 2");
+    assert_eq!(view.events.last().unwrap().summary, "lost to damage: event 2");
 }
 
 #[test]

@@ -213,7 +213,10 @@ fn invalid_requests_name_the_field_and_a_way_out() {
             SearchRequest { since: Some("soon".to_owned()), ..SearchRequest::default() },
             "since is invalid: \"soon\" is not a date or time",
         ),
-        (SearchRequest { min_rating: Some(9), ..SearchRequest::default() }, "minRating is 9"),
+        (
+            SearchRequest { min_rating: Some(9), ..SearchRequest::default() },
+            "minRating is 9: expected a whole number from 1 to 5",
+        ),
         (
             SearchRequest { similar_to: Some(format!("{ONE}#0")), ..SearchRequest::default() },
             "session-2025-12-11-001#0 has no image",

@@ -198,8 +198,8 @@ impl FieldValue for u32 {
         if field.kind == Kind::Side && !(1..=MAX_SIDE).contains(self) {
             return Err(Invalid {
                 field: field.key,
-                problem: format!("is {self}"),
-                hint: format!("pass a number of pixels from 1 to {MAX_SIDE}"),
+                problem: format!("is {self}: expected a number of pixels from 1 to {MAX_SIDE}"),
+                hint: "correct it, or leave it out".to_owned(),
             });
         }
         Ok(())

@@ -275,8 +275,8 @@ pub fn check_number(field: &'static str, number: Option<f64>, least: f64, most: 
     match number {
         Some(number) if !(least..=most).contains(&number) => Err(Invalid {
             field,
-            problem: format!("is {number}"),
-            hint: format!("pass a number from {least} to {most}"),
+            problem: format!("is {number}: expected a number from {least} to {most}"),
+            hint: "correct it, or leave it out".to_owned(),
         }),
         _ => Ok(()),
     }

@@ -11,7 +11,7 @@ impl Tool for AnnotateIteration {
     const DESCRIPTION: &'static str = "\
 Annotate one recorded iteration with a rating, tags or a note. Use it when the user judges an image; to record a new \
 attempt use record-iteration. What is left out stays; `rating` null removes the rating, `tags` and `note` replace the \
-present ones, `addTags` and `removeTags` change single tags, and the audit trail keeps the former. A change moves the \
+present ones, `addTags` and `removeTags` change single tags, and the audit trail keeps what was replaced. A change moves the \
 session's `lastModifiedAt`, so that `latest` means this session; a call that changes nothing writes nothing. Works on \
 archived sessions, too.";
     const EFFECT: Effect = Effect::Settles;

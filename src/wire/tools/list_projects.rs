@@ -17,7 +17,7 @@ impl Tool for ListProjects {
     const NAME: &'static str = "list-projects";
     const TITLE: &'static str = "List projects";
     const DESCRIPTION: &'static str = "\
-List the projects of this workspace, most recently modified first, each with its sessions and iterations. Use it to \
+List the projects of this workspace, most recently modified first, each with its sessions, iterations and cost. Use it to \
 see what is worked on or to find a project's name; for its sessions use list-sessions with `project`. Sessions \
 without a project are not counted here.";
     const EFFECT: Effect = Effect::Reads;

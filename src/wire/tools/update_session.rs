@@ -11,7 +11,7 @@ impl Tool for UpdateSession {
     const DESCRIPTION: &'static str = "\
 Set the title or the project of one session, archived or not. Use it to name work that was recorded or imported without \
 a title, or to move a session to another project; to rate or tag single images use annotate-iteration. Pass at least one \
-of `title` and `project`: what is left out stays, an empty text removes it, and the audit trail keeps the former. Leaves \
+of `title` and `project`: what is left out stays, an empty text removes it, and the audit trail keeps the old name. Leaves \
 `lastModifiedAt` as it is; a call that changes nothing writes nothing.";
     const EFFECT: Effect = Effect::Settles;
     type Request = UpdateRequest;

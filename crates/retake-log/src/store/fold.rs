@@ -8,10 +8,12 @@ use super::SessionLoss;
 use super::projection::Projection;
 
 /// What is known of a session from elsewhere than its events.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Evidence {
     pub(super) next_seq: u32,
     pub(super) last_index: Option<u32>,
+    /// The places of recorded iterations of which only the header is left, which does not have the index.
+    pub(super) recorded: BTreeSet<u32>,
 }
 
 /// A session that is being rebuilt.
@@ -24,6 +26,8 @@ pub(super) struct Fold {
     before: Option<Timestamp>,
     last_at: Option<Timestamp>,
     indexes: BTreeSet<u32>,
+    /// The place after the last recorded iteration that is left.
+    after_last_recorded: u32,
 }
 
 impl Fold {
@@ -36,6 +40,7 @@ impl Fold {
             before: None,
             last_at: None,
             indexes: BTreeSet::new(),
+            after_last_recorded: 0,
         }
     }
 
@@ -48,7 +53,10 @@ impl Fold {
             self.before = Some(event.at);
         }
         match &event.body {
-            EventBody::Recorded { index, .. } => drop(self.indexes.insert(*index)),
+            EventBody::Recorded { index, .. } => {
+                self.indexes.insert(*index);
+                self.after_last_recorded = event.seq.saturating_add(1);
+            }
             EventBody::Lost(loss) => self.known_lost.extend(&loss.seqs),
             _ => {}
         }
@@ -57,7 +65,7 @@ impl Fold {
     }
 
     /// Returns what is missing and not on record as lost yet.
-    pub(super) fn loss(&self, evidence: Evidence) -> Option<(Loss, SessionLoss)> {
+    pub(super) fn loss(&self, evidence: &Evidence) -> Option<(Loss, SessionLoss)> {
         let head = &self.projection.after;
         let mut seqs: Vec<u32> = self.gaps.iter().copied().filter(|seq| !self.known_lost.contains(seq)).collect();
         let at_end = evidence.next_seq > head.next_seq;
@@ -66,10 +74,15 @@ impl Fold {
         if seqs.is_empty() && !never_seen {
             return None;
         }
-        let last_index = evidence.last_index.filter(|last| Some(*last) > head.last_index);
+        // Iterations that were recorded after the last one that is left had the indexes after its own.
+        let recorded_last = evidence.recorded.range(self.after_last_recorded..).count();
+        let assigned = u32::try_from(recorded_last).ok().and_then(|recorded| recorded.checked_sub(1));
+        let assigned = assigned.map(|more| head.last_index.map_or(more, |last| last.saturating_add(more + 1)));
+        let known_last = evidence.last_index.max(assigned);
+        let last_index = known_last.filter(|last| Some(*last) > head.last_index);
         let after = if self.after.is_some() || !at_end { self.after } else { self.last_at };
         let before = if at_end { None } else { self.before };
-        let last = head.last_index.max(evidence.last_index);
+        let last = head.last_index.max(known_last);
         let missing = last.map(|last| (0..=last).filter(|index| !self.indexes.contains(index)).collect());
         let iterations = missing.unwrap_or_default();
         let named = SessionLoss { session: Some(head.id), seqs: seqs.clone(), iterations, after, before };

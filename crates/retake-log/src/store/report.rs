@@ -21,7 +21,10 @@ pub(super) fn message(
         message += &format!(" {} put back into the journal from another copy.", were(restored));
     }
     if contradicting > 0 {
-        message += &format!(" {} set aside, since they contradict the ones that were kept.", were(contradicting));
+        message += &match contradicting {
+            1 => " 1 event was set aside, since it contradicts the one that was kept.".to_owned(),
+            more => format!(" {more} events were set aside, since they contradict the ones that were kept."),
+        };
     }
     if lost == 0 && losses.is_empty() {
         return message + " Nothing was lost.";
@@ -38,11 +41,14 @@ pub(super) fn message(
         let list = |numbers: &[u32]| numbers.iter().take(MAX_LISTED).map(u32::to_string).collect::<Vec<_>>().join(", ");
         message += &match loss.seqs.as_slice() {
             [] => format!(" Nothing is left of {session}"),
+            [seq] => format!(" {session} lost event {seq}"),
             seqs => format!(" {session} lost events {}", list(seqs)),
         };
-        if !loss.iterations.is_empty() {
-            message += &format!(" (iterations {})", list(&loss.iterations));
-        }
+        message += &match loss.iterations.as_slice() {
+            [] => String::new(),
+            [index] => format!(" (iteration {index})"),
+            indexes => format!(" (iterations {})", list(indexes)),
+        };
         match (loss.after, loss.before) {
             (Some(after), Some(before)) => message += &format!(" from between {after} and {before}"),
             (Some(after), None) => message += &format!(" from after {after}"),

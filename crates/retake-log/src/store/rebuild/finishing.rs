@@ -18,6 +18,9 @@ use super::{Loaded, Rebuild, RecoveryContext};
 /// How often a rebuilt database is opened before it is given up for now.
 const REOPEN_ATTEMPTS: usize = 3;
 
+/// The number of damaged segments that a report names.
+const MAX_NAMED_SEGMENTS: usize = 3;
+
 impl Rebuild<'_> {
     /// Folds every session: heads, recency, keys, lineage, counters; and names what is missing.
     pub(super) fn derive(&mut self) -> Result<(), Error> {
@@ -43,7 +46,7 @@ impl Rebuild<'_> {
         })?;
         // Sessions that are known only from elsewhere.
         self.newest_of_day(self.newest.0, self.newest.1);
-        for (id, _) in self.evidence.clone() {
+        for id in self.evidence.keys().copied().collect::<Vec<_>>() {
             if self.database.head(id)?.is_none() {
                 self.end_session(Fold::new(id))?;
             }
@@ -54,8 +57,8 @@ impl Rebuild<'_> {
     /// Writes what a session's events derive to, after naming what is missing among them.
     pub(super) fn end_session(&mut self, mut fold: Fold) -> Result<(), Error> {
         let id = fold.projection.after.id;
-        let evidence = self.evidence.get(&id).copied().unwrap_or_default();
-        if let Some((loss, named)) = fold.loss(evidence) {
+        let evidence = self.evidence.get(&id).cloned().unwrap_or_default();
+        if let Some((loss, named)) = fold.loss(&evidence) {
             self.losses.push(named);
             let head = &fold.projection.after;
             let seq = head.next_seq.max(evidence.next_seq);
@@ -73,9 +76,17 @@ impl Rebuild<'_> {
     }
 
     /// Gives the new database its name, sets the old one and damaged segments aside, and writes the report.
-    pub(super) fn finish(mut self, causes: Vec<String>) -> Result<Loaded, Error> {
+    pub(super) fn finish(mut self, mut causes: Vec<String>) -> Result<Loaded, Error> {
         let context = self.context;
         let layout = context.layout;
+        // What is reported is what was found, not only what made it necessary to look.
+        let damaged = self.segments.iter().filter_map(|segment| Some((segment.number, segment.damaged.first()?.0)));
+        for (segment, start) in damaged.take(MAX_NAMED_SEGMENTS) {
+            let cause = format!("the journal is damaged at byte {start} of segment {segment}");
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+        }
         self.losses.append(&mut self.unreported);
         let named = self.losses.iter().map(|loss| loss.seqs.len() as u64).sum::<u64>();
         let found = self.totals.events.saturating_sub(self.losses.len() as u64);

@@ -25,6 +25,8 @@ use super::database::{Database, DatabaseError};
 use super::fold::Evidence;
 use super::journal::{Journal, moved};
 use super::layout::Layout;
+use super::payload::RECORDED;
+use super::record::Header;
 use super::segment::SegmentState;
 use super::segments::{JournalFiles, Outline, StrayKind};
 use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
@@ -204,6 +206,16 @@ impl<'a> Rebuild<'a> {
         let evidence = self.evidence.entry(id).or_default();
         evidence.next_seq = evidence.next_seq.max(next_seq);
         evidence.last_index = evidence.last_index.max(last_index);
+    }
+
+    /// Notes a record of which only the header is left.
+    pub(super) fn heard_of_record(&mut self, header: Header) {
+        self.heard_of(header.session, header.seq.saturating_add(1), None);
+        if header.kind == RECORDED
+            && let Some(evidence) = self.evidence.get_mut(&header.session)
+        {
+            evidence.recorded.insert(header.seq);
+        }
     }
 
     /// Notes that this many sessions of a day were started.

@@ -137,7 +137,7 @@ impl Rebuild<'_> {
         if span.is_followed || was_acknowledged || (is_last && !span.is_torn) {
             segment.damaged.push((span.start, span.end));
             scan.salvaged.extend(span.entries.iter().map(|(_, entry)| owned(entry)));
-            span.headers.iter().for_each(|header| self.heard_of(header.session, header.seq + 1, None));
+            span.headers.iter().for_each(|header| self.heard_of_record(*header));
         }
         segment.has_junk |= !span.is_followed;
     }
