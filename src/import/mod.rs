@@ -18,6 +18,7 @@
 //! Never known here: how progress is shown, when a folder changes (that is `watch`).
 
 mod copies;
+mod formats;
 mod intake;
 mod lineage;
 mod lines;
@@ -217,6 +218,7 @@ impl Workspace {
         intake.problems = problems;
         intake.bring_in(&mut found, stop, |_| {});
         let mut report = intake.take_report();
+        report.notes.extend(formats::notes(&found));
         report.files = total;
         report.exported = exported;
         report.interrupted |= !all_read;
