@@ -43,8 +43,10 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
     match (&view.generator, view.raw.is_empty()) {
         (Some(_), _) => {}
         (None, true) if view.images.iter().all(|image| image.mime_type == UNKNOWN) => {
-            output.line("this is not an image of a known type");
+            output.line("this is not an image or video of a known type");
         }
+        // The notes say so where the file could not have been searched.
+        (None, true) if !view.searched => {}
         (None, true) => output.line("there is no text in this file"),
         (None, false) => output.line("no known tool wrote the texts in this file; they are below, as they are"),
     }

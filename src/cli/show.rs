@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use crate::images::is_video;
 use crate::model::{IterationId, OutcomeStatus, Recipe, SessionId};
 use crate::wire::{
     Error, ErrorKind, GetRequest, ImageRequest, ImageView, IterationView, IterationsRequest, MAX_REPLY_BYTES,
@@ -292,7 +293,8 @@ fn list(items: impl Iterator<Item = String>) -> Option<String> {
 /// Prints the images, each with the path of its original if that is on this machine.
 pub(super) fn images(images: &[ImageView], workspace: &Workspace, output: &mut Output) {
     for picture in images {
-        line("image", Some(image(picture)), output);
+        let what = if is_video(&picture.mime_type) { "video" } else { "image" };
+        line(what, Some(image(picture)), output);
         line("original", workspace.local_original(picture.hash).map(|path| path.display().to_string()), output);
     }
 }

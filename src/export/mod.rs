@@ -103,6 +103,10 @@ pub(crate) fn ending(mime_type: &str) -> &'static str {
         "image/tiff" => "tif",
         "image/bmp" => "bmp",
         "image/x-exr" => "exr",
+        "video/mp4" => "mp4",
+        "video/quicktime" => "mov",
+        "video/webm" => "webm",
+        "video/x-matroska" => "mkv",
         _ => "bin",
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
@@ -14,12 +15,16 @@ use super::originals::Originals;
 use super::phash;
 use super::pool::{FILE_MEMORY, on_all_cores};
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
+use super::video;
 use super::whole::{Written, written};
-use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile};
+use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile, read_at};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 
 /// The largest image that is stored: well above any that generators make, and small enough for a line of an export.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The most files that are remembered as verified.
+const MAX_VERIFIED: usize = 1000;
 
 /// The image store of a workspace, with the thumbnails.
 #[derive(Clone)]
@@ -28,6 +33,9 @@ pub struct Images {
     thumbs: Thumbs,
     /// The paths of linked originals that were mentioned since the workspace was opened.
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
+    /// The lengths and times of files whose bytes were verified, so that playing a video does not read all of it for each
+    /// part.
+    verified: Arc<Mutex<HashMap<Hash, (u64, Option<SystemTime>)>>>,
     /// Where originals are if not in `files`, which then only holds those on their way there.
     elsewhere: Option<Arc<dyn Originals>>,
 }
@@ -104,6 +112,7 @@ impl Images {
             files: ContentDir::new(disk, dir.join("images")),
             thumbs: Thumbs::new(dir.join("cache").join("thumbs")),
             linked: Arc::default(),
+            verified: Arc::default(),
             elsewhere: None,
         }
     }
@@ -309,6 +318,32 @@ impl Images {
         Ok(true)
     }
 
+    /// Opens a video for reading parts of it, and returns its media type and length; `None` if the file is an image. Its bytes
+    /// are verified when it is opened for the first time, and again after its file has changed; errors are those of
+    /// [`get`](Images::get).
+    pub fn open_video(&self, hash: Hash) -> io::Result<Option<(File, &'static str, u64)>> {
+        let file = self.open(hash)?;
+        let mime_type = Header::of(&read_at(&file, 0, 64)?).mime_type;
+        if !video::is_video(mime_type) {
+            return Ok(None);
+        }
+        let found = file.metadata()?;
+        let state = (found.len(), found.modified().ok());
+        if self.verified.lock().get(&hash) != Some(&state) {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(&file)?;
+            if *hasher.finalize().as_bytes() != hash.0 {
+                return Err(other_bytes());
+            }
+            let mut verified = self.verified.lock();
+            if verified.len() >= MAX_VERIFIED {
+                verified.clear();
+            }
+            verified.insert(hash, state);
+        }
+        Ok(Some((file, mime_type, found.len())))
+    }
+
     /// Opens the image of that hash. A workspace may come from elsewhere, so that anything can have the file's name.
     fn open(&self, hash: Hash) -> io::Result<File> {
         let path = self.locate(hash)?;
@@ -323,7 +358,7 @@ impl Images {
         if let Some(file) = self.thumbs.get(hash, side) {
             return Ok(file);
         }
-        let reduced = self.with_picture(hash, Reduced::of)?;
+        let reduced = self.with_still(hash, Reduced::of)?;
         let [small, large] = self.thumbs.keep(hash, &reduced);
         Ok(match side {
             ThumbSide::Small => small,
@@ -333,7 +368,7 @@ impl Images {
 
     /// Creates both thumbnails of an image, replacing existing ones.
     pub fn make_thumbnails(&self, hash: Hash) -> Result<(), ImageUnavailable> {
-        let reduced = self.with_picture(hash, Reduced::of)?;
+        let reduced = self.with_still(hash, Reduced::of)?;
         self.thumbs.keep(hash, &reduced);
         Ok(())
     }
@@ -345,7 +380,7 @@ impl Images {
 
     /// Decodes an open image file, and returns what its pixels say.
     pub fn see_open(&self, mut file: &File) -> Result<Seen, ImageUnavailable> {
-        let _permit = FILE_MEMORY.acquire(decodable(file.metadata()?.len())?);
+        let _permit = FILE_MEMORY.acquire(decodable(file)?);
         file.rewind()?;
         let mut bytes = Vec::new();
         file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
@@ -376,9 +411,23 @@ impl Images {
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
+    /// Calls `use_it` with what stands for an image of the store: the image, or the poster of a video.
+    pub(super) fn with_still<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
+        match video::outline(self.open(hash)?)? {
+            Some(outline) => {
+                self.check(hash)?;
+                Ok(use_it(&video::poster(self.open(hash)?, &outline).into()))
+            }
+            None => self.with_picture(hash, use_it),
+        }
+    }
+
     /// Describes a file in the store or elsewhere. Its bytes are stored by now; an error in reading them again is found when
     /// the image is shown.
     fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
+        if let Some(video) = open_regular(path).ok().and_then(|file| self.described_video(&stored, &file)) {
+            return image_ref(stored, video, None, name);
+        }
         if stored.bytes > MAX_DECODED_FILE_BYTES {
             let header = open_regular(path).map_or_else(|_| Header::UNKNOWN, header::read);
             return image_ref(stored, header, None, name);
@@ -387,7 +436,21 @@ impl Images {
         self.described(stored, &read_whole(path).unwrap_or_default(), name)
     }
 
+    /// Describes a video without reading more than its metadata, and creates its thumbnails; `None` if it is not a video.
+    fn described_video(&self, stored: &Stored, mut file: impl Read + Seek) -> Option<Header> {
+        let outline = video::outline(&mut file).ok().flatten()?;
+        let hash = Hash(stored.hash);
+        if !self.thumbs.contains(hash) {
+            self.thumbs.keep(hash, &Reduced::of(&video::poster(file, &outline).into()));
+        }
+        let mime_type = outline.format?.mime_type();
+        Some(Header { mime_type, width: outline.width, height: outline.height })
+    }
+
     fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>) -> ImageRef {
+        if let Some(video) = self.described_video(&stored, io::Cursor::new(bytes)) {
+            return image_ref(stored, video, None, name);
+        }
         let hash = Hash(stored.hash);
         let seen = decode(bytes).map(|picture| {
             let reduced = Reduced::of(&picture);
@@ -437,10 +500,16 @@ fn reading(path: &Path, source: io::Error) -> Error {
     Error { action: "read the image", path: path.to_owned(), source }
 }
 
-/// Returns what is wrong with an image file of a type that can be decoded; `None` if it is fine, too large to tell, or of
-/// another type.
+/// Returns what is wrong with a video, or with an image file of a type that can be decoded; `None` if it is fine, too large
+/// to tell, or of another type.
 pub fn defect(path: &Path) -> Option<Defect> {
-    let _permit = FILE_MEMORY.acquire(readable_length(path).ok()?);
+    let length = match readable_length(path) {
+        Err(ImageUnavailable::Undecodable(Undecodable::Video(_))) => {
+            return matches!(written(path), Ok(Written::Partly)).then_some(Defect::Truncated);
+        }
+        length => length.ok()?,
+    };
+    let _permit = FILE_MEMORY.acquire(length);
     match decode(&read_whole(path).ok()?) {
         Err(Undecodable::Broken(_)) if matches!(written(path), Ok(Written::Partly)) => Some(Defect::Truncated),
         Err(Undecodable::Broken(reason)) => Some(Defect::Broken(reason)),
@@ -459,13 +528,23 @@ pub enum Defect {
     Broken(String),
 }
 
-/// Returns the length of a file, if it is small enough to be decoded.
+/// Returns the length of a file, if it may be decoded.
 fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
-    decodable(fs::metadata(path)?.len())
+    let found = fs::metadata(path)?;
+    // Anything else is refused where it is opened for reading.
+    if found.is_file() { decodable(&open_regular(path)?) } else { Ok(found.len()) }
 }
 
-fn decodable(length: u64) -> Result<u64, ImageUnavailable> {
-    if length > MAX_DECODED_FILE_BYTES { Err(Undecodable::TooManyBytes(length).into()) } else { Ok(length) }
+/// Returns the length of an open file, if it is not a video and small enough to be decoded.
+fn decodable(file: &File) -> Result<u64, ImageUnavailable> {
+    let mime_type = Header::of(&read_at(file, 0, 64)?).mime_type;
+    if video::is_video(mime_type) {
+        return Err(Undecodable::Video(mime_type).into());
+    }
+    match file.metadata()?.len() {
+        length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
+        length => Ok(length),
+    }
 }
 
 fn other_bytes() -> io::Error {

@@ -6,7 +6,8 @@
 //! progressive JPEG can demand more, by any number of passes over the image; its passes are counted first.
 //!
 //! PNG, JPEG, WebP and the first frame of GIF are decoded. AVIF, HEIC, JPEG XL, TIFF, BMP and EXR are recognised by their first
-//! bytes and stored, but cannot be shown: a decoder for AVIF in pure Rust is a video decoder of a megabyte.
+//! bytes and stored, but cannot be shown: a decoder for AVIF in pure Rust is a video decoder of a megabyte. Frames of videos
+//! are not decoded either (see `video.rs`).
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,6 +19,7 @@ use super::header::{self, UNKNOWN_TYPE};
 use super::pool::{PIXEL_MEMORY, Permit};
 use super::profile::{self, MAX_PROFILE_BYTES};
 use super::scale;
+use super::video::is_video;
 use crate::model::Hash;
 
 /// The longest side that is decoded.
@@ -47,11 +49,14 @@ pub struct Picture {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
     /// The first bytes are not those of an image.
-    #[error("it is not an image of a known type")]
+    #[error("it is not an image or video of a known type")]
     Unknown,
     /// An image of a type that is stored but not decoded.
     #[error("images of type {0} are stored but cannot be decoded")]
     Unsupported(&'static str),
+    /// A video, of this media type.
+    #[error("it is a video ({0}), and frames of videos are not decoded")]
+    Video(&'static str),
     /// The file is too large.
     #[error("its file has {0} bytes: the limit for decoding is {MAX_DECODED_FILE_BYTES}")]
     TooManyBytes(u64),
@@ -156,6 +161,7 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
         "image/webp" => ImageFormat::WebP,
         "image/gif" => ImageFormat::Gif,
         UNKNOWN_TYPE => return Err(Undecodable::Unknown),
+        _ if is_video(mime_type) => return Err(Undecodable::Video(mime_type)),
         _ => return Err(Undecodable::Unsupported(mime_type)),
     };
     if !profile::is_bounded(bytes, mime_type) {

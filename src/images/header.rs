@@ -4,10 +4,11 @@ use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use image::{ImageFormat, ImageReader, Limits};
+use retake_recipe::metadata::{Format, read_outline};
 
 use super::profile;
 
-/// The media type of a file that is not an image of a known type.
+/// The media type of a file that is not an image or video of a known type.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The number of bytes that are read. Cameras and editors put megabytes of metadata before the first pixel, but not more.
@@ -39,7 +40,9 @@ impl Header {
             "image/jpeg" => decoded_size(bytes, ImageFormat::Jpeg),
             "image/webp" => decoded_size(bytes, ImageFormat::WebP),
             "image/gif" => gif_size(bytes),
-            _ => None,
+            UNKNOWN_TYPE => None,
+            // The sizes of types that are not decoded stand in their containers.
+            _ => read_outline(Cursor::new(bytes)).ok().and_then(|outline| outline.width.zip(outline.height)),
         };
         Header { mime_type, width: size.map(|(width, _)| width), height: size.map(|(_, height)| height) }
     }
@@ -55,30 +58,16 @@ pub(super) fn read(file: impl Read) -> Header {
 
 /// Returns the media type by signatures that no text or other format has by chance.
 pub(super) fn sniff(bytes: &[u8]) -> &'static str {
-    let at = |offset: usize, mark: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(mark));
-    if at(0, b"\x89PNG\r\n\x1a\n") {
-        "image/png"
-    } else if at(0, b"\xff\xd8\xff") {
-        "image/jpeg"
-    } else if at(0, b"RIFF") && at(8, b"WEBP") {
-        "image/webp"
-    } else if at(0, b"GIF87a") || at(0, b"GIF89a") {
-        "image/gif"
-    } else if at(4, b"ftypavif") || at(4, b"ftypavis") {
-        "image/avif"
-    } else if at(4, b"ftypheic") || at(4, b"ftypheix") || at(4, b"ftypmif1") {
-        "image/heic"
-    } else if at(0, b"\0\0\0\x0cJXL \r\n\x87\n") || at(0, b"\xff\x0a") {
-        "image/jxl"
-    } else if at(0, b"II*\0") || at(0, b"MM\0*") {
-        "image/tiff"
-    } else if at(0, b"BM") && at(15, b"\0\0\0") {
-        "image/bmp"
-    } else if at(0, b"v/1\x01") {
-        "image/x-exr"
-    } else {
-        UNKNOWN_TYPE
+    match Format::of(bytes) {
+        Some(format) => format.mime_type(),
+        None if bytes.starts_with(b"v/1\x01") => "image/x-exr",
+        None => UNKNOWN_TYPE,
     }
+}
+
+/// Returns whether images of this media type are decoded.
+pub fn is_decoded(mime_type: &str) -> bool {
+    matches!(mime_type, "image/png" | "image/jpeg" | "image/webp" | "image/gif")
 }
 
 fn decoded_size(bytes: &[u8], format: ImageFormat) -> Option<(u32, u32)> {
@@ -119,7 +108,17 @@ mod tests {
 
     #[test]
     fn other_files_have_an_unknown_type() {
-        for bytes in [&b""[..], b"P3 prompt", b"BMW at night", b"RIFFxxxxWAVE", b"\x89PN", b"<svg/>", b"ID3"] {
+        for bytes in [
+            &b""[..],
+            b"P3 prompt",
+            b"BMW at night",
+            b"RIFFxxxxWAVE",
+            b"\x89PN",
+            b"<svg/>",
+            b"ID3",
+            b"The wide road",
+            b"the ftyp box",
+        ] {
             assert_eq!(Header::of(bytes), Header::UNKNOWN, "{bytes:?}");
         }
     }

@@ -93,11 +93,11 @@ impl Images {
         Ok(Rendering { pixels: arrange(drawn, columns, within) })
     }
 
-    /// Returns an image as a JPEG file of at most `max_bytes`, reduced as little as that takes.
+    /// Returns an image, or the poster of a video, as a JPEG file of at most `max_bytes`, reduced as little as that takes.
     pub(crate) fn reduced(&self, hash: Hash, max_bytes: usize) -> Result<Vec<u8>, ImageUnavailable> {
         let within = (REDUCED_SIDE, REDUCED_SIDE);
-        let pixels = self
-            .with_picture(hash, |image| resize(image.pixels(), fit_within((image.width(), image.height()), within)))?;
+        let pixels =
+            self.with_still(hash, |image| resize(image.pixels(), fit_within((image.width(), image.height()), within)))?;
         Ok(Rendering { pixels }.jpeg_within(max_bytes))
     }
 

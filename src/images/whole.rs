@@ -37,9 +37,63 @@ pub fn written(path: &Path) -> io::Result<Written> {
             size.is_some_and(|size| length >= u64::from(size) + 8)
         }
         "image/gif" => tail(1)? == b"\x3b",
+        "video/mp4" | "video/quicktime" => has_all_boxes(&file, length)?,
+        "video/webm" | "video/x-matroska" => match segment_end(&first) {
+            Some(end) => length >= end,
+            // Writers state the length of the segment when they are done, and some never do.
+            None => return Ok(Written::Unknown),
+        },
         _ => return Ok(Written::Unknown),
     };
     Ok(if whole { Written::Whole } else { Written::Partly })
+}
+
+/// The most boxes of a video that are visited: fragments of long recordings have one or two each.
+const MAX_BOXES: usize = 10_000;
+
+/// Returns whether the boxes of a video end where the file ends, and its directory is among them: encoders write that last.
+fn has_all_boxes(file: &File, length: u64) -> io::Result<bool> {
+    let (mut at, mut has_directory) = (0_u64, false);
+    for _ in 0..MAX_BOXES {
+        if at >= length {
+            break;
+        }
+        let head = read_at(file, at, 16)?;
+        let (Some(size), Some(kind)) = (head.first_chunk::<4>(), head.get(4..8)) else { return Ok(false) };
+        has_directory |= kind == b"moov";
+        let size = match (u32::from_be_bytes(*size), head.last_chunk::<8>()) {
+            // It reaches to the end of the file, wherever that is.
+            (0, _) => return Ok(has_directory),
+            (1, Some(long)) if head.len() == 16 => u64::from_be_bytes(*long),
+            (size, _) => u64::from(size),
+        };
+        if size < 8 {
+            // Zero bytes after the last box, as some tools append them.
+            return Ok(has_directory);
+        }
+        at = at.saturating_add(size);
+    }
+    Ok(has_directory && at <= length)
+}
+
+/// Returns where the segment of a Matroska file ends, from the beginning of the file: its header, then the segment.
+fn segment_end(first: &[u8]) -> Option<u64> {
+    let (header, length) = element_size(first.get(4..)?)?;
+    let segment = 4 + length + usize::try_from(header?).ok()?;
+    let rest = first.get(segment..)?.strip_prefix(b"\x18\x53\x80\x67")?;
+    let (size, length) = element_size(rest)?;
+    (segment as u64 + 4 + length as u64).checked_add(size?)
+}
+
+/// Returns the size of a Matroska element, `None` if it is unknown (all bits are set), and the number of bytes that state it.
+fn element_size(bytes: &[u8]) -> Option<(Option<u64>, usize)> {
+    let first = *bytes.first()?;
+    let length = usize::try_from(first.leading_zeros()).ok()? + 1;
+    let stated = bytes.get(..length).filter(|_| length <= 8)?;
+    let mask = 0xff_u64 >> length;
+    let known = u64::from(first) & mask != mask || stated.iter().skip(1).any(|byte| *byte != 0xff);
+    let size = stated.iter().skip(1).fold(u64::from(first) & mask, |size, byte| size << 8 | u64::from(*byte));
+    Some((known.then_some(size), length))
 }
 
 #[cfg(test)]
@@ -61,6 +115,14 @@ mod tests {
             for end in [20, bytes.len() / 2, bytes.len() - 9] {
                 std::fs::write(&path, &bytes[..end]).unwrap();
                 assert_eq!(written(&path).unwrap(), Written::Partly, "{format:?} cut at {end}");
+            }
+        }
+        for video in [retake_testutils::videos::WEBM, retake_testutils::videos::MP4] {
+            std::fs::write(&path, video).unwrap();
+            assert_eq!(written(&path).unwrap(), Written::Whole);
+            for end in [48, video.len() / 2, video.len() - 9] {
+                std::fs::write(&path, &video[..end]).unwrap();
+                assert_eq!(written(&path).unwrap(), Written::Partly, "cut at {end}");
             }
         }
         std::fs::write(&path, "hello").unwrap();

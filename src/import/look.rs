@@ -29,6 +29,8 @@ pub(crate) struct Found {
     pub(crate) at: Timestamp,
     /// Its place among the files of its folder.
     pub(super) place: i64,
+    /// The media type, recognised by the first bytes.
+    pub(super) mime_type: &'static str,
     /// What it says of itself.
     pub(super) light: Light,
 }
@@ -89,11 +91,9 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     let mut first = vec![0; 64];
     let read = file.read(&mut first).map_err(unreadable)?;
     first.truncate(read);
-    if Header::of(&first).mime_type == UNKNOWN_TYPE {
-        // A format whose metadata is read but which cannot be shown is named.
-        let named =
-            metadata::Format::of(&first).map(|format| format!("{} files cannot be imported yet", format.name()));
-        return Err(named.unwrap_or_else(|| "it is no picture".to_owned()));
+    let mime_type = Header::of(&first).mime_type;
+    if mime_type == UNKNOWN_TYPE {
+        return Err("not an image or video of a known type".to_owned());
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(&first);
@@ -109,6 +109,7 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
         modified,
         at: modified,
         place: 0,
+        mime_type,
         light,
     })
 }

@@ -19,6 +19,7 @@
 
 mod commit;
 mod copies;
+mod formats;
 mod intake;
 mod lineage;
 mod lines;
@@ -218,6 +219,7 @@ impl Workspace {
         intake.problems = problems;
         intake.bring_in(&mut found, stop, |_| {});
         let mut report = intake.take_report();
+        report.notes.extend(formats::notes(&found));
         report.files = total;
         report.exported = exported;
         report.interrupted |= !all_read;

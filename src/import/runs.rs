@@ -162,6 +162,7 @@ mod tests {
             modified: at,
             at,
             place: 0,
+            mime_type: "image/png",
             light,
         }
     }

@@ -18,8 +18,12 @@ pub(crate) struct Candidate {
     pub(crate) root: PathBuf,
 }
 
-/// The endings of pictures. Files are looked into all the same: many have the ending of another type.
-const ENDINGS: [&str; 8] = ["png", "jpg", "jpeg", "jfif", "webp", "gif", "avif", "apng"];
+/// The endings of images and videos. The type of a file is still read from its bytes, since many have the ending of another
+/// type.
+const ENDINGS: [&str; 22] = [
+    "png", "jpg", "jpeg", "jfif", "webp", "gif", "avif", "apng", "heic", "heif", "hif", "jxl", "tif", "tiff", "bmp",
+    "exr", "mp4", "m4v", "mov", "qt", "webm", "mkv",
+];
 
 /// Folders that systems and programs keep beside people's pictures.
 const NOT_OURS: [&str; 6] =
@@ -189,6 +193,8 @@ mod tests {
         let names = [
             "a.PNG",
             "b.webp",
+            "c.MP4",
+            "d.heic",
             ".hidden.png",
             "notes.txt",
             "sub/c.jpg",
@@ -211,7 +217,7 @@ mod tests {
         let mut problems = Problems::default();
         let found = walk(&[dir.path().to_owned()], &mut problems);
         let names: Vec<_> = found.iter().map(|found| found.path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["a.PNG", "b.webp", "c.jpg"]);
+        assert_eq!(names, ["a.PNG", "b.webp", "c.MP4", "d.heic", "c.jpg"]);
         for name in ["ComfyUI/temp/preview.png", "@eaDir/e.png", ".trash/d.png", "sent/contact-sheet.png"] {
             assert!(is_passed_over(dir.path(), &dir.path().join(name)), "{name}");
         }

@@ -44,7 +44,7 @@ const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// The content security policy: scripts and styles are our own and never inline, nothing is shown in a frame, and scripts
 /// turn text into HTML in one place only.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types retake";
 

@@ -32,6 +32,7 @@ mod openapi;
 mod pages;
 mod patience;
 mod pictures;
+mod ranges;
 mod reply;
 mod server;
 mod squeeze;

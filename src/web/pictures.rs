@@ -1,8 +1,8 @@
 //! `/images/{hash}`, `/thumbs/{hash}` and `/heat/{one}/{other}`: pictures by the hash of their bytes, so that what an
 //! address shows never changes.
 //!
-//! Only what browsers show as a picture is sent as one. Everything else is a file to keep: an SVG, or HTML that someone
-//! recorded as an image, would be a page of ours with a script of theirs.
+//! Only what browsers show as a picture or play as a video is sent as one. Everything else is a file to keep: an SVG, or
+//! HTML that was recorded as an image, would be a page of ours with a script of theirs. Videos are sent in parts.
 
 use axum::extract::{Path, State};
 use axum::http::header::{
@@ -11,12 +11,13 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use super::ranges;
 use super::reply::{FOREVER, Failed};
 use super::state::Gallery;
-use crate::images::ThumbSide;
+use crate::images::{self, ThumbSide};
 use crate::model::Hash;
 use crate::wire::{Error, ErrorKind};
-use crate::workspace::Workspace;
+use crate::workspace::{OpenVideo, Workspace};
 
 /// What a browser shows as a picture and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
@@ -24,6 +25,11 @@ const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 /// Returns whether a browser shows this media type as an image.
 pub(super) fn is_shown(mime_type: &str) -> bool {
     SHOWN.contains(&mime_type)
+}
+
+/// Returns whether browsers play files of this media type, as far as they know the codecs inside.
+pub(super) fn is_played(mime_type: &str) -> bool {
+    images::is_video(mime_type)
 }
 
 /// The most that a heat map weighs; a larger one is a JPEG file.
@@ -36,6 +42,16 @@ pub(super) async fn original(
     headers: HeaderMap,
 ) -> Result<Response, Failed> {
     let hash = hash(&name)?;
+    if has_it(&headers, &name) {
+        return Ok(unchanged(&name));
+    }
+    let video = gallery.ask(move |workspace, _| Ok(workspace.open_video(hash)?)).await;
+    if let Some(OpenVideo { file, bytes, mime_type }) = video.map_err(|error| without_path(error, &name))? {
+        let mut response = ranges::respond(file, bytes, &headers, &name);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(mime_type));
+        keep(response.headers_mut(), &name);
+        return Ok(response);
+    }
     let read = move |workspace: &Workspace| Ok(workspace.original(hash).map(|it| (it.data, it.mime_type))?);
     served(&gallery, &name, &headers, read).await
 }
@@ -70,9 +86,7 @@ async fn served(
     read: impl FnOnce(&Workspace) -> Result<(Vec<u8>, &'static str), Error> + Send + 'static,
 ) -> Result<Response, Failed> {
     if has_it(headers, name) {
-        let mut response = StatusCode::NOT_MODIFIED.into_response();
-        keep(response.headers_mut(), name);
-        return Ok(response);
+        return Ok(unchanged(name));
     }
     let picture = gallery.ask(move |workspace, _| read(workspace)).await;
     let (data, kind) = picture.map_err(|error| without_path(error, name))?;
@@ -116,6 +130,12 @@ fn hash(name: &str) -> Result<Hash, Error> {
 fn has_it(headers: &HeaderMap, name: &str) -> bool {
     let sent = headers.get(IF_NONE_MATCH).and_then(|it| it.to_str().ok()).unwrap_or_default();
     sent.split(',').any(|it| it.trim().trim_start_matches("W/").trim_matches('"') == name)
+}
+
+fn unchanged(name: &str) -> Response {
+    let mut response = StatusCode::NOT_MODIFIED.into_response();
+    keep(response.headers_mut(), name);
+    response
 }
 
 fn keep(headers: &mut HeaderMap, name: &str) {

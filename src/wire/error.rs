@@ -381,6 +381,7 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
             message,
             "its bytes are kept: read the original, and open it with a program for its type",
         ),
+        Error::Video { .. } => Words::new(Invalid, message, "compare the recipes, or record a frame of it as an image"),
         Error::InvalidPath { hint, source, .. } => {
             let missing = source.as_ref().is_some_and(|source| source.kind() == io::ErrorKind::NotFound);
             Words::new(if missing { NotFound } else { Invalid }, message, *hint)

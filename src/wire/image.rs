@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::images::{is_decoded, is_video};
 use crate::model::iteration::MAX_LIST;
 use crate::model::{ExactReference, Hash, ImageRef, IterationId};
 
@@ -32,7 +33,8 @@ pub struct ImageView {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The resource to read it from: `retake://iterations/{id}/{index}/image`, followed by `/1`, `/2`… for the second
-    /// image and those after it. Above 520,000 bytes it is sent reduced, as JPEG. Absent if it cannot be read.
+    /// image and those after it. Above 520,000 bytes it is sent reduced, as JPEG; of a video then only the poster. Absent
+    /// if it cannot be read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uri: String,
     /// The file of the original on this machine, to be read and not changed. Only over stdio and at the command line.
@@ -96,8 +98,9 @@ impl Api<'_> {
             uri.push_str(&format!("/{number}"));
         }
         let missing = !self.workspace.has_original(image);
-        // What cannot be decoded cannot be reduced either.
-        if missing || (image.bytes > MAX_RESOURCE_BYTES && image.width.is_none()) {
+        // What cannot be decoded cannot be reduced either; of a video the poster is sent.
+        let reducible = is_video(&image.mime_type) || (is_decoded(&image.mime_type) && image.width.is_some());
+        if missing || (image.bytes > MAX_RESOURCE_BYTES && !reducible) {
             uri.clear();
         }
         let path = (self.shows_paths && !missing).then(|| self.workspace.original_path(image));

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::images::Header;
 use crate::images::metadata::{self, Precision, Reading};
+use crate::images::{Header, is_decoded, is_video};
 use crate::model::Timestamp;
 
 use crate::workspace;
@@ -45,6 +45,9 @@ pub struct RawView {
     /// What could not be read, and what to think of what was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Whether the file was searched for texts: its format is known and has a place for them.
+    #[serde(skip)]
+    pub searched: bool,
 }
 
 /// The image in a file.
@@ -134,7 +137,7 @@ impl Api<'_> {
 }
 
 fn view(file: String, bytes: u64, other: &'static str, reading: Reading) -> RawView {
-    let Reading { format, width, height, generator, recipe, sources, passes, created_at, raw, notes, .. } = reading;
+    let Reading { format, width, height, generator, recipe, sources, passes, created_at, raw, mut notes, .. } = reading;
     let mut found = match serde_json::to_value(&recipe) {
         Ok(Value::Object(found)) => found,
         _ => Map::new(),
@@ -146,7 +149,18 @@ fn view(file: String, bytes: u64, other: &'static str, reading: Reading) -> RawV
     if recipe.seed.is_none() && sources.iter().any(|source| source.field == "seed") {
         found.insert("seed".to_owned(), metadata::ANY_SEED.into());
     }
-    let mime_type = format.map_or(other, metadata::Format::mime_type).to_owned();
+    let mime_type = format.map_or(other, metadata::Format::mime_type);
+    let name = format.map_or_else(|| if mime_type == "image/x-exr" { "EXR" } else { "" }, metadata::Format::name);
+    let searched = format.is_some_and(metadata::Format::has_texts);
+    match format {
+        Some(format) if !format.has_texts() => notes.push(format!("{name} files have no place for texts")),
+        None if !name.is_empty() => notes.push(format!("{name} files are not searched for texts")),
+        _ => {}
+    }
+    if !name.is_empty() && !is_decoded(mime_type) && !is_video(mime_type) {
+        notes.push(format!("{name} images are not decoded: Retake keeps them without a preview"));
+    }
+    let mime_type = mime_type.to_owned();
     RawView {
         file,
         generator: generator.map(|generator| generator.name().to_owned()),
@@ -160,6 +174,7 @@ fn view(file: String, bytes: u64, other: &'static str, reading: Reading) -> RawV
             .map(|source| RawSource { field: source.field.to_owned(), raw: source.raw, rule: source.rule })
             .collect(),
         passes: if passes.len() > 1 { passes.into_iter().map(pass).collect() } else { Vec::new() },
+        searched,
         notes,
     }
 }

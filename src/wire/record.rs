@@ -65,7 +65,7 @@ macro_rules! declare_request {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub created_at: Option<String>,
             /// Its images: each a path or `file://` URI (over stdio only), `{"path": …}`, or
-            /// `{"data": base64, "mimeType": …}`. The bytes are copied; only image files are taken. Recipe fields that are left
+            /// `{"data": base64, "mimeType": …}`. The bytes are copied; only image and video files are taken. Recipe fields that are left
             /// out are read from their metadata if its prompt agrees with `prompt`.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             pub images: Vec<ImageInput>,

@@ -73,7 +73,8 @@ pub(super) fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Wo
 pub(super) fn image_words(number: usize, problem: &ImageProblem, vocabulary: &dyn Vocabulary) -> Words {
     let hint = match problem {
         ImageProblem::NotAnImage { .. } => {
-            "pass a PNG, JPEG, WebP, GIF, AVIF, HEIC, JPEG XL, TIFF, BMP or EXR file; other files are not stored"
+            "pass a PNG, JPEG, WebP, GIF, AVIF, HEIC, JPEG XL, TIFF, BMP or EXR image, or an MP4, QuickTime, WebM or \
+             Matroska video; other files are not stored"
                 .to_owned()
         }
         ImageProblem::Empty { .. } | ImageProblem::TooLarge { .. } => format!(

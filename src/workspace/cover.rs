@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::images::is_video;
 use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
 
@@ -52,6 +53,8 @@ pub struct Take {
     pub hash: Hash,
     /// Its width divided by its height, if they are known.
     pub ratio: Option<f32>,
+    /// Whether it is a video.
+    pub video: bool,
 }
 
 /// The tag of an iteration that is to be the cover of its session.
@@ -146,7 +149,7 @@ fn take(index: u32, image: &ImageRef) -> Take {
     let size = image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0);
     #[expect(clippy::cast_precision_loss, reason = "a ratio for a layout needs three digits")]
     let ratio = size.map(|(width, height)| width as f32 / height as f32);
-    Take { index, hash: image.hash, ratio }
+    Take { index, hash: image.hash, ratio, video: is_video(&image.mime_type) }
 }
 
 /// Returns images from first to last, evenly spread.
@@ -169,7 +172,8 @@ mod tests {
 
     #[test]
     fn images_to_leaf_through_are_spread_from_first_to_last() {
-        let takes: Vec<Take> = (0..100).map(|index| Take { index, hash: Hash::NONE, ratio: None }).collect();
+        let takes: Vec<Take> =
+            (0..100).map(|index| Take { index, hash: Hash::NONE, ratio: None, video: false }).collect();
         let few = spread(&takes);
         assert_eq!(few.len(), MAX_TAKES);
         assert_eq!((few.first().unwrap().index, few.last().unwrap().index), (0, 99));

@@ -144,6 +144,14 @@ pub enum Error {
         /// Why it cannot be decoded.
         reason: images::Undecodable,
     },
+    /// An image that has to be decoded is a video.
+    #[error("image {image} is a video ({mime_type}), and frames of videos are not decoded")]
+    Video {
+        /// The hash or path of the video.
+        image: String,
+        /// Its media type.
+        mime_type: &'static str,
+    },
     /// A file or directory that the caller named cannot be used.
     #[error("{problem}: {}", path.display())]
     InvalidPath {
@@ -242,7 +250,7 @@ impl fmt::Display for ImageProblem {
                 let what = if *directory { "is a directory" } else { "is not a regular file" };
                 write!(f, "{what}: {}", path.display())
             }
-            ImageProblem::NotAnImage { path } => write!(f, "is not an image of a known type{}", place(path)),
+            ImageProblem::NotAnImage { path } => write!(f, "is not an image or video of a known type{}", place(path)),
             ImageProblem::Empty { path } => write!(f, "is empty{}", place(path)),
             ImageProblem::TooLarge { bytes, path } => {
                 write!(f, "has {bytes} bytes, and at most {} are allowed{}", images::MAX_IMAGE_BYTES, place(path))
@@ -273,7 +281,15 @@ impl Error {
             images::ImageUnavailable::Unread(source) => {
                 Error::original(format_args!("image {hash}"), false, path, source)
             }
-            images::ImageUnavailable::Undecodable(reason) => Error::Undecodable { image: hash.to_string(), reason },
+            images::ImageUnavailable::Undecodable(reason) => Error::undecodable(hash.to_string(), reason),
+        }
+    }
+
+    /// Creates an error for an image that cannot be decoded, named by its hash or path.
+    pub(crate) fn undecodable(image: String, reason: images::Undecodable) -> Error {
+        match reason {
+            images::Undecodable::Video(mime_type) => Error::Video { image, mime_type },
+            reason => Error::Undecodable { image, reason },
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading images: originals byte for byte, thumbnails and previews.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use image::RgbImage;
@@ -16,6 +17,17 @@ pub struct Original {
     pub mime_type: &'static str,
     /// Its bytes, exactly as they were recorded.
     pub data: Vec<u8>,
+}
+
+/// A video that is open for reading, to be played in parts.
+#[derive(Debug)]
+pub struct OpenVideo {
+    /// Its media type, recognised by its first bytes.
+    pub mime_type: &'static str,
+    /// The size of its file.
+    pub bytes: u64,
+    /// The file.
+    pub file: File,
 }
 
 /// Something unusual about an image that was recorded. Nothing can be removed, so that recording is the time to say so.
@@ -86,12 +98,13 @@ impl Workspace {
         Some(self.images.path(hash)).filter(|path| path.is_file())
     }
 
-    /// Returns the thumbnail of an image as a JPEG file of at most 74,000 bytes, made if it does not exist yet.
+    /// Returns the thumbnail of an image as a JPEG file of at most 74,000 bytes, made if it does not exist yet. That of a
+    /// video is its poster.
     pub fn thumbnail(&self, hash: Hash, side: ThumbSide) -> Result<Vec<u8>, Error> {
         self.images.thumbnail(hash, side).map_err(|error| Error::unavailable(hash, &self.images.path(hash), error))
     }
 
-    /// Returns an image as a JPEG file of at most `max_bytes`, reduced as little as that takes.
+    /// Returns an image, or the poster of a video, as a JPEG file of at most `max_bytes`, reduced as little as that takes.
     pub fn reduced(&self, hash: Hash, max_bytes: usize) -> Result<Vec<u8>, Error> {
         let reduced = self.images.reduced(hash, max_bytes);
         reduced.map_err(|error| Error::unavailable(hash, &self.images.path(hash), error))
@@ -102,6 +115,13 @@ impl Workspace {
         let file = self.thumbnail(hash, ThumbSide::Large)?;
         let decoded = images::decode(&file).map_err(|reason| Error::Undecodable { image: hash.to_string(), reason })?;
         Ok(decoded.into_rgb())
+    }
+
+    /// Opens the original with that hash if it is a video; `None` if it is an image.
+    pub fn open_video(&self, hash: Hash) -> Result<Option<OpenVideo>, Error> {
+        let opened = self.images.open_video(hash);
+        let opened = opened.map_err(|error| Error::unavailable(hash, &self.images.path(hash), error.into()))?;
+        Ok(opened.map(|(file, mime_type, bytes)| OpenVideo { mime_type, bytes, file }))
     }
 
     /// Returns the original with that hash, byte for byte.

@@ -179,8 +179,8 @@ mod tests {
         assert!(message(Path::new("")).contains("does not exist"));
         let secret = dir.path().join("secret.png");
         fs::write(&secret, "API_KEY=sk-secret").unwrap();
-        assert_eq!(message(&secret), format!("image 1 is not an image of a known type: {}", secret.display()));
+        assert_eq!(message(&secret), format!("image 1 is not an image or video of a known type: {}", secret.display()));
         let bytes = check_all(&[ImageSource::Bytes(b"API_KEY".to_vec())]).unwrap_err().to_string();
-        assert_eq!(bytes, "image 0 is not an image of a known type");
+        assert_eq!(bytes, "image 0 is not an image or video of a known type");
     }
 }

@@ -43,7 +43,7 @@ pub use call_context::CallContext;
 pub use compare::{Comparison, Difference};
 pub use cover::{COVER_TAG, Cover, Take};
 pub use error::{Error, ImageProblem};
-pub use image::{ImageWarning, Original};
+pub use image::{ImageWarning, OpenVideo, Original};
 pub use image_source::{ImageSource, OpenedImage};
 pub use listing::{SessionFilter, Sessions};
 pub use naming::Naming;

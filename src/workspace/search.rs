@@ -246,7 +246,7 @@ fn seen_file(path: &Path, seen: Result<images::Seen, images::ImageUnavailable>) 
         Ok(seen) => Ok(seen),
         Err(images::ImageUnavailable::Unread(error)) => Err(Error::io("read the image", path, error)),
         Err(images::ImageUnavailable::Undecodable(reason)) => {
-            Err(Error::Undecodable { image: path.display().to_string(), reason })
+            Err(Error::undecodable(path.display().to_string(), reason))
         }
     }
 }

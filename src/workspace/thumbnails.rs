@@ -91,7 +91,8 @@ impl Workspace {
                     let is_wanted = match which {
                         // What could not be decoded when it was recorded has none, and gets none by asking again.
                         Thumbnails::Missing => {
-                            image.perceptual_hash.is_some() && !self.images.has_thumbnails(image.hash)
+                            let has_one = image.perceptual_hash.is_some() || images::is_video(&image.mime_type);
+                            has_one && !self.images.has_thumbnails(image.hash)
                         }
                         Thumbnails::All => true,
                     };

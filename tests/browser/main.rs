@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         test("images_are_compared", images_are_compared),
         test("the_shelf_is_worked_with", the_shelf_is_worked_with),
         test("provenance_is_read", provenance_is_read),
+        test("videos_are_played", videos_are_played),
     ])
 }
 
@@ -67,6 +68,13 @@ fn the_shelf_is_worked_with() {
 
 fn provenance_is_read() {
     on_the_sample("provenance.mjs");
+}
+
+fn videos_are_played() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.run("videos.mjs", &served.url);
 }
 
 /// Runs a script on a sample history of its own.

@@ -31,6 +31,50 @@ fn lays_out_what_is_in_a_file() {
     transcript.check("raw");
 }
 
+/// What is said of a format: "no text" only if it was looked for, and that it cannot be decoded if it cannot.
+#[test]
+fn each_format_is_named_with_what_cannot_be_done_with_it() {
+    let workspace = TestWorkspace::new();
+    let bmp = [b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x03\0\0\0\x02\0\0\0".as_slice(), &[0; 32]].concat();
+    workspace.file("a.bmp", bmp);
+    workspace.file("a.exr", b"v/1\x01 not much of one");
+    workspace.file("a.tif", b"II*\0\x08\0\0\0\0\0\0\0\0\0");
+    workspace.file("a.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic");
+    workspace.file("a.avif", b"\0\0\0\x18ftypavif\0\0\0\0mif1avif");
+    workspace.file("a.jxl", b"\0\0\0\x0cJXL \r\n\x87\n");
+    workspace.file("a.mp4", retake_testutils::videos::MP4);
+    let no_text = "there is no text in this file";
+    for (file, said) in [
+        ("a.bmp", &["image/bmp 3x2", "BMP files have no place for texts", "BMP images are not decoded"][..]),
+        ("a.exr", &["EXR files are not searched for texts", "EXR images are not decoded"]),
+        ("a.tif", &[no_text, "TIFF images are not decoded"]),
+        ("a.heic", &[no_text, "HEIC images are not decoded"]),
+        ("a.avif", &[no_text, "AVIF images are not decoded"]),
+        ("a.jxl", &[no_text, "JPEG XL images are not decoded"]),
+        ("a.mp4", &["video/mp4 64x48", "a fox runs through snow"]),
+    ] {
+        let shown = workspace.run(&["show", "--raw", file]).stdout();
+        for said in said {
+            assert!(shown.contains(said), "{file}: {shown}");
+        }
+        assert_eq!(shown.contains(no_text), said.contains(&no_text), "{file}: {shown}");
+    }
+    let report = workspace.run(&["import", "--dry-run", "."]);
+    let (out, notes) = (report.stdout(), report.stderr());
+    assert!(out.contains("would import") && out.contains("7 images"), "{report}");
+    assert!(notes.contains("1 file is a video (MP4)"), "{report}");
+    assert!(
+        notes.contains("6 files (1 AVIF, 1 BMP, 1 EXR, 1 HEIC, 1 JPEG XL, 1 TIFF) are of types that cannot"),
+        "{report}"
+    );
+    for file in ["a.bmp", "a.heic", "a.avif", "a.jxl", "a.tif", "a.exr", "a.mp4"] {
+        let recorded = workspace.run(&["record", "a prompt", "--image", file]);
+        assert!(recorded.output.status.success(), "{recorded}");
+    }
+    let shown = workspace.run(&["show", "latest"]).stdout();
+    assert!(shown.contains("video ") && shown.contains("a.mp4 (video/mp4, 64x48, 2"), "{shown}");
+}
+
 #[test]
 fn reads_a_file_without_a_workspace() {
     let workspace = TestWorkspace::new();

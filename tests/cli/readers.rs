@@ -91,7 +91,7 @@ fn only_images_are_recorded_and_unusual_ones_are_named() {
     for path in ["secret.env", "/etc/passwd"] {
         let ran = workspace.run(&["record", "evil", "--image", path]);
         assert_eq!(ran.status(), 2, "{ran}");
-        assert!(ran.stderr().contains("is not an image of a known type"), "{ran}");
+        assert!(ran.stderr().contains("is not an image or video of a known type"), "{ran}");
     }
     let request = json!({ "prompt": "evil", "images": [{ "data": "QVBJX0tFWT1zay1zZWNyZXQtMTIz" }] }).to_string();
     let ran = workspace.run_with(&["record", "--json", "-"], request.as_bytes());

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use retake_testutils::videos::MP4;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Era, TestWorkspace};
@@ -96,6 +97,33 @@ async fn what_is_too_large_and_no_image_has_no_address() {
     let whole = client.call("get-iteration", json!({ "reference": "latest" })).await;
     assert!(whole.view["images"][0].get("uri").is_none(), "{}", whole.text);
     assert_eq!(whole.also, Vec::<Value>::new(), "no link that leads nowhere");
+}
+
+/// A video is linked, and sent whole only if it is small; above that the poster is sent in its place.
+#[tokio::test]
+async fn a_video_is_linked_and_a_large_one_is_sent_as_its_poster() {
+    let workspace = TestWorkspace::new();
+    let mut client = workspace.client(Era::Stateless).await;
+    let padding = [&600_008_u32.to_be_bytes()[..], b"free", &vec![0; 600_000]].concat();
+    let large = [MP4, &padding].concat();
+    let images = json!([{ "data": STANDARD.encode(MP4) }, { "data": STANDARD.encode(&large) }]);
+    client.record("2025-12-11T10:00:00Z", json!({ "images": images })).await;
+    for (number, uri, sent) in [
+        (0, "retake://iterations/session-2025-12-11-001/0/image", "video/mp4"),
+        (1, "retake://iterations/session-2025-12-11-001/0/image/1", "image/jpeg"),
+    ] {
+        let reply = client.call("get-iteration", json!({ "reference": "latest", "image": number })).await;
+        assert_eq!(reply.view["images"][number]["mimeType"], "video/mp4");
+        assert_eq!(reply.view["images"][number]["uri"], uri);
+        let also = json!(reply.also).to_string();
+        assert!(also.contains("poster of a video (video/mp4)"), "{also}");
+        let link = reply.also.iter().find(|block| block["type"] == "resource_link").unwrap();
+        assert_eq!((&link["uri"], &link["mimeType"]), (&uri.into(), &sent.into()));
+        assert!(also.len() < 110_000, "{} bytes", also.len());
+        let contents = read(&mut client, uri).await;
+        assert_eq!(contents["mimeType"], sent);
+        assert!(contents["blob"].as_str().unwrap().len() <= 700_000);
+    }
 }
 
 #[tokio::test]

@@ -15,3 +15,4 @@ mod guarding;
 mod pictures;
 mod serving;
 mod shelf;
+mod videos;

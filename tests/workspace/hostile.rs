@@ -111,7 +111,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
     fails(
         ws.try_record(&RecordRequest { images: vec![path(&ws.file("text.png", b"just text"))], ..prompt("a secret") }),
         ErrorKind::Invalid,
-        "images[0] is not an image of a known type",
+        "images[0] is not an image or video of a known type",
     );
     let whole = png(200, 200, 50);
     let mut lying = whole.clone();

@@ -25,4 +25,5 @@ mod searching;
 mod sending;
 mod showing;
 mod support;
+mod videos;
 mod watching;

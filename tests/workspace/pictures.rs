@@ -75,7 +75,7 @@ fn a_copy_is_recognised() {
     fails(
         ws.workspace.perceptual_hash_of_file(ws.file("a.txt", b"text")),
         ErrorKind::Invalid,
-        "not an image of a known type",
+        "not an image or video of a known type",
     );
 }
 

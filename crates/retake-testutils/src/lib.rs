@@ -1,5 +1,5 @@
 //! Fixtures that the tests of all crates share: batches to append, fixed clocks, comparable contents of a store, images,
-//! folders of other tools' outputs, and tests that need more than Rust.
+//! videos, folders of other tools' outputs, and tests that need more than Rust.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -11,6 +11,7 @@ pub mod images;
 pub mod made;
 pub mod optional;
 mod random;
+pub mod videos;
 
 pub use random::Random;
 

@@ -1,6 +1,7 @@
 // Every page: the search box, the keys, news from the server, the tray; and the script of the page itself.
 
 import { all, calmly, key, one, say, showKeys, tellTimes } from "./kit.js";
+import "./motion.js";
 import { tray } from "./tray.js";
 
 const pages = {

@@ -282,6 +282,8 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.matches?.("input[type=range]") && !isCharacter(event.key)) return;
+  // A video that has the focus is played and searched with these.
+  if (event.target.matches?.("video") && !isCharacter(event.key)) return;
   // A button that has the focus is pressed with Space.
   if (event.key === " " && event.target.closest?.("button, summary, input")) return;
   if (isCharacter(event.key) && !settings.get("keys")) return;

@@ -39,7 +39,7 @@ function imagesOf(at) {
   if (!said) return [];
   return said.split(" ").map((text) => {
     const [hash, width, height, kind] = text.split(":");
-    return { hash, width: Number(width), height: Number(height), file: kind === "f" };
+    return { hash, width: Number(width), height: Number(height), file: kind !== undefined, video: kind === "v" };
   });
 }
 
@@ -88,8 +88,22 @@ function pooled(hash) {
   return kept;
 }
 
+/** The element that plays a video; the one that is shown already is not loaded again. */
+function player(hash) {
+  const source = `/images/${hash}`;
+  if (picture?.matches(`video[src="${source}"]`)) return picture;
+  return make("video", { class: "picture", src: source, poster: `/thumbs/${hash}`, controls: true, preload: "metadata", playsinline: true });
+}
+
+/** What stands for a file on the stage: an image, a video, or an empty place over the preview. */
+function pictured(shown) {
+  if (shown.video) return player(shown.hash);
+  return shown.file ? make("img", { class: "picture", alt: "" }) : pooled(shown.hash);
+}
+
 /** Shows the image of the chosen iteration, from what is known now. */
 function showImage() {
+  const old = picture;
   const images = imagesOf(index);
   image = Math.min(image, Math.max(0, images.length - 1));
   const shown = images[image];
@@ -100,17 +114,18 @@ function showImage() {
   if (shown) {
     preview.src = `/thumbs/${shown.hash}`;
     preview.hidden = false;
-    picture = shown.file ? make("img", { class: "picture", alt: "" }) : pooled(shown.hash);
+    picture = pictured(shown);
     const mine = picture;
-    const caption = strip.take(index)?.title ?? "";
-    picture.alt = caption.replace(" · ", ": ");
-    canvas.replaceChildren(preview, picture, before);
-    const size = () => zoom.show(shown.width || mine.naturalWidth || preview.naturalWidth, shown.height || mine.naturalHeight || preview.naturalHeight);
+    const caption = (strip.take(index)?.title ?? "").replace(" · ", ": ");
+    if (shown.video) picture.setAttribute("aria-label", caption); else picture.alt = caption;
+    // What is in the page stays there: a video that is moved stops playing.
+    if (picture.parentElement === canvas) { for (const other of [...canvas.children]) if (other !== picture) other.remove(); canvas.prepend(preview); canvas.append(before); } else canvas.replaceChildren(preview, picture, before);
+    const size = () => zoom.show(shown.width || mine.naturalWidth || mine.videoWidth || preview.naturalWidth, shown.height || mine.naturalHeight || mine.videoHeight || preview.naturalHeight);
     size();
     // What could not be read has no size until it is here; what is transparent must not show the preview through.
-    if (mine.complete && mine.naturalWidth > 0) preview.hidden = true;
+    if ((mine.complete && mine.naturalWidth > 0) || mine.readyState > 0) preview.hidden = true;
     else {
-      mine.addEventListener("load", () => { if (mine === picture) { preview.hidden = true; size(); } }, { once: true });
+      mine.addEventListener(shown.video ? "loadedmetadata" : "load", () => { if (mine === picture) { preview.hidden = true; size(); } }, { once: true });
       preview.addEventListener("load", () => { if (mine === picture && !shown.width) size(); }, { once: true });
     }
   } else {
@@ -118,6 +133,8 @@ function showImage() {
     const said = one(".no", strip.take(index) ?? frame)?.textContent;
     frame.append(make("div", { class: "gone" }, make("strong", {}, said ? `#${index}: ${said}` : "…")));
   }
+  // What is not in the page any more would go on playing.
+  if (old !== picture || !shown) old?.pause?.();
   showDots(images.length);
   showHold();
   turns();

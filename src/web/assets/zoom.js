@@ -68,7 +68,7 @@ export function zoomable(frame, canvas, { shown, turned }) {
   };
 
   frame.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || canvas.hidden || event.target.closest("a, button")) return;
+    if (event.button !== 0 || canvas.hidden || event.target.closest("a, button, video")) return;
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     frame.setPointerCapture(event.pointerId);
     gesture = pointers.size === 2

@@ -42,12 +42,14 @@ pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -
     let leaves = cover.filter(|cover| cover.takes.len() > 1).map(|cover| {
         cover.takes.iter().map(|take| format!("{}:{}", take.index, take.hash)).collect::<Vec<_>>().join(",")
     });
+    // Pointing at several takes leafs through them; a single video is played.
+    let video = image.filter(|image| image.video && leaves.is_none()).map(|image| image.hash);
     html! {
         div.item data-ratio=[image.and_then(|image| image.ratio)] data-at=(row.last_modified_at) {
             @if let Some(day) = day { h2.day { (day) } }
             a.card href={ "/sessions/" (row.id) } data-session=(row.id) data-reference=[cover.map(|cover| cover.reference)] data-label=(called)
                 data-rating=(cover.and_then(|cover| cover.rating).unwrap_or(0)) {
-                span.cover data-many[takes > 1] data-takes=[leaves] {
+                span.cover data-many[takes > 1] data-takes=[leaves] data-video=[video] {
                     (pictured(image.map(|image| image.hash), cover.map(|cover| cover.outcome).unwrap_or_default()))
                     span.flags {
                         @if row.archived { span.flag { "archived" } }

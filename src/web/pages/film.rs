@@ -57,12 +57,17 @@ fn readable(change: &str) -> String {
     change.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
 }
 
-/// The images of an iteration as one attribute: hash, width and height of each, `f` for one that browsers do not show.
+/// The images of an iteration as one attribute: hash, width and height of each, `v` for a video and `f` for another file
+/// that browsers do not show.
 pub(super) fn images(images: &[StripImage]) -> Option<String> {
     let one = |image: &StripImage| {
         let (width, height) = image.size.unwrap_or_default();
-        let file = if pictures::is_shown(&image.mime_type) { "" } else { ":f" };
-        format!("{}:{width}:{height}{file}", image.hash)
+        let kind = match image.mime_type.as_str() {
+            video if pictures::is_played(video) => ":v",
+            shown if pictures::is_shown(shown) => "",
+            _ => ":f",
+        };
+        format!("{}:{width}:{height}{kind}", image.hash)
     };
     (!images.is_empty()).then(|| images.iter().map(one).collect::<Vec<_>>().join(" "))
 }

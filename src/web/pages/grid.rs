@@ -9,6 +9,7 @@ use super::film;
 use super::frame::Broken;
 use super::session_head::{self, Named, View, session_id, summary_of, worded};
 use crate::model::OutcomeStatus;
+use crate::web::pictures;
 use crate::web::state::Gallery;
 use crate::workspace::{Strip, StripStep};
 
@@ -85,7 +86,7 @@ fn tile(address: &str, step: &StripStep, number: usize) -> Markup {
     html! {
         a.tile href=(address) data-index=(step.index) data-image=(number) data-hash=[image.map(|image| image.hash)] data-mark=(film::letter(step.mark))
             data-rating=[step.rating] title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } {
-            span.pic {
+            span.pic data-video=[image.filter(|image| pictures::is_played(&image.mime_type)).map(|image| image.hash)] {
                 @match (image, step.outcome) {
                     (Some(image), _) => { img src={ "/thumbs/" (image.hash) } alt="" width=(width) height=(height) loading="lazy" decoding="async"; }
                     (None, OutcomeStatus::Failed) => span.no { "failed" },

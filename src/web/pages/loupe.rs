@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{changes, continuing, recipe};
+use crate::export::ending;
 use crate::model::diff::RecipeDiff;
 use crate::model::{Hash, IterationId, OutcomeStatus};
 use crate::web::{pictures, url, words};
@@ -106,12 +107,16 @@ fn full_icon() -> Markup {
 }
 
 fn picture(view: &IterationView, image: &ImageView) -> Markup {
-    let shown = pictures::is_shown(&image.mime_type);
+    let video = pictures::is_played(&image.mime_type);
+    let shown = video || pictures::is_shown(&image.mime_type);
     let original = format!("/images/{}", image.hash);
     let thumbnail = format!("/thumbs/{}", image.hash);
     html! {
         figure.canvas {
-            @if shown && !image.missing {
+            @if video && !image.missing {
+                video.picture src=(original) poster=(thumbnail) aria-label=(alt(view)) width=[image.width] height=[image.height]
+                    controls preload="metadata" playsinline {}
+            } @else if shown && !image.missing {
                 img.picture src=(original) alt=(alt(view)) width=[image.width] height=[image.height];
             } @else {
                 img.picture.stand-in src=(thumbnail) alt=(alt(view)) width=[image.width] height=[image.height];
@@ -120,6 +125,8 @@ fn picture(view: &IterationView, image: &ImageView) -> Markup {
         div.gone.note data-when=(if image.missing { "missing" } else if shown { "failed" } else { "file" }) hidden[shown && !image.missing] {
             @if image.missing {
                 strong { "Original missing" } span { "This is the thumbnail. The recipe is safe. Import the same file to restore the original." }
+            } @else if video {
+                strong { "This browser cannot play this video" } a.button href=(original) download=[image.name.as_deref()] { "Download" }
             } @else if shown {
                 strong { "Image damaged or missing" } span { "The recipe is safe. Import the original file to restore it." }
             } @else {
@@ -274,7 +281,7 @@ fn actions(chosen: &Chosen, image: usize) -> Markup {
 
 /// The name a download gets: the file's own, or one that says what it is.
 fn file_name(view: &IterationView, image: &ImageView) -> String {
-    let extension = image.mime_type.strip_prefix("image/").unwrap_or("bin").replace("jpeg", "jpg");
+    let extension = ending(&image.mime_type);
     image.name.clone().unwrap_or_else(|| format!("{}-{}.{extension}", view.session_id, view.index))
 }
 

@@ -176,7 +176,7 @@ pub(super) async fn raw(
     let view = gallery.ask(move |workspace, _| Api::new(workspace).raw(&format!("{id}#{index}"))).await?;
     Ok(reply::html(html! {
         @if let Some(generator) = &view.generator { p.muted { "Generator: " (generator) } }
-        @if view.raw.is_empty() { p.muted { "No generation data in this file." } }
+        @if view.raw.is_empty() && view.searched { p.muted { "No generation data in this file." } }
         @for entry in &view.raw { h3 { (entry.key) " " span.muted { (entry.place) } } pre dir="auto" tabindex="0" { (entry.text) } }
         @for note in &view.notes { p.muted { (note) } }
     }))

@@ -11,7 +11,7 @@ impl Tool for RecordIteration {
     const DESCRIPTION: &'static str = "\
 Record one image-generation attempt (prompt, recipe, outcome, images) as the next iteration of a session, or as the \
 first of a new session if `sessionId` is left out. Call it after every generation, also a failed or refused one; to \
-rate an attempt use annotate-iteration. Images are copied byte for byte; only image files are taken, by path over \
+rate an attempt use annotate-iteration. Images are copied byte for byte; only image and video files are taken, by path over \
 stdio and as base64 anywhere. Leave out what you do not know, such as a random seed: it is read from the metadata of \
 the image if that has the same prompt (`readFromImage` names what was read), else taken from `like`. `title` and \
 `project` rename an existing session. Only adds: nothing is replaced. Without `idempotencyKey` a repeated call records \

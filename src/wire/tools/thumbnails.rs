@@ -1,7 +1,7 @@
 //! Thumbnails that go along with a reply.
 
 use super::MAX_RESOURCE_BYTES;
-use crate::images::ThumbSide;
+use crate::images::{ThumbSide, is_video};
 use crate::wire::tool::{Attachment, Reply};
 use crate::wire::{Error, ImageView};
 use crate::workspace::Workspace;
@@ -13,6 +13,9 @@ pub(super) fn with_image<V>(reply: Reply<V>, workspace: &Workspace, image: Optio
         Ok(file) if image.missing => reply
             .with_image(file, THUMBNAIL_TYPE)
             .with_remark("The original of this image is gone; only the thumbnail is left."),
+        Ok(file) if is_video(&image.mime_type) => reply
+            .with_image(file, THUMBNAIL_TYPE)
+            .with_remark(format!("This is the poster of a video ({}), not a frame of it.", image.mime_type)),
         Ok(file) => reply.with_image(file, THUMBNAIL_TYPE),
         Err(why) => reply.with_remark(why),
     };

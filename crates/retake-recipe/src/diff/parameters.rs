@@ -19,10 +19,10 @@ use crate::metadata::comfyui::listing;
 pub struct ParameterChange {
     /// The field of the recipe, such as `steps`; what is inside `parameters` begins with that: `parameters.clipSkip`.
     pub name: String,
-    /// What it was; absent when nothing was said of it.
+    /// What it was; absent if the old recipe does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
-    /// What it is; absent when nothing is said of it.
+    /// What it is; absent if the new recipe does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
     /// By how much a number changed.
@@ -36,7 +36,7 @@ pub struct ParameterChange {
 pub struct ParameterRow {
     /// The field of the recipe, such as `steps`; what is inside `parameters` begins with that: `parameters.clipSkip`.
     pub name: String,
-    /// Its value in each recipe, in their order; null where nothing is said of it.
+    /// Its value in each recipe, in their order; null where a recipe does not state it.
     #[schemars(with = "Vec<Value>")]
     pub values: Vec<Option<Value>>,
     /// By how much a number changed, where there are two recipes.

@@ -1,6 +1,6 @@
 //! What a difference says of a step, as opposed to how the two records differ.
 //!
-//! A recipe that was recorded without a model does not state that the model was removed: nothing was said about it. And a
+//! A recipe that was recorded without a model does not state that the model was removed: it states nothing about it. And a
 //! ComfyUI graph repeats what the recipe says already, in the inputs of its nodes. Labels and one-line summaries are made
 //! from what is left; the difference itself keeps everything.
 
@@ -11,7 +11,7 @@ use super::{NodeChange, NodeChangeKind, ParameterChange, RecipeDiff};
 use crate::{Field, Recipe};
 
 impl RecipeDiff {
-    /// Returns the difference without what the new recipe says nothing about, and without what is said twice.
+    /// Returns the difference without what the new recipe says nothing about, and without repetitions.
     pub(super) fn stated(&self, old: &Recipe, new: &Recipe) -> RecipeDiff {
         let mut diff = self.clone();
         diff.prompt_sent.take_if(|_| new.prompt_sent.is_none());
@@ -70,7 +70,7 @@ fn is_about_loras(change: &NodeChange) -> bool {
     change.class_type.to_lowercase().contains("lora")
 }
 
-/// Returns whether a link changed because a node was added or removed, which is said by itself.
+/// Returns whether a link changed because a node was added or removed, which is reported by itself.
 fn follows_from_nodes(change: &NodeChange, all: &[NodeChange]) -> bool {
     let source = |value: Option<&Value>| {
         let link = value?.as_str()?.strip_prefix("from ")?;

@@ -72,8 +72,8 @@ fn prompt_parts(diff: &PromptDiff) -> Vec<String> {
     }
     let moves = |change: &&PromptChange| change.kind == PromptChangeKind::Moved && change.new_weight.is_none();
     let moved = diff.changes.iter().filter(moves).count();
-    let told = diff.changes.iter().filter(|change| moved <= MOST_MOVED || !moves(change));
-    let mut parts = few(told.flat_map(|change| match change.kind {
+    let shown = diff.changes.iter().filter(|change| moved <= MOST_MOVED || !moves(change));
+    let mut parts = few(shown.flat_map(|change| match change.kind {
         PromptChangeKind::Reworded => reworded_parts(change),
         _ => vec![prompt_part(change)],
     }));

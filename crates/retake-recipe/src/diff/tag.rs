@@ -147,12 +147,12 @@ impl Reader<'_> {
             self.tags.push(Tag { text, weight: rounded(weight) });
             return after;
         }
-        let said = self.weight_before(at, bracket.close);
-        let more_than_a_weight = (byte != b'(' && bracket.alternatives) || (byte == b'[' && said.is_some());
+        let stated = self.weight_before(at, bracket.close);
+        let more_than_a_weight = (byte != b'(' && bracket.alternatives) || (byte == b'[' && stated.is_some());
         if self.start.is_some() || more_than_a_weight || !self.ends_a_tag(after) {
             return self.take(at, after);
         }
-        let (weight, end) = match (byte, said) {
+        let (weight, end) = match (byte, stated) {
             (b'(', Some((weight, colon))) => (weight, colon),
             (b'(', None) => (ROUND, bracket.close),
             (b'[', _) => (1.0 / ROUND, bracket.close),

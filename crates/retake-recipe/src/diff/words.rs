@@ -120,7 +120,7 @@ fn common(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
             _ => stretches.push((at_old..at_old + 1, at_new..at_new + 1)),
         }
     }
-    // An "a" or a comma in the middle of what was replaced happens to stand on both sides: it is no part that stayed.
+    // An "a" or a comma in the middle of what was replaced happens to stand on both sides: it did not stay.
     let mut kept: Vec<(Range<usize>, Range<usize>)> = Vec::with_capacity(stretches.len());
     let mut following = stretches.iter().skip(1);
     for (in_old, in_new) in &stretches {

@@ -50,7 +50,8 @@ pub use embed::{NotEmbedded, embed};
 pub use fields::ANY_SEED;
 pub use generator::Generator;
 pub use reading::{
-    Candidate, Claim, ClaimSource, Created, Evidence, Hires, InitHash, Pass, Precision, Reading, SignatureState, Source,
+    Candidate, Claim, ClaimSource, Created, Evidence, Hires, InitHash, Outline, Pass, Precision, Reading,
+    SignatureState, Source,
 };
 pub use stealth::Pixels;
 pub use write::a1111_text;
@@ -129,6 +130,19 @@ pub fn read_stream(input: impl Read) -> io::Result<Reading> {
     Ok(reading(texts, found))
 }
 
+/// Reads only the format, the size and the poster of an image or video, without interpreting its texts.
+///
+/// ```
+/// let gif = b"GIF89a\x10\0\x08\0\0\0\0;";
+/// let outline = retake_recipe::metadata::read_outline(std::io::Cursor::new(gif))?;
+/// assert_eq!((outline.width, outline.height), (Some(16), Some(8)));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_outline(mut input: impl Read + Seek) -> io::Result<Outline> {
+    let Texts { format, width, height, poster, .. } = container::walk(&mut input)?;
+    Ok(Outline { format, width, height, poster })
+}
+
 #[cfg(feature = "pixels")]
 const DECODER: PixelDecoder<'static> = &pixels::decode;
 #[cfg(not(feature = "pixels"))]
@@ -139,11 +153,16 @@ fn read_input(mut input: impl Read + Seek, path: Option<&Path>, decoder: PixelDe
     texts.name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     let mut found = read_texts(&texts);
     if found.is_none() && texts.alpha {
-        input.seek(SeekFrom::Start(0))?;
-        let mut bytes = Vec::new();
-        input.take(MAX_DECODED_FILE_BYTES).read_to_end(&mut bytes)?;
-        decoder(&bytes, &mut |pixels| stealth::search(pixels, &mut texts));
-        found = read_texts(&texts);
+        let length = input.seek(SeekFrom::End(0))?;
+        if length <= MAX_DECODED_FILE_BYTES {
+            input.seek(SeekFrom::Start(0))?;
+            let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+            input.take(MAX_DECODED_FILE_BYTES).read_to_end(&mut bytes)?;
+            decoder(&bytes, &mut |pixels| stealth::search(pixels, &mut texts));
+            found = read_texts(&texts);
+        } else {
+            texts.note(format!("the pixels of a file of {length} bytes are not searched for a text"));
+        }
     }
     if let (None, Some(_), Some(path)) = (&found, texts.format, path) {
         beside::search(path, &mut texts);

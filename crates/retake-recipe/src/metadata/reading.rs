@@ -44,6 +44,20 @@ pub struct Reading {
     pub notes: Vec<String>,
 }
 
+/// The format, the size and the poster of a file: what can be shown of it without interpreting its texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outline {
+    /// The format, recognised by the first bytes of the file; `None` if it is not known.
+    pub format: Option<Format>,
+    /// The width of the image in pixels.
+    pub width: Option<u32>,
+    /// The height of the image in pixels.
+    pub height: Option<u32>,
+    /// An image inside a video file that stands for it, such as a cover.
+    pub poster: Option<Poster>,
+}
+
 /// Where a field came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -104,7 +118,7 @@ pub enum ClaimSource {
 pub enum SignatureState {
     /// There is a signature; it was not verified.
     Unverified,
-    /// There should be a signature, and there is none.
+    /// A signature is required, and it is missing.
     Missing,
     /// Claims of this kind are not signed.
     Unsigned,

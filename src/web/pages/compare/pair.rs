@@ -59,9 +59,10 @@ pub(super) fn image(side: &Side) -> Markup {
     html! {
         @match side.image {
             Some(image) => {
-                img.whole src={ "/thumbs/" (image.hash) } data-full=[(!image.missing).then(|| format!("/images/{}", image.hash))]
+                img.whole src={ "/thumbs/" (image.hash) } data-full=[(image.shown && !image.missing).then(|| format!("/images/{}", image.hash))]
                     width=[image.size.map(|(width, _)| width)] height=[image.size.map(|(_, height)| height)] alt=(side.label) draggable="false";
                 @if image.missing { span.flag { "original missing" } }
+                @else if image.video { span.flag { "video: only its poster is compared" } }
             }
             None => p.none {
                 @match side.outcome {
@@ -123,6 +124,10 @@ pub(super) fn seen(found: Option<&Result<Comparison, Error>>) -> Markup {
         Some(Err(error)) => {
             let (short, what) = match error.kind {
                 ErrorKind::NotFound => ("missing", "One of these images is missing on disk."),
+                ErrorKind::Invalid => {
+                    let what = "One of these cannot be compared by its pixels: a video, or an image of a type that is not decoded.";
+                    return html! { div #seen data-short="–" { p.muted { (what) } } };
+                }
                 _ => ("damaged", "One of these images cannot be shown: its file is damaged or of an unknown type."),
             };
             return html! { div #seen data-short=(short) { p.fault { (what) } p.muted { "Import the original again to restore it." } } };

@@ -4,6 +4,7 @@
 use crate::model::{Hash, IterationId, Recipe};
 use crate::model::{OutcomeStatus, Timestamp};
 use crate::web::pages::naming;
+use crate::web::pictures;
 use crate::wire::{Api, Error};
 use crate::workspace::Workspace;
 
@@ -32,6 +33,10 @@ pub(super) struct Picture {
     pub(super) size: Option<(u32, u32)>,
     /// Whether the original is gone.
     pub(super) missing: bool,
+    /// Whether browsers show the original as an image.
+    pub(super) shown: bool,
+    /// Whether it is a video.
+    pub(super) video: bool,
 }
 
 /// What was read of a set.
@@ -88,6 +93,8 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
         hash: image.hash,
         size: image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0),
         missing: !workspace.has_original(image),
+        shown: pictures::is_shown(&image.mime_type),
+        video: pictures::is_played(&image.mime_type),
     });
     Ok(Side {
         reference: if number > 0 { format!("{id}/{number}") } else { id.to_string() },

@@ -90,9 +90,10 @@ impl Format {
             _ if bmp::is_bmp(bytes) => Some(Format::Bmp),
             _ if bytes.starts_with(matroska::MAGIC) && matroska::is_webm(bytes) => Some(Format::WebM),
             _ if bytes.starts_with(matroska::MAGIC) => Some(Format::Matroska),
-            [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some(brand(bytes)),
+            // The size of the box tells a file from a text that has these letters at the same place ("The wide road").
+            [0, 0, _, _, b'f', b't', b'y', b'p', ..] => brand(bytes),
             // QuickTime files of old begin without a brand.
-            [_, _, _, _, b'm', b'o', b'o', b'v', ..] | [_, _, _, _, b'w', b'i', b'd', b'e', ..] => {
+            [0, _, _, _, b'm', b'o', b'o', b'v', ..] | [0, 0, 0, 8, b'w', b'i', b'd', b'e', ..] => {
                 Some(Format::QuickTime)
             }
             _ => None,
@@ -153,17 +154,22 @@ impl Format {
     }
 }
 
-/// Tells still images from videos by the brands they name.
-fn brand(bytes: &[u8]) -> Format {
+/// The major brands of files in the same boxes that are neither images nor videos: audio, and raw photographs.
+const OTHER_BRANDS: [&[u8]; 7] = [b"M4A ", b"M4B ", b"M4P ", b"F4A ", b"F4B ", b"crx ", b"jpx "];
+
+/// Tells still images from videos by the brands they name; `None` for files that are neither.
+fn brand(bytes: &[u8]) -> Option<Format> {
     let has = |brands: &[&[u8; 4]]| heif::has_brand(bytes, brands);
-    if has(&[b"avif", b"avis"]) {
-        Format::Avif
+    if bytes.get(8..12).is_some_and(|major| OTHER_BRANDS.contains(&major)) {
+        None
+    } else if has(&[b"avif", b"avis"]) {
+        Some(Format::Avif)
     } else if has(&[b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1"]) {
-        Format::Heic
+        Some(Format::Heic)
     } else if has(&[b"qt  "]) {
-        Format::QuickTime
+        Some(Format::QuickTime)
     } else {
-        Format::Mp4
+        Some(Format::Mp4)
     }
 }
 
