@@ -32,6 +32,9 @@ fn main() -> ExitCode {
         test("images_are_compared", images_are_compared),
         test("the_shelf_is_worked_with", the_shelf_is_worked_with),
         test("provenance_is_read", provenance_is_read),
+        test("dates_are_reached", dates_are_reached),
+        test("every_image_of_a_batch_counts", every_image_of_a_batch_counts),
+        test("settings_of_the_system_are_respected", settings_of_the_system_are_respected),
     ])
 }
 
@@ -67,6 +70,24 @@ fn the_shelf_is_worked_with() {
 
 fn provenance_is_read() {
     on_the_sample("provenance.mjs");
+}
+
+fn settings_of_the_system_are_respected() {
+    on_the_sample("modes.mjs");
+}
+
+fn dates_are_reached() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.run("scrubber.mjs", &served.url);
+}
+
+fn every_image_of_a_batch_counts() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.converse("batch.mjs", &served.url, |request| beside(dir.path(), request));
 }
 
 /// Runs a script on a sample history of its own.

@@ -4,10 +4,11 @@
 
 import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
 import { intake } from "./intake.js";
-import { offerUndo, rate, stars } from "./marks.js";
+import { rubberBand } from "./band.js";
 import { selection } from "./select.js";
 import { tray } from "./tray.js";
 import { savedSearches, typing } from "./typing.js";
+import { rate, undo } from "./writes.js";
 
 const SIZE = 60;
 const KEEP = 40;
@@ -274,9 +275,10 @@ async function scrubber() {
   };
   // Dragging along it goes through the months.
   let dragging = false;
-  box.addEventListener("pointerdown", () => { dragging = true; });
-  addEventListener("pointerup", () => { dragging = false; });
-  box.addEventListener("pointermove", (event) => { if (dragging) document.elementFromPoint(event.clientX, event.clientY)?.closest?.("#scrubber a")?.click(); });
+  // As a row on small windows it is scrolled by dragging.
+  box.onpointerdown = () => { dragging = getComputedStyle(box).flexDirection === "column"; };
+  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { dragging = false; });
+  box.onpointermove = (event) => { if (dragging) document.elementFromPoint(event.clientX, event.clientY)?.closest?.("#scrubber a")?.click(); };
   markMonth(scrollY - wallTop());
 }
 
@@ -394,17 +396,15 @@ function keysOfTheWall() {
     if (card?.dataset.reference) tray.toggle(card.dataset.reference, image, card.dataset.label);
     else say("Choose an image with the arrow keys first");
   });
-  key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", async (event) => {
+  key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", (event) => {
     const card = focused();
     if (!card?.dataset.reference) return false;
-    const [reference, label, before, rating] = [card.dataset.reference, card.dataset.label, Number(card.dataset.rating), Number(event.key)];
-    if (rating === before) return;
-    try {
-      card.dataset.rating = rating;
-      await rate(reference, rating);
-      offerUndo(`“${label}”: ${stars(rating)}`, async () => { card.dataset.rating = before; await rate(reference, before); });
-    } catch (error) { card.dataset.rating = before; sayWhy(error); }
+    const { reference, label } = card.dataset;
+    // A fresh copy may have taken the place of the card meanwhile.
+    const show = (rating) => { for (const it of all(`#wall .card[data-reference="${CSS.escape(reference)}"]`)) it.dataset.rating = rating; };
+    rate({ reference, name: `“${label}”`, rating: Number(event.key), before: Number(card.dataset.rating), show });
   });
+  key(["u"], "Undo", undo);
   key(["+", "="], "Larger images", () => resize(30));
   key(["-"], "Smaller images", () => resize(-30));
 }
@@ -422,6 +422,7 @@ look();
 addEventListener("resize", calmly(60, () => { settle(() => { heights = []; }); look(); }));
 addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
 keysOfTheWall();
+rubberBand({ settled: look });
 intake({ done: () => refresh() });
 /** The search box works on this page: what it finds takes the place of what is shown. */
 const again = typing(hang);
