@@ -77,8 +77,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let jumps = (0..40).rev().map(|at| format!("/sessions/part?from={}", at * step)).collect::<Vec<_>>();
     row("a jump anywhere on the shelf", &jumps);
     let months: Vec<(String, u64)> = serde_json::from_slice(&gallery.get("/sessions/marks")).unwrap();
-    let starts = months.iter().scan(0, |from, (_, count)| Some(std::mem::replace(from, *from + count)));
-    let dates = starts.map(|from| format!("/sessions/part?from={from}")).collect::<Vec<_>>();
+    let mut from = 0;
+    let mut dates = Vec::new();
+    for (_, count) in &months {
+        dates.push(format!("/sessions/part?from={from}"));
+        from += count;
+    }
     row("a jump by date", &dates);
     if let Some(id) = long {
         for view in ["", "/strip?from=0&limit=100", "/grid", "/story", "/tree", "/audit", "/0/part"] {
