@@ -1,5 +1,5 @@
-//! How long does the gallery take at 100,000 sessions and a million iterations: the first page, a jump to the end, search as
-//! one types; what a page weighs before its pictures; and what becomes of 200 clients at once.
+//! How long does the gallery take at 100,000 sessions and a million iterations: every page, jumps by date and to any place,
+//! search as one types; what a page weighs before its images; and how much memory 200 clients at once leave behind.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,6 +24,20 @@ const READS: usize = 40;
 const CLIENTS: usize = 200;
 /// The text typed letter by letter: a word that every prompt has, one more, and what tells a session from the others.
 const TYPED: &str = "lighthouse study 42";
+/// The pages that every workspace has.
+const PAGES: &[(&str, &str)] = &[
+    ("shelf", "/"),
+    ("shelf, oldest first", "/?sort=oldest"),
+    ("shelf, by name", "/?sort=name"),
+    ("shelf, by cost", "/?sort=cost"),
+    ("months beside the shelf", "/sessions/marks"),
+    ("projects with their counts", "/projects"),
+    ("images with facets", "/search"),
+    ("best rated images", "/search?sort=best"),
+    ("favourites, by session", "/search?q=rating%3A%3E%3D4&by=session"),
+    ("two facets chosen", "/search?q=model%3A%22sd_xl_base_1.0%22%20-lora%3A%22none%22"),
+    ("statistics and integrity", "/workspace"),
+];
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let (workspace, long) = data::retake(settings, report, settings.large());
@@ -39,8 +53,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         indexed.as_secs_f64()
     ));
 
-    let mut table = Table::new("The gallery, over HTTP on one connection", &["what", "p50 ms", "p99 ms", "kB"]);
-    let long = long.map(|id| format!("/sessions/{id}"));
+    let mut table = Table::new(
+        "The gallery, over HTTP on one connection",
+        &["what", "first ms", "p50 ms", "p99 ms", "kB", "gzip kB"],
+    );
     let mut row = |name: &str, paths: &[String]| {
         let (mut times, mut bytes) = (Vec::new(), 0);
         for read in 0..READS.max(paths.len()) {
@@ -48,31 +64,81 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
             bytes = gallery.get(&paths[read % paths.len()]).len();
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
-        let cells = [median(&times), percentile(&mut times, 0.99)].map(|it| format!("{it:.2}"));
-        table.row([name.to_owned()].into_iter().chain(cells).chain([format!("{:.1}", bytes as f64 / 1e3)]).collect());
+        let first = times[0];
+        let cells = [first, median(&times), percentile(&mut times, 0.99)].map(|it| format!("{it:.2}"));
+        let packed = gallery.get_compressed(&paths[0]).len();
+        let sizes = [bytes, packed].map(|it| format!("{:.1}", it as f64 / 1e3));
+        table.row([name.to_owned()].into_iter().chain(cells).chain(sizes).collect());
     };
-    row("first page", &["/".to_owned()]);
-    row("months, for a scroll bar that jumps", &["/sessions/marks".to_owned()]);
+    for (name, path) in PAGES {
+        row(name, &[(*path).to_owned()]);
+    }
     let step = (settings.sessions / 40).max(1);
     let jumps = (0..40).rev().map(|at| format!("/sessions/part?from={}", at * step)).collect::<Vec<_>>();
-    row("a jump anywhere", &jumps);
-    if let Some(long) = &long {
-        row("a session of 200 iterations", std::slice::from_ref(long));
-        row("its strip", &[format!("{long}/strip?from=0&limit=100")]);
+    row("a jump anywhere on the shelf", &jumps);
+    let months: Vec<(String, u64)> = serde_json::from_slice(&gallery.get("/sessions/marks")).unwrap();
+    let mut from = 0;
+    let mut dates = Vec::new();
+    for (_, count) in &months {
+        dates.push(format!("/sessions/part?from={from}"));
+        from += count;
+    }
+    row("a jump by date", &dates);
+    if let Some(id) = long {
+        for view in ["", "/strip?from=0&limit=100", "/grid", "/story", "/tree", "/audit", "/0/part"] {
+            row(
+                &format!("session of 200: {}", if view.is_empty() { "loupe" } else { view }),
+                &[format!("/sessions/{id}{view}")],
+            );
+        }
     }
     let typed = |by: &str| -> Vec<String> {
         (1..=TYPED.len()).map(|end| format!("/search?q={}&typing=1{by}", TYPED[..end].replace(' ', "%20"))).collect()
     };
     row("sessions found, letter by letter", &typed("&by=session"));
-    row("iterations found, letter by letter", &typed(""));
-    let deep = settings.sessions * 10 - 1000;
-    row("a jump to the end of all iterations", &[format!("/search/part?q=&skip={deep}")]);
-    row("projects with their counts", &["/projects".to_owned()]);
+    row("images found, letter by letter", &typed(""));
+    let all = settings.sessions * 10;
+    for (name, skip) in [("middle", all / 2), ("end", all - 1000)] {
+        row(&format!("a jump to the {name} of all images"), &[format!("/search/part?q=&skip={skip}")]);
+    }
+    if let Some(id) = long {
+        // Each write changes what the shelf shows, so that nothing derived can be reused.
+        let mut times: Vec<f64> = (0..READS)
+            .map(|read| {
+                gallery.rate(&format!("{id}#0"), read % 5 + 1);
+                let begun = Instant::now();
+                gallery.get("/");
+                begun.elapsed().as_secs_f64() * 1e3
+            })
+            .collect();
+        let cells = [times[0], median(&times), percentile(&mut times, 0.99)].map(|it| format!("{it:.2}"));
+        table.row(
+            ["the shelf after a write".to_owned()]
+                .into_iter()
+                .chain(cells)
+                .chain(["", ""].map(str::to_owned))
+                .collect(),
+        );
+    }
     report.show("gallery", &table);
-    report.say(&format!(
-        "\nThe first page weighs {:.1} kB with its style and scripts.",
-        gallery.weight("/") as f64 / 1e3
-    ));
+    for path in ["/", "/search", "/compare", "/workspace"] {
+        let (plain, packed) = (gallery.weight(path, false), gallery.weight(path, true));
+        report.say(&format!(
+            "{path} weighs {:.1} kB with its styles and scripts, {:.1} kB compressed.",
+            plain as f64 / 1e3,
+            packed as f64 / 1e3
+        ));
+    }
+    if let Some(id) = long {
+        let path = format!("/sessions/{id}");
+        let (plain, packed) = (gallery.weight(&path, false), gallery.weight(&path, true));
+        report.say(&format!(
+            "A session of 200 weighs {:.1} kB, {:.1} kB compressed.",
+            plain as f64 / 1e3,
+            packed as f64 / 1e3
+        ));
+    }
+    report.say(&format!("{:.0} MB in memory after these pages.", gallery.memory_mb()));
 
     gallery.look(report);
 
@@ -113,25 +179,70 @@ impl Gallery {
     }
 
     fn get(&self, path: &str) -> Vec<u8> {
-        self.try_get(path).unwrap()
+        self.request(path, "").unwrap()
+    }
+
+    /// Returns the answer as browsers get it.
+    fn get_compressed(&self, path: &str) -> Vec<u8> {
+        self.request(path, "Accept-Encoding: gzip\r\n").unwrap()
     }
 
     fn try_get(&self, path: &str) -> Option<Vec<u8>> {
+        self.request(path, "")
+    }
+
+    fn rate(&self, reference: &str, rating: usize) {
+        let body = format!("{{\"reference\":\"{reference}\",\"rating\":{rating}}}");
+        let mut stream = TcpStream::connect(&self.host).unwrap();
+        let head = format!(
+            "POST /api/annotate-iteration HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.host,
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    /// Returns the body of an answer, or `None` if the request failed.
+    fn request(&self, path: &str, headers: &str) -> Option<Vec<u8>> {
         let mut stream = TcpStream::connect(&self.host).ok()?;
         stream.set_nodelay(true).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n{headers}Connection: close\r\n\r\n", self.host).ok()?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok()?;
         let head = answer.windows(4).position(|it| it == b"\r\n\r\n")?;
         answer.starts_with(b"HTTP/1.1 200").then(|| answer.split_off(head + 4))
     }
 
-    /// Returns the size of a page with the style and scripts it names, and those that they import.
-    fn weight(&self, path: &str) -> usize {
+    /// Returns the size of a page with the styles and scripts it names, and those that they import.
+    fn weight(&self, path: &str, compressed: bool) -> usize {
+        let fetch = |path: &str| if compressed { self.get_compressed(path).len() } else { self.get(path).len() };
         let page = String::from_utf8(self.get(path)).unwrap();
-        let build = page.split("/assets/").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
-        let assets = ["style.css", "app.js", "kit.js", "tray.js", "wall.js", "typing.js"];
-        page.len() + assets.iter().map(|name| self.get(&format!("/assets/{build}/{name}")).len()).sum::<usize>()
+        let after =
+            |text: &str, mark: &str| text.split(mark).nth(1).and_then(|it| it.split('"').next()).map(str::to_owned);
+        let name = after(&page, "data-page=\"").unwrap();
+        let mut waiting: Vec<String> =
+            page.split('"').filter(|it| it.starts_with("/assets/")).map(str::to_owned).collect();
+        let mut known: Vec<String> = Vec::new();
+        let mut bytes = fetch(path);
+        while let Some(asset) = waiting.pop() {
+            if known.contains(&asset) {
+                continue;
+            }
+            bytes += fetch(&asset);
+            if let Some((folder, "js")) =
+                asset.rsplit_once('/').zip(asset.rsplit_once('.')).map(|(path, file)| (path.0, file.1))
+            {
+                let text = String::from_utf8(self.get(&asset)).unwrap();
+                let imported = text.split("from \"./").skip(1).filter_map(|it| it.split('"').next()).map(str::to_owned);
+                let of_page = after(&text, &format!("{name}: () => import(\"./"));
+                waiting.extend(imported.chain(of_page).map(|it| format!("{folder}/{it}")));
+            }
+            known.push(asset);
+        }
+        bytes
     }
 
     /// Measures a page in a browser, if it is installed with its driver, which `cargo test --test browser` fetches.

@@ -6,7 +6,7 @@ use crate::model::AnnotationChange;
 use crate::wire::{AnnotateRequest, AnnotationsView};
 
 use super::args::Json;
-use super::context::{Context, resolve};
+use super::context::{Context, resolve_exactly};
 use super::ending::{Exit, Failure};
 use super::output::{HEADING, NAME, Output, WARNING, paint};
 use super::words;
@@ -17,7 +17,10 @@ use super::words;
     retake annotate latest --rating 4 --note 'the light is right'\n  \
     retake annotate 'session-2025-12-11-001#3' --tag hero --tag print\n  \
     retake annotate latest --clear-rating --clear-tags --note ''\n  \
-    retake annotate latest '#2' '#4' --rating 3 --add-tag client\n\n\
+    retake annotate latest '#2' '#4' --rating 3 --add-tag client\n  \
+    retake annotate 'session-2025-12-11-001#3/1' --rating 5\n\n\
+    The last one rates the second image of iteration 3 alone; tags and\n\
+    notes belong to the whole iteration.\n\
     An archived session can be annotated too; its trail shows when.")]
 pub(super) struct AnnotateArgs {
     /// The iterations, such as session-2025-12-11-001#3 or latest
@@ -64,7 +67,7 @@ impl AnnotateArgs {
         };
         context.change(|api, output| {
             // All are resolved before the first is written: a typo in the last changes nothing.
-            let resolved = self.references.iter().map(|reference| resolve(api, reference));
+            let resolved = self.references.iter().map(|reference| resolve_exactly(api, reference));
             let mut references = Vec::new();
             for reference in resolved.collect::<Result<Vec<_>, _>>()? {
                 if !references.contains(&reference) {

@@ -7,7 +7,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Actor, IterationId};
+use crate::model::{Actor, ExactReference};
 use crate::wire::{Api, Error, ErrorKind, MAX_REPLY_BYTES, RecoveryNotice};
 use crate::workspace::{Lifetime, Options, Workspace, user};
 
@@ -188,9 +188,10 @@ pub(super) fn session_named(api: &Api<'_>, name: String) -> Result<String, Error
     Ok(api.session_id(&references::expand(api, &name)?)?.to_string())
 }
 
-/// Returns the iteration that a reference stands for, which may be abbreviated; see [`references`].
-pub(super) fn resolve(api: &Api<'_>, reference: &str) -> Result<IterationId, Error> {
-    api.resolve(&references::expand(api, reference)?)
+/// Returns the iteration that a reference stands for, and which of its images is named. The reference may be abbreviated; see
+/// [`references`].
+pub(super) fn resolve_exactly(api: &Api<'_>, reference: &str) -> Result<ExactReference, Error> {
+    api.resolve_exactly(&references::expand(api, reference)?)
 }
 
 fn warn_of_recovery(notice: &RecoveryNotice, output: &mut Output) {

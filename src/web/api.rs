@@ -82,7 +82,7 @@ impl Arguments {
     }
 }
 
-/// The answer to a verb that there is none of.
+/// Returns the answer to an unknown verb.
 pub(super) fn no_such_verb() -> Failed {
     let names = tools::all().iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     Failed(Error::new(

@@ -28,7 +28,8 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("shelf.css", STYLE, include_bytes!("assets/shelf.css")),
     ("compare.css", STYLE, include_bytes!("assets/compare.css")),
     ("lens.js", SCRIPT, include_bytes!("assets/lens.js")),
-    ("marks.js", SCRIPT, include_bytes!("assets/marks.js")),
+    ("completion.js", SCRIPT, include_bytes!("assets/completion.js")),
+    ("band.js", SCRIPT, include_bytes!("assets/band.js")),
     ("pair.js", SCRIPT, include_bytes!("assets/pair.js")),
     ("select.js", SCRIPT, include_bytes!("assets/select.js")),
     ("intake.js", SCRIPT, include_bytes!("assets/intake.js")),
@@ -46,7 +47,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 
-/// The address of an asset.
+/// Returns the address of an asset.
 pub(super) fn url(name: &str) -> String {
     format!("/assets/{}/{name}", *BUILD)
 }

@@ -71,7 +71,7 @@ pub(super) async fn start(State(gallery): State<Gallery>) -> Result<Json<CheckSt
                     1 => "1 problem was found.".to_owned(),
                     count => format!("{count} problems were found."),
                 });
-                // Paths of this machine are nobody's business who only reaches the page.
+                // A reader of the page need not know paths of this machine.
                 let place = workspace.dir().display().to_string();
                 let problems = report.problems.into_iter().take(MAX_PROBLEMS);
                 state.problems = problems.map(|problem| problem.replace(&place, "")).collect();

@@ -171,7 +171,7 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
     Ok(())
 }
 
-/// The page for people who come without the token. Style and scripts need the token too, so it has none.
+/// Renders the page for people who come without the token. Styles and scripts need the token too, so it has none.
 fn token_page() -> Markup {
     html! {
         (DOCTYPE)

@@ -1,8 +1,8 @@
 //! `/images/{hash}`, `/thumbs/{hash}` and `/heat/{one}/{other}`: pictures by the hash of their bytes, so that what an
 //! address shows never changes.
 //!
-//! Only what browsers show as a picture or play as a video is sent as one. Everything else is a file to keep: an SVG, or
-//! HTML that was recorded as an image, would be a page of ours with a script of theirs. Videos are sent in parts.
+//! Only what browsers show as an image or play as a video is sent as one. Everything else is a file to download: an SVG, or
+//! HTML that a user recorded as an image, would be a page of ours with a script of theirs. Videos are sent in parts.
 
 use axum::extract::{Path, State};
 use axum::http::header::{
@@ -78,7 +78,7 @@ pub(super) async fn heat_map(
     served(&gallery, &format!("{one}-{other}"), &headers, read).await
 }
 
-/// The picture of that name, unless the browser has it: what a name shows never changes.
+/// Returns the image of a hash, unless the browser has it: what a hash names never changes.
 async fn served(
     gallery: &Gallery,
     name: &str,
@@ -101,7 +101,7 @@ async fn served(
     Ok(response)
 }
 
-/// Why there is no picture, without where on this machine it would be.
+/// Returns why an image is unavailable, without naming a path of this machine.
 pub(super) fn without_path(error: Error, name: &str) -> Error {
     let message = match error.kind {
         ErrorKind::NotFound => format!("there is no image {name}"),
@@ -115,7 +115,7 @@ pub(super) fn without_path(error: Error, name: &str) -> Error {
     Error::new(error.kind, message, error.hint)
 }
 
-/// Only 64 lower-case hexadecimal digits are a name here, so that nothing else ever becomes a path.
+/// Parses a hash: 64 lower-case hexadecimal digits, so that nothing else ever becomes a path.
 fn hash(name: &str) -> Result<Hash, Error> {
     let exact = name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     name.parse().ok().filter(|_| exact).ok_or_else(|| {

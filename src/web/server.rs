@@ -124,6 +124,7 @@ impl Bound {
             let agents = mcp::http(Arc::clone(&workspace), serving.user.as_str(), ending.clone());
             let gallery = Gallery::new(workspace, serving.user, serving.token, ending);
             events::relay(news, &gallery);
+            tokio::spawn(pages::warm_up(gallery.clone()));
             accept(listener, router(gallery, agents), READING, end, ended).await;
             Ok(())
         });

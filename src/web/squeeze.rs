@@ -12,7 +12,7 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The sizes that are worth compressing, in bytes: below, the headers weigh more; above, it is no page.
+/// The sizes that are worth compressing, in bytes: below, the headers weigh more; above, it is not a page.
 const SIZES: std::ops::RangeInclusive<u64> = 1024..=4 * 1024 * 1024;
 
 /// Compresses the answer to a request.

@@ -1,4 +1,4 @@
-//! What every request works with: the workspace, who is asking, and how many may ask at once.
+//! The state that requests share: the workspace, the actor, and the limits of concurrency.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::workspace::{Change, Overview, Workspace};
 /// The name under which this face is kept in the audit trail.
 const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 
-/// Calls of the workspace at once: each has a thread, and enough for concurrent recordings to share a sync of the disk.
+/// The maximum number of concurrent calls: each has a thread, and concurrent recordings share a sync of the disk.
 pub(super) const MAX_CALLS: usize = 48;
-/// Pages and searches that are read at once. Fewer than calls: a search over a million iterations takes memory, and more at
-/// once than there are cores are no quicker.
+/// The maximum number of pages and searches that are read at once. Fewer than calls, since a search over a million
+/// iterations takes memory, and more of them than cores are not faster.
 const MAX_READS: usize = 12;
-/// Pages that listen for news at once; each keeps a connection.
+/// The maximum number of pages that listen for changes; each keeps a connection.
 const MAX_LISTENERS: usize = 128;
-/// The most bytes that the bodies of all requests take together: four of the largest.
+/// The maximum number of bytes that the bodies of all requests take together: four of the largest.
 const MAX_REQUEST_MEMORY: usize = 4 * 48 * 1024 * 1024;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ struct Inner {
 }
 
 impl Gallery {
-    /// A gallery of that workspace on behalf of `user`; who asks must have the token, where there is one.
+    /// Creates a gallery of a workspace on behalf of `user`; requests must carry the token, if there is one.
     pub(super) fn new(
         workspace: Arc<Workspace>,
         user: String,
@@ -77,7 +77,7 @@ impl Gallery {
         }))
     }
 
-    /// Asks the workspace on a thread that may block, when it is this request's turn.
+    /// Calls the workspace on a thread that may block, once there is a permit.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
@@ -101,7 +101,7 @@ impl Gallery {
         })
     }
 
-    /// Reads much of the workspace, when it is this request's turn among those that do.
+    /// Reads much of the workspace, once there is a permit for such a call.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
@@ -150,22 +150,22 @@ impl Gallery {
         &self.0.guesses
     }
 
-    /// The token that whoever asks must have.
+    /// Returns the token that requests must carry.
     pub(super) fn token(&self) -> Option<&str> {
         self.0.token.as_deref()
     }
 
-    /// A place among those who listen for news; none when all are taken.
+    /// Reserves a place for a listener; `None` if all are taken.
     pub(super) fn listener(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.listeners).try_acquire_owned().ok()
     }
 
-    /// Where news come in.
+    /// Returns the channel on which changes arrive.
     pub(super) fn news(&self) -> &broadcast::Sender<Change> {
         &self.0.news
     }
 
-    /// Turns true when the server is told to end.
+    /// Returns a flag that turns true when the server is asked to end.
     pub(super) fn ending(&self) -> watch::Receiver<bool> {
         self.0.ending.clone()
     }

@@ -11,7 +11,7 @@ pub(super) fn time(at: Timestamp) -> Markup {
     html! { time datetime=(at) { (minute(at)) } }
 }
 
-/// The minute of a time: `2026-11-16 09:30 UTC`.
+/// Returns the minute of a time: `2026-11-16 09:30 UTC`.
 pub(super) fn minute(at: Timestamp) -> String {
     let text = at.to_string();
     format!("{} UTC", text.get(..16).unwrap_or(&text).replacen('T', " ", 1))

@@ -13,7 +13,7 @@ use super::{Api, Error};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnnotateRequest {
-    /// The iteration, such as `session-2025-12-11-001#3` or `latest`.
+    /// The iteration, such as `session-2025-12-11-001#3` or `latest`; `…#3/1` rates only its second image.
     pub reference: String,
     /// The rating, from 1 (worst) to 5 (best); null removes it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "rating_or_null")]
@@ -67,8 +67,12 @@ pub struct AnnotationsView {
 impl Api<'_> {
     /// Rates, tags or notes an iteration.
     pub fn annotate(&self, request: &AnnotateRequest) -> Result<AnnotationsView, Error> {
-        let id = self.resolve(&request.reference)?;
+        let named = self.resolve_exactly(&request.reference)?;
+        let id = named.iteration;
         let mut annotating = self.workspace.annotate(id).author(self.author(request.idempotency_key.as_ref()));
+        if let Some(image) = named.image {
+            annotating = annotating.image(image);
+        }
         annotating = match request.rating {
             None => annotating,
             Some(AnnotationChange::NO_RATING) => annotating.clear_rating(),

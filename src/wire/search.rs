@@ -8,7 +8,7 @@ use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, when};
 use crate::model::words::fold_name;
 use crate::model::{Hash, IterationId, OutcomeStatus, Query, Reference, Seed, Status, Timestamp};
 use crate::search::{self, Sort};
-use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, SimilarTo};
+use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, SimilarTo, image_rating, is_image_rating};
 
 use super::error::RequestError;
 use super::excerpt::{Excerpt, excerpt};
@@ -132,9 +132,12 @@ pub struct FoundIteration {
     /// Its first image. Not part of the JSON, since `get-iteration` has all of them.
     #[serde(skip)]
     pub image: Option<ImageView>,
-    /// Its further images with their sizes, for a face that shows every image. Not part of the reply.
+    /// The rating of its first image. Not part of the reply.
     #[serde(skip)]
-    pub(crate) more_images: Vec<(Hash, Option<(u32, u32)>)>,
+    pub(crate) image_rating: Option<u8>,
+    /// Its further images, for a face that shows every image. Not part of the reply.
+    #[serde(skip)]
+    pub(crate) more_images: Vec<FurtherImage>,
     /// In how many of 128 bits its perceptual hash differs from the given image: 0 looks the same, up to 31 nearly so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<u32>,
@@ -144,6 +147,15 @@ pub struct FoundIteration {
     /// The words that matched, each in an excerpt of the text they are in; not those in a prompt that is shown whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<Excerpt>,
+}
+
+/// An image of a batch after the first.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FurtherImage {
+    pub(crate) hash: Hash,
+    /// Its width and height in pixels, if they could be read.
+    pub(crate) size: Option<(u32, u32)>,
+    pub(crate) rating: Option<u8>,
 }
 
 /// The values that matches have, the most frequent first.
@@ -396,11 +408,17 @@ impl Api<'_> {
             tags: annotation.tags.iter().take(MAX_TAGS).map(|tag| name(tag)).collect(),
             metadata: metadata(iteration),
             image: self.image_views(id, first).pop(),
+            image_rating: image_rating(annotation.rating, &annotation.tags, 0),
             more_images: iteration
                 .images
                 .iter()
+                .enumerate()
                 .skip(1)
-                .map(|image| (image.hash, image.width.zip(image.height)))
+                .map(|(number, image)| FurtherImage {
+                    hash: image.hash,
+                    size: image.width.zip(image.height),
+                    rating: image_rating(annotation.rating, &annotation.tags, number),
+                })
                 .collect(),
             distance: hit.distance,
             identical: hit.is_identical(),
@@ -483,7 +501,7 @@ impl FacetsView {
     fn new(facets: search::Facets) -> FacetsView {
         // A truncated value could not be searched for, so values that are too long are left out.
         let counts = |values: Vec<(String, u64)>| -> Vec<FacetCount> {
-            let short = values.into_iter().filter(|(value, _)| value.len() <= NAME_BYTES);
+            let short = values.into_iter().filter(|(value, _)| value.len() <= NAME_BYTES && !is_image_rating(value));
             short.map(|(value, count)| FacetCount { value, count }).collect()
         };
         let mut view = FacetsView {

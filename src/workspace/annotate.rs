@@ -4,6 +4,7 @@ use crate::model::iteration::{MAX_NOTE_BYTES, check_count, check_name, check_tex
 use crate::model::{Actor, Annotation, AnnotationChange, Draft, EventBody, IterationId};
 use crate::store::Target;
 
+use super::image_rating::{is_image_rating, with_image_rating, without_image_ratings};
 use super::writing::Author;
 use super::{Error, Workspace};
 
@@ -12,6 +13,7 @@ use super::{Error, Workspace};
 pub struct Annotating<'a> {
     workspace: &'a Workspace,
     id: IterationId,
+    image: Option<u32>,
     rating: Option<u8>,
     clears_rating: bool,
     tags: Option<Vec<String>>,
@@ -27,6 +29,7 @@ impl Workspace {
         Annotating {
             workspace: self,
             id,
+            image: None,
             rating: None,
             clears_rating: false,
             tags: None,
@@ -39,6 +42,12 @@ impl Workspace {
 }
 
 impl<'a> Annotating<'a> {
+    /// Rates only this image of the iteration, numbered from 0. The iteration's rating is the best of its images.
+    pub fn image(mut self, image: u32) -> Annotating<'a> {
+        self.image = Some(image);
+        self
+    }
+
     /// Sets the rating, from 1 (worst) to 5 (best).
     pub fn rating(mut self, rating: u8) -> Annotating<'a> {
         (self.rating, self.clears_rating) = (Some(rating), false);
@@ -98,8 +107,9 @@ impl<'a> Annotating<'a> {
     pub fn commit(self) -> Result<Annotation, Error> {
         let Annotating { workspace, id, .. } = self;
         self.check()?;
-        let before = workspace.brief_state(id)?.annotation;
-        let change = self.change(&before);
+        let state = workspace.brief_state(id)?;
+        let before = state.annotation;
+        let change = self.change(&before, state.iteration.images.len())?;
         let draft = Draft::Annotate { index: id.index, change: change.clone() };
         // A key that was used goes to the log, which tells a retry from another request.
         let is_retry = workspace.has_key(id.session, self.author.key.as_deref())?;
@@ -129,6 +139,13 @@ impl<'a> Annotating<'a> {
                 hint: "correct it, or leave it out".to_owned(),
             });
         }
+        if let Some(tag) = self.add_tags.iter().find(|tag| is_image_rating(tag)) {
+            return Err(Error::InvalidField {
+                field: "addTags",
+                problem: format!("contains {tag:?}, which is reserved for the rating of an image"),
+                hint: "rate the image instead: pass its reference, such as session-2025-12-11-001#3/1".to_owned(),
+            });
+        }
         let (tags, add, remove) = (self.tags.iter().flatten(), self.add_tags.iter(), self.remove_tags.iter());
         check_count("tags", tags.clone().chain(add.clone()).count())?;
         let named = tags.map(|tag| ("tags[]", tag));
@@ -143,22 +160,40 @@ impl<'a> Annotating<'a> {
     }
 
     /// Returns the change as an event states it: all tags that the iteration has from now on, each once.
-    fn change(&self, before: &Annotation) -> AnnotationChange {
+    fn change(&self, before: &Annotation, images: usize) -> Result<AnnotationChange, Error> {
+        let rates = self.rating.is_some() || self.clears_rating;
+        let (rating, rated_tags) = match self.image.filter(|_| rates) {
+            Some(image) => {
+                let number = usize::try_from(image).ok().filter(|number| *number < images);
+                let number = number.ok_or(Error::ImageNotFound { iteration: self.id, number: image, count: images })?;
+                with_image_rating(before, images, number, self.rating)
+            }
+            None if rates => (self.rating, without_image_ratings(&before.tags)),
+            None => (before.rating, before.tags.clone()),
+        };
         let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
         // Names are compared without case.
         let is_removed =
             |tag: &str| self.remove_tags.iter().any(|removed| removed.to_lowercase() == tag.to_lowercase());
-        let tags = changes_tags.then(|| {
+        // Always stated for a batch, since a retry must state the same as the first attempt did.
+        let tags = (changes_tags || (rates && images > 1)).then(|| {
+            let plain = without_image_ratings(self.tags.as_ref().unwrap_or(&rated_tags));
             let mut distinct: Vec<String> = Vec::new();
-            for tag in self.tags.as_ref().unwrap_or(&before.tags).iter().chain(&self.add_tags) {
+            for tag in plain.iter().chain(&self.add_tags) {
                 if !distinct.contains(tag) && !is_removed(tag) {
                     distinct.push(tag.clone());
                 }
             }
+            // Ratings of images are changed by rating alone.
+            distinct.extend(rated_tags.iter().filter(|tag| is_image_rating(tag)).cloned());
             distinct
         });
-        let rating = if self.clears_rating { Some(AnnotationChange::NO_RATING) } else { self.rating };
-        AnnotationChange { rating, tags, note: self.note.clone() }
+        let rating = rates.then(|| rating.unwrap_or(AnnotationChange::NO_RATING));
+        let change = AnnotationChange { rating, tags, note: self.note.clone() };
+        if let Some(tags) = &change.tags {
+            check_count("tags", tags.len())?;
+        }
+        Ok(change)
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::images::is_video;
 use crate::model::diff::RecipeDiff;
-use crate::model::{Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
+use crate::model::{Annotation, Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
 
+use super::image_rating::{cover_image, image_rating};
 use super::strip::REJECTED_TAG;
 use super::writing::truncate;
 use super::{Error, Workspace};
@@ -16,6 +17,8 @@ pub struct Cover {
     /// The iteration it is taken from: one tagged [`COVER_TAG`], else the best rated with an image, else the newest with
     /// an image, else the newest.
     pub reference: IterationId,
+    /// Which of its images stands for the session, if it has several: the one that the tag names, else the best rated.
+    pub number: Option<u32>,
     /// Its prompt, truncated.
     pub prompt: String,
     /// Its image.
@@ -57,7 +60,7 @@ pub struct Take {
     pub video: bool,
 }
 
-/// The tag of an iteration that is to be the cover of its session.
+/// The tag of an iteration that is to be the cover of its session; with `/1` after it the second image is meant.
 pub const COVER_TAG: &str = "cover";
 /// The maximum number of images to leaf through.
 const MAX_TAKES: usize = 12;
@@ -86,6 +89,8 @@ impl Cover {
         let id = session.head.id;
         let (last_index, last) = session.iterations.last_key_value()?;
         let (index, chosen) = chosen(session).unwrap_or((*last_index, last));
+        let number = chosen_image(chosen);
+        let shown = chosen.iteration.images.get(number);
         let mut takes: Vec<Take> = Vec::new();
         let (mut cost, mut rating, mut note) = (BTreeMap::new(), None, None);
         let mut ends: BTreeSet<u32> = BTreeSet::new();
@@ -115,8 +120,9 @@ impl Cover {
         let lost = session.head.last_index.map_or(0, |last| last.saturating_add(1));
         Some(Cover {
             reference: id.iteration(index),
+            number: if chosen.iteration.images.len() > 1 { u32::try_from(number).ok() } else { None },
             prompt: cut(chosen.iteration.recipe.prompt.clone(), MAX_TEXT_BYTES),
-            image: chosen.iteration.images.first().map(|image| take(index, image)),
+            image: shown.map(|image| take(index, image)),
             file_name: chosen.iteration.images.iter().find_map(|image| image.name.clone()),
             outcome: chosen.iteration.outcome.status,
             rating,
@@ -135,10 +141,19 @@ impl Cover {
 /// Returns the iteration whose image stands for the session.
 fn chosen(session: &Session) -> Option<(u32, &IterationState)> {
     let pictured = || session.iterations.iter().filter(|(_, state)| !state.iteration.images.is_empty());
-    let tagged = pictured().rev().find(|(_, state)| has_tag(state, COVER_TAG));
+    let tagged = pictured().rev().find(|(_, state)| state.annotation.tags.iter().any(|tag| cover_image(tag).is_some()));
     let rank = |state: &IterationState| (!has_tag(state, REJECTED_TAG), state.annotation.rating);
     let best = || pictured().max_by_key(|(index, state)| (rank(state), **index));
     tagged.or_else(best).map(|(index, state)| (*index, state))
+}
+
+/// Returns which image of an iteration stands for it.
+fn chosen_image(state: &IterationState) -> usize {
+    let Annotation { rating, tags, .. } = &state.annotation;
+    let images = 0..state.iteration.images.len();
+    let tagged = tags.iter().filter_map(|tag| cover_image(tag)).find(|number| images.contains(number));
+    let best = || images.clone().rev().max_by_key(|number| image_rating(*rating, tags, *number));
+    tagged.or_else(best).unwrap_or(0)
 }
 
 fn has_tag(state: &IterationState, wanted: &str) -> bool {

@@ -2,9 +2,9 @@
 //!
 //! Reading: [`Workspace::resolve`] and its neighbours in `read.rs` (one iteration or a whole session), `listing.rs`,
 //! `search.rs`, `compare.rs`, `resume.rs`, `story.rs` and `lineage.rs`, `audit.rs`, `projects.rs`, `image.rs`, and for
-//! the gallery `overview.rs`, `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs`, `naming.rs` and
-//! `archive.rs`, which share `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`, `thumbnails.rs`. What goes
-//! wrong is one [`Error`].
+//! the gallery `overview.rs`, `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs` with `image_rating.rs`,
+//! `naming.rs` and `archive.rs`, which share `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`,
+//! `thumbnails.rs`. What goes wrong is one [`Error`].
 //!
 //! Absent here: JSON, size limits of replies, cursors, URIs, tool names, flags, printing, sockets and async. The time of
 //! day comes in as a [`Clock`].
@@ -18,6 +18,7 @@ mod costs;
 mod cover;
 mod error;
 mod image;
+mod image_rating;
 mod image_source;
 pub(crate) mod lineage;
 mod listing;
@@ -44,6 +45,7 @@ pub use compare::{Comparison, Difference};
 pub use cover::{COVER_TAG, Cover, Take};
 pub use error::{Error, ImageProblem};
 pub use image::{ImageWarning, OpenVideo, Original};
+pub use image_rating::{image_rating, is_image_rating, rated_image};
 pub use image_source::{ImageSource, OpenedImage};
 pub use listing::{SessionFilter, Sessions};
 pub use naming::Naming;

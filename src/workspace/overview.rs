@@ -6,7 +6,7 @@
 //! derived and never stored.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -33,6 +33,7 @@ pub struct Selection {
     pub rows: Vec<Arc<Summary>>,
     /// The months in which they were last modified, such as `2026-11`, each with its number of sessions, newest first.
     pub months: Vec<(String, usize)>,
+    by_name: OnceLock<Vec<Arc<Summary>>>,
 }
 
 /// How much is in a project.
@@ -280,7 +281,18 @@ impl Selection {
                 _ => months.push((month, 1)),
             }
         }
-        Selection { rows, months }
+        Selection { rows, months, by_name: OnceLock::new() }
+    }
+
+    /// Returns the sessions by title in any case, those without one at the end. Sorted once for each selection.
+    pub fn by_name(&self) -> &[Arc<Summary>] {
+        self.by_name.get_or_init(|| {
+            let named =
+                |row: &Arc<Summary>| (row.title.is_none(), row.title.as_deref().unwrap_or_default().to_lowercase());
+            let mut rows = self.rows.clone();
+            rows.sort_by_cached_key(named);
+            rows
+        })
     }
 }
 

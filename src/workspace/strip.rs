@@ -7,6 +7,7 @@ use crate::model::{
     Annotation, Hash, IterationId, IterationState, OutcomeStatus, Session, SessionId, StepLabel, Summary, Timestamp,
 };
 
+use super::image_rating::{cover_image, image_rating};
 use super::writing::truncate;
 use super::{Error, Workspace};
 
@@ -21,6 +22,8 @@ pub struct Strip {
     pub subject: Option<String>,
     /// The mark of every iteration of the session, by index.
     pub marks: Vec<Mark>,
+    /// The image that was chosen as the cover: the index of its iteration, and its number there.
+    pub cover: Option<(u32, u32)>,
     /// The iterations of the window, in ascending order, without those that were lost.
     pub steps: Vec<StripStep>,
 }
@@ -90,6 +93,8 @@ pub struct StripImage {
     pub mime_type: String,
     /// Its width and height in pixels, if they could be read.
     pub size: Option<(u32, u32)>,
+    /// Its own rating.
+    pub rating: Option<u8>,
 }
 
 /// The maximum size of a prompt.
@@ -113,7 +118,14 @@ impl Workspace {
         let marks = (0..summary.iteration_count())
             .map(|index| session.iterations.get(&index).map_or(Mark::Lost, |state| Mark::of(&state.annotation)));
         let marks = marks.collect();
-        Ok(Strip { subject: subject(&session), session: summary, lanes: count, marks, steps })
+        Ok(Strip {
+            subject: subject(&session),
+            cover: chosen_cover(&session),
+            session: summary,
+            lanes: count,
+            marks,
+            steps,
+        })
     }
 }
 
@@ -132,10 +144,12 @@ fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<
         truncate(&mut line, MAX_CHANGE_BYTES);
         line
     });
-    let images = iteration.images.iter().map(|image| StripImage {
+    let Annotation { rating, tags, .. } = &state.annotation;
+    let images = iteration.images.iter().enumerate().map(|(number, image)| StripImage {
         hash: image.hash,
         mime_type: image.mime_type.clone(),
         size: image.width.zip(image.height),
+        rating: image_rating(*rating, tags, number),
     });
     StripStep {
         index,
@@ -151,6 +165,14 @@ fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<
         lane: lanes.get(&index).copied().unwrap_or(0),
         parent_lane: here.and_then(|parent| lanes.get(&parent).copied()),
     }
+}
+
+/// Returns the image that people chose as the cover of the session.
+fn chosen_cover(session: &Session) -> Option<(u32, u32)> {
+    session.iterations.iter().rev().find_map(|(index, state)| {
+        let number = state.annotation.tags.iter().find_map(|tag| cover_image(tag))?;
+        Some((*index, u32::try_from(number).ok()?))
+    })
 }
 
 /// Returns what a session without a title is about.

@@ -49,6 +49,28 @@ export function same(actual, wanted, what) {
   if (JSON.stringify(actual) !== JSON.stringify(wanted)) throw new Error(`${what}: ${JSON.stringify(actual)}, not ${JSON.stringify(wanted)}`);
 }
 
+/** How long a page may take to come to what a test expects. */
+const PATIENCE = 30000;
+
+/**
+ * Waits until `read` gives what is wanted. Pages answer when they can, and replace elements meanwhile, so that a value which
+ * is read once after an action says little on a slow machine.
+ */
+export async function until(read, wanted, what) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    let actual;
+    let problem = null;
+    try { actual = await read(); } catch (error) { problem = error; }
+    if (!problem && JSON.stringify(actual) === JSON.stringify(wanted)) return;
+    if (Date.now() > end) {
+      if (problem) throw problem;
+      same(actual, wanted, what);
+    }
+    await new Promise((next) => setTimeout(next, 40));
+  }
+}
+
 /** A verb of /api, asked as a program does. */
 export async function ask(verb, request = {}) {
   const answer = await fetch(`${base}/api/${verb}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(request) });

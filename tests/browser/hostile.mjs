@@ -2,7 +2,7 @@
 
 import { crc32 } from "node:zlib";
 
-import { ask, base, done, go, open, same, step } from "./browser.mjs";
+import { ask, base, done, go, open, same, step, until } from "./browser.mjs";
 
 const hostile = `<img src=x onerror="window.planted=1">"'><script>window.planted=1</script>javascript:alert(1)\${7*7}{{7*7}}`;
 const page = await open();
@@ -35,17 +35,17 @@ for (const path of paths) {
     await page.goto(base + path);
     // Fragments and plain text have no scripts to wait for.
     if (await page.evaluate(() => document.querySelector("script[src]"))) await page.waitForSelector("html[data-ready]");
-    same(await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
-    same(await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
+    await until(async () => await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
+    await until(async () => await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
   });
 }
 await step("it is shown, to the letter", async () => {
   await go(page, `/sessions/${id}/0`);
-  same(await page.locator("#prompt").textContent(), hostile, "the prompt");
-  same((await page.locator(".pairs").first().textContent()).includes(hostile), true, "the model");
+  await until(() => page.locator("#prompt").textContent(), hostile, "the prompt");
+  await until(async () => (await page.locator(".pairs").first().textContent()).includes(hostile), true, "the model");
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.querySelector(".step h2").textContent === "#1");
-  same(await page.locator("[data-note]").textContent(), hostile, "the note");
+  await until(() => page.locator("[data-note]").textContent(), hostile, "the note");
 });
 await step("what a picture's file says of itself is text", async () => {
   await go(page, `/sessions/${told.reference.replace("#", "/")}`);
@@ -55,15 +55,15 @@ await step("what a picture's file says of itself is text", async () => {
   same(shown.every((text) => text.includes(hostile)), true, `every text, to the letter: ${shown}`);
   await go(page, `/sessions/${named.id}`);
   await page.locator('details[data-name="file"] summary').click();
-  same((await page.locator('details[data-name="file"]').textContent()).includes("<img src=x onerror=window.planted=1>.png"), true, "the name of the file");
-  same(await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
-  same(await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
+  await until(async () => (await page.locator('details[data-name="file"]').textContent()).includes("<img src=x onerror=window.planted=1>.png"), true, "the name of the file");
+  await until(async () => await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
+  await until(async () => await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
 });
 await step("what is typed is text", async () => {
   await go(page, "/");
   await page.locator("#search").fill(hostile);
   await page.waitForFunction(() => document.querySelector("#asking").textContent !== "" || new URL(location.href).searchParams.has("q"));
-  same(await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
+  await until(async () => await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
 });
 await step("a script from anywhere else does not run", async () => {
   const ran = await page.evaluate(() => new Promise((done) => {

@@ -1,6 +1,6 @@
 // The loupe, the grid and the story: by keyboard only, by mouse only, by touch only; how they look, and what screen readers hear.
 
-import { ask, axePath, done, go, open, same, shots, step, tell } from "./browser.mjs";
+import { ask, axePath, done, go, open, same, shots, step, tell, until } from "./browser.mjs";
 import { picture } from "./pictures.mjs";
 
 const retake = (...args) => tell(`run ${JSON.stringify(args)}`);
@@ -49,7 +49,7 @@ await step("the strip is one row, captioned with what changed", async () => {
   same(captions[2], "steps 20→28", "a caption");
   same(captions[3], "+low mist", "another");
   same(captions[6], "⎇ #0 +snow", "a branch");
-  same(await page.locator('.take[data-index="4"] .many').textContent(), "4 images", "a batch");
+  await until(() => page.locator('.take[data-index="4"] .many').textContent(), "4 images", "a batch");
   await page.keyboard.press("b");
   const lanes = await page.locator(".take").evaluateAll((takes) => [...new Set(takes.map((take) => Math.round(take.getBoundingClientRect().top)))]);
   same(lanes.length, 2, "rows when the branches are unfolded");
@@ -63,11 +63,11 @@ await step("by keyboard: steps, zoom, the parent, the images of a batch", async 
   await page.keyboard.press("]");
   await shown(page, "4/1");
   await page.waitForURL(`**/sessions/${id}/4/1`);
-  same(await page.locator(".picture").getAttribute("src"), `/images/${batch[1].hash}`, "the second image");
+  await until(() => page.locator(".picture").getAttribute("src"), `/images/${batch[1].hash}`, "the second image");
   await fresh(page);
   await page.keyboard.press("c");
   await collected(page, "1");
-  same(await page.locator("[data-tray]").getAttribute("data-tray"), `${id}#4/1`, "what is compared");
+  await until(() => page.locator("[data-tray]").getAttribute("data-tray"), `${id}#4/1`, "what is compared");
   await page.keyboard.press("c");
   await page.keyboard.press("[");
   await shown(page, "4/0");
@@ -80,20 +80,20 @@ await step("by keyboard: steps, zoom, the parent, the images of a batch", async 
   await fresh(page);
   await page.keyboard.press("ArrowDown");
   await shown(page, "1/0");
-  same(await page.evaluate(() => history.length), entries, "entries of the history");
-  same((await level(page)).startsWith("Fit"), true, "fitted");
+  await until(async () => await page.evaluate(() => history.length), entries, "entries of the history");
+  await until(async () => (await level(page)).startsWith("Fit"), true, "fitted");
   await page.keyboard.press("z");
   await page.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "yes");
   await page.keyboard.press("Escape");
-  same((await level(page)).startsWith("Fit"), true, "Escape fits");
+  await until(async () => (await level(page)).startsWith("Fit"), true, "Escape fits");
   await page.keyboard.down(" ");
   await page.waitForSelector(".before:visible");
-  same(await page.locator("#corner").textContent(), "Parent #0", "the parent is named");
+  await until(() => page.locator("#corner").textContent(), "Parent #0", "the parent is named");
   await page.keyboard.up(" ");
   await page.waitForSelector(".before", { state: "hidden" });
   await page.keyboard.press("f");
   await page.waitForSelector("body[data-full]");
-  same(await page.locator(".facts").isVisible(), false, "only the image");
+  await until(() => page.locator(".facts").isVisible(), false, "only the image");
   await page.keyboard.press("Escape");
   await page.waitForSelector("body:not([data-full])");
 });
@@ -106,7 +106,7 @@ await step("the next image is there without asking anyone", async () => {
   await page.route(/\/(images|part)/, (route) => route.abort());
   await page.keyboard.press("ArrowRight");
   await shown(page, "2/0");
-  same(await page.locator(".picture").evaluate((it) => it.complete && it.naturalWidth), 768, "the image");
+  await until(async () => await page.locator(".picture").evaluate((it) => it.complete && it.naturalWidth), 768, "the image");
   await page.waitForFunction(() => !document.querySelector("#facts.stale") && document.querySelector("#facts").dataset.index === "2");
   await page.unroute(/\/(images|part)/);
 });
@@ -168,7 +168,7 @@ await step("by mouse only", async () => {
   await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 5);
   await page.getByRole("button", { name: "Add to compare" }).click();
   await collected(page, "1");
-  same(await page.locator(".film").evaluate((film) => { const box = film.getBoundingClientRect(); return film.contains(document.elementFromPoint(box.left + 60, box.bottom - 30)); }), true, "nothing lies over the strip");
+  await until(async () => await page.locator(".film").evaluate((film) => { const box = film.getBoundingClientRect(); return film.contains(document.elementFromPoint(box.left + 60, box.bottom - 30)); }), true, "nothing lies over the strip");
   await page.locator("[data-tray]").click();
   await page.locator("#more summary").click();
   await page.getByRole("button", { name: "Rename…" }).click();
@@ -177,7 +177,7 @@ await step("by mouse only", async () => {
   await page.waitForFunction(() => document.querySelector("#about").dataset.title === "Harbour at dusk");
   await page.locator("#more summary").click();
   await page.locator("#stage").click({ position: { x: 20, y: 200 } });
-  same(await page.locator("#more").getAttribute("open"), null, "a click elsewhere closes the menu");
+  await until(() => page.locator("#more").getAttribute("open"), null, "a click elsewhere closes the menu");
   await page.locator("#crumb").click();
   await page.waitForURL("**/");
 });
@@ -238,7 +238,7 @@ await step("rejected ones are hidden and not gone; reviewing goes on by itself w
   await page.waitForSelector('.take[data-index="1"][data-mark="x"]');
   await page.locator("#filter").selectOption("unreviewed");
   await page.locator("#filter").blur();
-  same(await page.locator(".take").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "4", "5", "6"], "the unreviewed");
+  await until(async () => await page.locator(".take").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "4", "5", "6"], "the unreviewed");
   await page.keyboard.press("4");
   await shown(page, "2/0");
   await page.keyboard.press("4");
@@ -247,7 +247,7 @@ await step("rejected ones are hidden and not gone; reviewing goes on by itself w
     const answer = await fetch(`/api/get-iteration?reference=${encodeURIComponent(reference)}`);
     return (await answer.json()).annotations.rating === 4;
   }, `${id}#2`);
-  same((await ask("get-iteration", { reference: `${id}#1` })).annotations.tags, ["rejected"], "the tag");
+  await until(async () => (await ask("get-iteration", { reference: `${id}#1` })).annotations.tags, ["rejected"], "the tag");
   await ask("annotate-iteration", { reference: `${id}#1`, removeTags: ["rejected"] });
   await page.locator("#more summary").click();
   await page.getByLabel("Go to the next after rating").uncheck();
@@ -278,8 +278,8 @@ await step("keys of a single character can be turned off", async () => {
   await page.keyboard.press("n");
   await page.keyboard.press("ArrowRight");
   await shown(page, "3/0");
-  same(await page.locator("dialog").count(), 0, "no dialog");
-  same((await ask("get-iteration", { reference: `${id}#2` })).annotations.rating, 4, "the rating stays");
+  await until(() => page.locator("dialog").count(), 0, "no dialog");
+  await until(async () => (await ask("get-iteration", { reference: `${id}#2` })).annotations.rating, 4, "the rating stays");
   await page.reload();
   await page.waitForSelector("html[data-ready]");
   await page.locator("#keys").click();
@@ -292,21 +292,21 @@ await step("the theme is chosen in the frame, and kept", async () => {
   const light = await paper();
   await page.locator("#theme").click();
   await page.locator("#theme").click();
-  same(await page.locator("#theme").getAttribute("aria-label"), "Theme: dark", "the label");
+  await until(() => page.locator("#theme").getAttribute("aria-label"), "Theme: dark", "the label");
   const dark = await paper();
   same(light === dark, false, "another colour");
   await page.reload();
-  same(await paper(), dark, "after a reload");
+  await until(async () => await paper(), dark, "after a reload");
   await page.waitForSelector("html[data-ready]");
   await page.locator("#theme").click();
-  same(await paper(), light, "automatic again");
+  await until(async () => await paper(), light, "automatic again");
 });
 
 await step("a step is announced, and the strip is one tab stop", async () => {
   await go(page, `/sessions/${id}/2`);
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.querySelector("#announce").textContent === "#3 of 8, +low mist, 5 stars");
-  same(await page.locator('.take[tabindex="0"]').count(), 1, "tab stops");
+  await until(() => page.locator('.take[tabindex="0"]').count(), 1, "tab stops");
   await page.locator('.take[tabindex="0"]').focus();
   await page.keyboard.press("ArrowLeft");
   await page.waitForFunction(() => document.activeElement.dataset.index === "2");
@@ -316,17 +316,17 @@ await step("the grid shows every image of a batch, and rates the focused one", a
   await page.keyboard.press("g");
   await page.waitForURL("**/grid");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator('.tile[data-index="4"]').count(), 4, "the batch");
+  await until(() => page.locator('.tile[data-index="4"]').count(), 4, "the batch");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
-  same(await page.evaluate(() => document.activeElement.dataset.index), "1", "the focused one");
+  await until(async () => await page.evaluate(() => document.activeElement.dataset.index), "1", "the focused one");
   await page.keyboard.press("2");
   await page.waitForFunction(() => document.querySelector('.tile[data-index="1"]').dataset.rating === "2");
   await page.keyboard.press("u");
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
   await page.locator("#filter").focus();
   await page.locator("#filter").selectOption("liked");
-  same(await page.locator(".tile:visible").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "3"], "the liked ones");
+  await until(async () => await page.locator(".tile:visible").evaluateAll((all) => all.map((it) => it.dataset.index)), ["0", "2", "3"], "the liked ones");
   await page.locator("#filter").blur();
   await page.locator('.tile[data-index="3"]').click();
   await page.waitForURL(`**/sessions/${id}/3`);
@@ -339,7 +339,7 @@ await step("the story says what to do next", async () => {
   await page.waitForSelector("html[data-ready]");
   const text = await page.locator("main").innerText();
   for (const said of ["How it came to be", "Liked", "the mist is right", "Open branches", "1 failed attempt", "0.08 USD"]) same(text.includes(said), true, `${said} in ${text}`);
-  same(await page.locator(".command").textContent().then((it) => it.includes("--like") && it.includes("--parent")), true, "the command line");
+  await until(async () => await page.locator(".command").textContent().then((it) => it.includes("--like") && it.includes("--parent")), true, "the command line");
   await page.locator('.cards a:has-text("#6")').or(page.locator('.story a.index:has-text("#6")')).first().waitFor();
   await retake("annotate", `${id}#0`, "--note", "written meanwhile");
   await page.waitForFunction(() => document.querySelector("main").innerText.includes("written meanwhile"));
@@ -355,8 +355,8 @@ await step("the tree shows all of it, and leads to each", async () => {
   await page.keyboard.press("T");
   await page.waitForURL("**/tree");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("#drawing a").count(), 8, "iterations");
-  same(await page.locator("#drawing .dot").count(), 2, "those without an image");
+  await until(() => page.locator("#drawing a").count(), 8, "iterations");
+  await until(() => page.locator("#drawing .dot").count(), 2, "those without an image");
   await retake("record", "a harbour, drawn", "--session", id);
   await page.waitForFunction(() => document.querySelectorAll("#drawing a").length === 9);
   await page.locator('#drawing a[href$="/4"]').click();
@@ -365,20 +365,20 @@ await step("the tree shows all of it, and leads to each", async () => {
 
 await step("links that lead nowhere say so in words of their own", async () => {
   await go(page, "/sessions/session-2020-01-01-001");
-  same(await page.locator("h1").textContent(), "No such session", "an unknown session");
+  await until(() => page.locator("h1").textContent(), "No such session", "an unknown session");
   await go(page, `/sessions/${id}/99`);
-  same(await page.locator("h1").textContent(), "No such iteration", "an unknown iteration");
+  await until(() => page.locator("h1").textContent(), "No such iteration", "an unknown iteration");
   await page.getByRole("link", { name: "Go to the last one" }).click();
   await page.waitForURL(`**/sessions/${id}`);
   await go(page, "/sessions/nonsense/1");
-  same(await page.locator("h1").textContent(), "Can't open this link", "no id at all");
+  await until(() => page.locator("h1").textContent(), "Can't open this link", "no id at all");
 });
 
 await step("text from right to left is set that way", async () => {
   await go(page, `/sessions/${comfy.session.id}`);
   // Asked of the document each time: the element is replaced when the page renders its part anew, and a detached one has no style.
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#prompt")).direction === "rtl");
-  same(await page.locator("h1").textContent(), "قلعة قديمة (sharp focus:1.2), مساء", "the name of a session without a title");
+  await until(() => page.locator("h1").textContent(), "قلعة قديمة (sharp focus:1.2), مساء", "the name of a session without a title");
 });
 
 // How it looks, and what axe finds: on each page, with each dialog and state.

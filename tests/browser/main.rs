@@ -33,6 +33,9 @@ fn main() -> ExitCode {
         test("the_shelf_is_worked_with", the_shelf_is_worked_with),
         test("provenance_is_read", provenance_is_read),
         test("videos_are_played", videos_are_played),
+        test("dates_are_reached", dates_are_reached),
+        test("every_image_of_a_batch_counts", every_image_of_a_batch_counts),
+        test("settings_of_the_system_are_respected", settings_of_the_system_are_respected),
     ])
 }
 
@@ -75,6 +78,24 @@ fn videos_are_played() {
     let dir = tempfile::tempdir().unwrap();
     let served = serve(&["serve", "--workspace"], dir.path());
     tools.run("videos.mjs", &served.url);
+}
+
+fn settings_of_the_system_are_respected() {
+    on_the_sample("modes.mjs");
+}
+
+fn dates_are_reached() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.run("scrubber.mjs", &served.url);
+}
+
+fn every_image_of_a_batch_counts() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.converse("batch.mjs", &served.url, |request| beside(dir.path(), request));
 }
 
 /// Runs a script on a sample history of its own.

@@ -1,6 +1,6 @@
 // The main paths through the gallery, by keyboard and by mouse, on the sample history.
 
-import { ask, done, go, open, same, step } from "./browser.mjs";
+import { ask, done, go, open, same, step, until } from "./browser.mjs";
 
 const page = await open();
 const { sessions } = await ask("list-sessions");
@@ -8,11 +8,11 @@ const harbour = sessions.find((session) => session.title === "Harbour at dusk").
 
 await step("the wall shows active sessions, newest first", async () => {
   await go(page, "/");
-  same(await page.locator(".card").count(), 6, "cards");
-  same(await page.locator(".card .flag", { hasText: "archived" }).count(), 0, "archived cards");
+  await until(() => page.locator(".card").count(), 6, "cards");
+  await until(async () => await page.locator(".card .flag", { hasText: "archived" }).count(), 0, "archived cards");
   await page.getByRole("link", { name: "Archived" }).click();
   await page.waitForURL("**/?status=archived");
-  same(await page.locator(".card .name").allTextContents(), ["First sketches"], "archived sessions");
+  await until(() => page.locator(".card .name").allTextContents(), ["First sketches"], "archived sessions");
   await page.goBack();
   await page.waitForSelector("html[data-ready]");
 });
@@ -21,12 +21,12 @@ await step("arrow keys and Enter open a session", async () => {
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
-  same(await page.evaluate(() => document.activeElement.querySelector(".name").textContent), "Harbour at dusk", "the focused card");
+  await until(async () => await page.evaluate(() => document.activeElement.querySelector(".name").textContent), "Harbour at dusk", "the focused card");
   await page.keyboard.press("Enter");
   await page.waitForURL(`**/sessions/${harbour}`);
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator(".step h2").textContent(), "#8", "the last iteration");
-  same(await page.locator(".take").count(), 9, "the strip");
+  await until(() => page.locator(".step h2").textContent(), "#8", "the last iteration");
+  await until(() => page.locator(".take").count(), 9, "the strip");
 });
 
 await step("the strip branches where the work did", async () => {
@@ -37,7 +37,7 @@ await step("the strip branches where the work did", async () => {
 await step("arrow keys step", async () => {
   await page.keyboard.press("ArrowLeft");
   await page.waitForURL(`**/sessions/${harbour}/7`);
-  same(await page.locator(".step h2").textContent(), "#7", "one before");
+  await until(() => page.locator(".step h2").textContent(), "#7", "one before");
   await page.keyboard.press("ArrowUp");
   await page.waitForURL(`**/sessions/${harbour}/6`);
   await page.keyboard.press("ArrowUp");
@@ -72,7 +72,7 @@ await step("what others record appears while one looks", async () => {
   await ask("record-iteration", { prompt: "recorded elsewhere", sessionId: harbour });
   await page.getByRole("button", { name: "1 new" }).click();
   await page.waitForFunction(() => document.querySelector("#prompt").textContent === "recorded elsewhere");
-  same(await page.locator(".step h2").textContent(), "#9", "the new one");
+  await until(() => page.locator(".step h2").textContent(), "#9", "the new one");
   await page.waitForFunction(() => document.querySelector("#count").textContent === "10 iterations");
 });
 
@@ -87,7 +87,7 @@ await step("c collects, C compares", async () => {
   await page.keyboard.press("C");
   await page.waitForURL("**/compare?refs=*");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator(".tile").count(), 3, "compared");
+  await until(() => page.locator(".tile").count(), 3, "compared");
 });
 
 await step("a archives with a reason, and restores", async () => {
@@ -97,8 +97,8 @@ await step("a archives with a reason, and restores", async () => {
   await page.locator("dialog button.primary").click();
   await page.waitForSelector("main[data-archived]");
   await go(page, `/sessions/${harbour}/audit`);
-  same(await page.locator(".verdict strong").textContent(), "Everything checks out", "the verdict");
-  same(await page.locator(".trail li").first().textContent().then((text) => text.includes("delivered")), true, "the reason");
+  await until(() => page.locator(".verdict strong").textContent(), "Everything checks out", "the verdict");
+  await until(async () => await page.locator(".trail li").first().textContent().then((text) => text.includes("delivered")), true, "the reason");
   await go(page, `/sessions/${harbour}`);
   await page.locator("#more summary").click();
   await page.getByRole("button", { name: "Restore…" }).click();
@@ -112,18 +112,18 @@ await step("/ searches, and facets narrow down", async () => {
   await page.keyboard.press("Enter");
   await page.waitForURL("**/search?q=lighthouse");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("h1").textContent(), "10 iterations", "found");
+  await until(() => page.locator("h1").textContent(), "10 iterations", "found");
   await page.locator('.facets a:has-text("hero")').click();
   await page.waitForURL("**tag*");
-  same(await page.locator(".card").count(), 1, "narrowed down");
+  await until(() => page.locator(".card").count(), 1, "narrowed down");
   await go(page, "/search?q=rating:");
-  same(await page.locator("h1").textContent(), "Can't read this search", "a wrong query");
+  await until(() => page.locator("h1").textContent(), "Can't read this search", "a wrong query");
 });
 
 await step("? shows the keys", async () => {
   await go(page, "/");
   await page.keyboard.press("?");
-  same(await page.locator("dialog h1").textContent(), "Keys", "the dialog");
+  await until(() => page.locator("dialog h1").textContent(), "Keys", "the dialog");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
 });

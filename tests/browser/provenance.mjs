@@ -1,6 +1,6 @@
 // Provenance: the verdict, the trail as sentences, how an image was made, the proof; and the page of the workspace.
 
-import { ask, axePath, base, done, go, open, same, shots, step } from "./browser.mjs";
+import { ask, axePath, base, done, go, open, same, shots, step, until } from "./browser.mjs";
 
 const { sessions } = await ask("list-sessions");
 const harbour = sessions.find((session) => session.title === "Harbour at dusk").id;
@@ -12,33 +12,33 @@ await step("what happened reads as sentences, the newest first", async () => {
   await ask("annotate-iteration", { reference: `${harbour}#8`, rating: 3 });
   await ask("annotate-iteration", { reference: `${harbour}#8`, rating: 5 });
   await go(page, `/sessions/${harbour}/audit`);
-  same(await page.locator(".verdict strong").textContent(), "Everything checks out", "the verdict");
+  await until(() => page.locator(".verdict strong").textContent(), "Everything checks out", "the verdict");
   const [newest, before] = await sentences();
   same(newest.endsWith("rated #8 ★5, was ★3"), true, newest);
   same(before.endsWith("rated #8 ★3, was ★5"), true, before);
-  same((await sentences()).at(-1).includes("started “Harbour at dusk”"), true, "the oldest");
-  same(await page.locator(".trail img").count() > 5, true, "with images");
-  same(await page.locator(".trail details[open]").count(), 0, "hashes are folded away");
+  await until(async () => (await sentences()).at(-1).includes("started “Harbour at dusk”"), true, "the oldest");
+  await until(async () => await page.locator(".trail img").count() > 5, true, "with images");
+  await until(() => page.locator(".trail details[open]").count(), 0, "hashes are folded away");
 });
 
 await step("filters narrow it down", async () => {
   await page.locator("select[name=kind]").selectOption("annotated");
   await page.waitForURL("**kind=annotated**");
   await page.waitForSelector("html[data-ready]");
-  same((await sentences()).every((text) => /rated|tagged|noted|cleared|took/.test(text)), true, "only judgements");
+  await until(async () => (await sentences()).every((text) => /rated|tagged|noted|cleared|took/.test(text)), true, "only judgements");
   await page.locator("input[name=image]").fill("8");
   await page.keyboard.press("Enter");
   await page.waitForURL("**image=8**");
-  same((await sentences()).every((text) => text.includes("#8")), true, "only of #8");
+  await until(async () => (await sentences()).every((text) => text.includes("#8")), true, "only of #8");
 });
 
 await step("how an image was made is told from its ancestors", async () => {
   await go(page, `/sessions/${harbour}/audit`);
   await page.getByRole("link", { name: "How #7 was made" }).first().click();
   await page.waitForURL("**of=7**");
-  same(await page.locator(".made h2").textContent(), "How #7 was made", "the heading");
-  same((await page.locator(".made li strong").allTextContents()).at(-1).startsWith("#7"), true, "it ends with it");
-  same(await page.locator(".made li").count() > 2, true, "with its ancestors");
+  await until(() => page.locator(".made h2").textContent(), "How #7 was made", "the heading");
+  await until(async () => (await page.locator(".made li strong").allTextContents()).at(-1).startsWith("#7"), true, "it ends with it");
+  await until(async () => await page.locator(".made li").count() > 2, true, "with its ancestors");
 });
 
 await step("the proof can be taken along", async () => {
@@ -55,7 +55,7 @@ await step("everything is verified on demand", async () => {
   await go(page, "/workspace");
   await page.getByRole("button", { name: "Verify now" }).click();
   await page.waitForFunction(() => document.querySelector("#checked").textContent.startsWith("Everything checks out"));
-  same(await page.locator(".chart, .projects").count() > 0, true, "what was made");
+  await until(async () => await page.locator(".chart, .projects").count() > 0, true, "what was made");
 });
 
 for (const colorScheme of ["light", "dark"]) {
@@ -67,7 +67,7 @@ for (const colorScheme of ["light", "dark"]) {
       await step(`${name} in ${colorScheme} at ${width}`, async () => {
         await go(looked, path);
         await looked.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
-        same(await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
+        await until(async () => await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
         const found = await looked.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
         same(found.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" | ")}`), [], "axe");
       });

@@ -1,6 +1,6 @@
 // The shelf: by keyboard, by mouse and by touch, on the sample history; and what can be done to several at once.
 
-import { ask, axePath, base, done, go, open, same, shots, step } from "./browser.mjs";
+import { ask, axePath, base, done, go, open, same, shots, step, until } from "./browser.mjs";
 
 const page = await open();
 const opened = [page];
@@ -20,19 +20,19 @@ await step("cards are stacks with a name, uncropped, in rows of one height", asy
     const row = cards.filter((other) => Math.abs(other.box.bottom - card.box.bottom) < 4);
     same(row.every((other) => Math.abs(other.box.height - card.box.height) < 2), true, "one height");
   }
-  same(await page.locator("#wall .day").first().textContent(), "Today", "the day");
+  await until(() => page.locator("#wall .day").first().textContent(), "Today", "the day");
 });
 
 await step("the best take is the cover, and the pointer leafs through the others", async () => {
   const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
   const card = page.locator(`.card[data-session="${harbour}"]`);
-  same(await card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
-  same(await card.locator(".takes").textContent(), "9 takes", "how many");
+  await until(() => card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
+  await until(() => card.locator(".takes").textContent(), "9 takes", "how many");
   const before = await card.locator("img").getAttribute("src");
   const box = await card.locator(".cover").boundingBox();
   await page.mouse.move(box.x + 6, box.y + box.height / 2);
   await page.waitForFunction(([session, src]) => document.querySelector(`.card[data-session="${session}"] img`).getAttribute("src") !== src, [harbour, before]);
-  same(await card.getAttribute("href"), `/sessions/${harbour}/0`, "a click opens what is seen");
+  await until(() => card.getAttribute("href"), `/sessions/${harbour}/0`, "a click opens what is seen");
   await page.mouse.move(5, 5);
   await page.waitForFunction(([session, src]) => document.querySelector(`.card[data-session="${session}"] img`).getAttribute("src") === src, [harbour, before]);
 });
@@ -41,14 +41,14 @@ await step("a cover can be chosen", async () => {
   const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
   await ask("annotate-iteration", { reference: `${harbour}#7`, addTags: ["cover"] });
   await go(page, "/");
-  same(await page.locator(`.card[data-session="${harbour}"]`).getAttribute("data-reference"), `${harbour}#7`, "the chosen one");
+  await until(() => page.locator(`.card[data-session="${harbour}"]`).getAttribute("data-reference"), `${harbour}#7`, "the chosen one");
   await ask("annotate-iteration", { reference: `${harbour}#7`, removeTags: ["cover"] });
 });
 
 await step("what was left off comes first", async () => {
   await go(page, "/");
-  same(await page.locator(".continue a").count() >= 2, true, "some to continue");
-  same((await page.locator(".continue strong").first().textContent()).length > 0, true, "with a name");
+  await until(async () => await page.locator(".continue a").count() >= 2, true, "some to continue");
+  await until(async () => (await page.locator(".continue strong").first().textContent()).length > 0, true, "with a name");
 });
 
 await step("orders, and what is rated 4 or 5 in one click", async () => {
@@ -59,30 +59,30 @@ await step("orders, and what is rated 4 or 5 in one click", async () => {
   const shown = await names();
   const titled = (await listed()).map((session) => session.title).filter(Boolean);
   same(shown.slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
-  for (const sort of ["oldest", "cost", "nonsense"]) same((await fetch(`${base}/?sort=${sort}`)).status, 200, sort);
+  for (const sort of ["oldest", "cost", "nonsense"]) await until(async () => (await fetch(`${base}/?sort=${sort}`)).status, 200, sort);
   await go(page, "/");
   await page.getByRole("link", { name: "★ 4+" }).click();
   await page.waitForURL("**/search?q=rating**");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("#wall .rated").count() > 0, true, "only what is rated");
+  await until(async () => await page.locator("#wall .rated").count() > 0, true, "only what is rated");
 });
 
 await step("menus close on Escape and on a click elsewhere", async () => {
   await go(page, "/");
   const menu = page.locator("details.drop").first();
   await menu.locator("summary").click();
-  same(await menu.getAttribute("open"), "", "open");
+  await until(() => menu.getAttribute("open"), "", "open");
   await page.keyboard.press("Escape");
-  same(await menu.getAttribute("open"), null, "closed by Escape");
-  same(await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus stays");
+  await until(() => menu.getAttribute("open"), null, "closed by Escape");
+  await until(async () => await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus stays");
   await menu.locator("summary").click();
   await page.mouse.click(700, 880);
-  same(await menu.getAttribute("open"), null, "closed by a click");
+  await until(() => menu.getAttribute("open"), null, "closed by a click");
 });
 
 await step("one tab stop for all cards, arrows go by rows, and back returns to the card", async () => {
   await go(page, "/");
-  same(await page.locator('#wall .card[tabindex="0"]').count(), 1, "tab stops");
+  await until(() => page.locator('#wall .card[tabindex="0"]').count(), 1, "tab stops");
   await page.locator('#wall .card[tabindex="0"]').focus();
   await page.keyboard.press("ArrowRight");
   const label = await page.evaluate(() => document.activeElement.dataset.label);
@@ -98,21 +98,21 @@ await step("a digit rates the cover, with a way back", async () => {
   const reference = await page.evaluate(() => document.activeElement.dataset.reference);
   const before = (await ask("get-iteration", { reference })).annotations?.rating ?? null;
   await page.keyboard.press(before === 3 ? "2" : "3");
-  await page.locator("#undo").waitFor();
-  same((await ask("get-iteration", { reference })).annotations.rating, before === 3 ? 2 : 3, "rated");
-  await page.locator("#undo button").click();
+  await page.locator("#toast button").waitFor();
+  await until(async () => (await ask("get-iteration", { reference })).annotations.rating, before === 3 ? 2 : 3, "rated");
+  await page.locator("#toast button").click();
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
-  same((await ask("get-iteration", { reference })).annotations?.rating ?? null, before, "taken back");
+  await until(async () => (await ask("get-iteration", { reference })).annotations?.rating ?? null, before, "taken back");
 });
 
 await step("the size stays", async () => {
   const height = () => page.locator("#wall .cover").first().evaluate((cover) => cover.getBoundingClientRect().height);
   const before = await height();
   await page.locator("#size").fill("320");
-  same(await height() > before * 1.2, true, "larger");
+  await until(async () => await height() > before * 1.2, true, "larger");
   await page.reload();
   await page.waitForSelector("html[data-ready]");
-  same(await height() > before * 1.2, true, "after a reload");
+  await until(async () => await height() > before * 1.2, true, "after a reload");
   await page.locator("#size").fill("220");
 });
 
@@ -121,13 +121,13 @@ await step("several are chosen with boxes, Shift and Control", async () => {
   await go(page, "/");
   await page.locator(".item").nth(0).hover();
   await page.locator(".item").nth(0).locator(".select").check();
-  same(await selected(), "1 selected", "one");
+  await until(() => selected(), "1 selected", "one");
   await page.locator(".item").nth(2).locator(".card").click({ modifiers: ["Shift"] });
-  same(await selected(), "3 selected", "a range");
+  await until(() => selected(), "3 selected", "a range");
   await page.locator(".item").nth(4).locator(".card").click({ modifiers: ["Control"] });
-  same(await selected(), "4 selected", "one more");
+  await until(() => selected(), "4 selected", "one more");
   await page.keyboard.press("Escape");
-  same(await page.locator("#chosen").count(), 0, "none");
+  await until(() => page.locator("#chosen").count(), 0, "none");
 });
 
 await step("keys choose, and the bar tags, compares and exports", async () => {
@@ -135,15 +135,15 @@ await step("keys choose, and the bar tags, compares and exports", async () => {
   await page.keyboard.press("s");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("s");
-  same(await selected(), "2 selected", "two");
+  await until(() => selected(), "2 selected", "two");
   await page.getByRole("button", { name: "Tag…" }).click();
-  await page.locator("dialog textarea").fill("round two");
+  await page.locator("dialog input").fill("round two");
   await page.locator("dialog button.primary").click();
-  await page.locator("#undo").waitFor();
-  same((await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 2, "both are tagged");
-  await page.locator("#undo button").click();
+  await page.locator("#toast button").waitFor();
+  await until(async () => (await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 2, "both are tagged");
+  await page.locator("#toast button").click();
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
-  same((await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 0, "and no longer");
+  await until(async () => (await ask("search-iterations", { query: "tag:\"round two\"" })).totalMatches, 0, "and no longer");
   await page.locator("#chosen details summary").click();
   const [download] = await Promise.all([page.waitForEvent("download", { timeout: 240000 }), page.getByRole("link", { name: "Sessions as ZIP" }).click()]);
   same(download.suggestedFilename(), "retake-sessions.zip", "the file");
@@ -151,7 +151,77 @@ await step("keys choose, and the bar tags, compares and exports", async () => {
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   await page.waitForURL("**/compare?refs=**");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator(".tile").count(), 2, "compared");
+  await until(() => page.locator(".tile").count(), 2, "compared");
+});
+
+await step("a rubber band chooses what it touches, and adds with Shift", async () => {
+  await go(page, "/");
+  const box = (at) => page.locator("#wall .item").nth(at).locator(".card").boundingBox();
+  const [first, second] = [await box(0), await box(1)];
+  const main = await page.locator("main").boundingBox();
+  const middle = first.y + first.height / 2;
+  // From the margin beside the first card to the middle of the second.
+  await page.mouse.move(main.x + 4, middle);
+  await page.mouse.down();
+  await page.mouse.move(second.x + second.width / 2, middle + 20, { steps: 6 });
+  await until(() => page.locator(".band").count(), 1, "the band is drawn");
+  await until(selected, "2 selected", "what it touches");
+  await page.mouse.up();
+  await until(() => page.locator(".band").count(), 0, "the band is gone");
+  await until(selected, "2 selected", "what stays chosen");
+  const last = (await page.locator("#wall .item").count()) - 1;
+  await page.locator("#wall .item").nth(last).scrollIntoViewIfNeeded();
+  const far = await box(last);
+  await page.keyboard.down("Shift");
+  await page.mouse.move(far.x + far.width + 20, far.y + far.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(far.x + far.width - 10, far.y + far.height / 2 + 10, { steps: 4 });
+  await until(selected, "3 selected", "one more");
+  await page.mouse.up();
+  await page.keyboard.up("Shift");
+  await page.keyboard.press("Escape");
+  await until(() => page.locator("#chosen").count(), 0, "none");
+});
+
+await step("tags are completed from those that exist, by key and by mouse", async () => {
+  const [session] = await listed();
+  await ask("annotate-iteration", { reference: `${session.id}#0`, addTags: ["for the printer"] });
+  await go(page, "/");
+  await page.locator("#wall .card").nth(1).focus();
+  await page.keyboard.press("s");
+  await page.getByRole("button", { name: "Tag…" }).click();
+  await page.locator("dialog input").fill("");
+  await page.keyboard.type("printe");
+  await page.locator("#completion [role=option]", { hasText: "for the printer" }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await until(() => page.locator("#completion [aria-selected=true]").count(), 1, "one is marked");
+  await page.keyboard.press("Enter");
+  await until(() => page.locator("dialog input").inputValue(), "for the printer, ", "the whole tag");
+  await page.locator("dialog input").fill("x, prin");
+  await page.locator("#completion [role=option]", { hasText: "for the printer" }).click();
+  await until(() => page.locator("dialog input").inputValue(), "x, for the printer, ", "by mouse");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Discard" }).click();
+  await until(() => page.locator("dialog[open]").count(), 0, "closed");
+  await ask("annotate-iteration", { reference: `${session.id}#0`, removeTags: ["for the printer"] });
+  await page.keyboard.press("Escape");
+});
+
+await step("values with quotes are filtered by", async () => {
+  const [session] = await listed();
+  const tag = '6" print of "big" hands';
+  await ask("annotate-iteration", { reference: `${session.id}#0`, addTags: [tag] });
+  await go(page, "/search?status=all");
+  const section = page.locator(".facets section", { has: page.locator("h2", { hasText: "Tag" }) });
+  await section.locator(".value a", { hasText: tag }).first().click();
+  await page.waitForURL("**tag**");
+  await until(() => page.locator("h1").textContent(), "1 iteration", "as many as the facet says");
+  await until(() => section.locator(".value a[aria-current]", { hasText: tag }).count(), 1, "it is chosen");
+  await go(page, `/sessions/${session.id}/0`);
+  await page.locator(".tags a", { hasText: tag }).click();
+  await page.waitForURL("**tag**");
+  await until(() => page.locator("h1").textContent(), "1 iteration", "from the tag itself");
+  await ask("annotate-iteration", { reference: `${session.id}#0`, removeTags: [tag] });
 });
 
 await step("archives, with a reason and a way back", async () => {
@@ -162,11 +232,11 @@ await step("archives, with a reason and a way back", async () => {
   await page.getByRole("button", { name: "Archive…" }).click();
   await page.locator("dialog textarea").fill("done");
   await page.locator("dialog button.primary").click();
-  await page.locator("#undo").waitFor();
-  same((await listed()).length, before - 1, "archived");
-  await page.locator("#undo button").click();
+  await page.locator("#toast button").waitFor();
+  await until(async () => (await listed()).length, before - 1, "archived");
+  await page.locator("#toast button").click();
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
-  same((await listed()).length, before, "restored");
+  await until(async () => (await listed()).length, before, "restored");
 });
 
 await step("what is exported can be opened elsewhere", async () => {
@@ -180,7 +250,7 @@ await step("what is exported can be opened elsewhere", async () => {
   same(text(tar, 0, tar.length).includes("manifest.json"), true, "a bundle");
   const images = await file("images.zip", `${session.id}#0`);
   same(text(images, 0, 4), "PK\u0003\u0004", "originals");
-  for (const bad of ["sessions.zip?of=", "sessions.zip?of=../../etc", "nothing?of=x"]) same((await fetch(`${base}/export/${bad}`)).ok, false, bad);
+  for (const bad of ["sessions.zip?of=", "sessions.zip?of=../../etc", "nothing?of=x"]) await until(async () => (await fetch(`${base}/export/${bad}`)).ok, false, bad);
 });
 
 await step("files that are dropped are imported, once", async () => {
@@ -196,18 +266,18 @@ await step("files that are dropped are imported, once", async () => {
   await drop();
   await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 imported"));
   await page.waitForFunction(() => [...document.querySelectorAll("#wall .name")].some((name) => name.textContent === "dropped one.png"));
-  same((await listed()).length, before + 1, "a session");
+  await until(async () => (await listed()).length, before + 1, "a session");
   await drop();
   await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 already here"));
-  same((await listed()).length, before + 1, "no second one");
+  await until(async () => (await listed()).length, before + 1, "no second one");
 });
 
 await step("a request to import names no file of this machine", async () => {
   const post = (body, headers = {}) => fetch(`${base}/import`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
-  same((await post({ files: ["/etc/passwd"] })).ok, false, "a path");
-  same((await post({ files: [{ path: "/etc/passwd" }] })).ok, false, "a path in a field");
-  same((await post({ files: [] })).status, 400, "nothing");
-  same((await post({ files: [{ name: "a.png", data: "AAAA" }] }, { origin: "http://elsewhere.example" })).status, 403, "another site");
+  await until(async () => (await post({ files: ["/etc/passwd"] })).ok, false, "a path");
+  await until(async () => (await post({ files: [{ path: "/etc/passwd" }] })).ok, false, "a path in a field");
+  await until(async () => (await post({ files: [] })).status, 400, "nothing");
+  await until(async () => (await post({ files: [{ name: "a.png", data: "AAAA" }] }, { origin: "http://elsewhere.example" })).status, 403, "another site");
   const odd = await (await post({ files: [{ name: "../../../tmp/x.png", data: "!!" }] })).json();
   same(odd.problems.length, 1, "what cannot be read is named");
 });
@@ -219,7 +289,7 @@ await step("Enter leads into what was found while typing, never to something els
   await page.waitForFunction(() => document.querySelector("h1").textContent === "2 sessions");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement.classList.contains("card"));
-  same(await page.locator("h1").textContent(), "2 sessions", "the same results");
+  await until(() => page.locator("h1").textContent(), "2 sessions", "the same results");
 });
 
 await step("facets choose any of some, and exclude others", async () => {
@@ -230,17 +300,17 @@ await step("facets choose any of some, and exclude others", async () => {
   await section.locator(".value a").first().click();
   await page.waitForURL("**project**");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("h1").textContent(), `${one} iteration${one === 1 ? "" : "s"}`, "one value");
+  await until(() => page.locator("h1").textContent(), `${one} iteration${one === 1 ? "" : "s"}`, "one value");
   await section.locator(".value").nth(1).locator("a").first().click();
   await page.waitForURL("**OR**");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("h1").textContent(), `${one + two} iterations`, "any of two");
+  await until(() => page.locator("h1").textContent(), `${one + two} iterations`, "any of two");
   await go(page, "/search");
   const all = Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
   await section.locator(".value").first().hover();
   await section.locator(".value").first().locator(".not").click();
   await page.waitForURL("**-project**");
-  same(Number((await page.locator("h1").textContent()).replace(/\D/g, "")), all - one, "all but one");
+  await until(async () => Number((await page.locator("h1").textContent()).replace(/\D/g, "")), all - one, "all but one");
 });
 
 await step("a search is saved and found again", async () => {
@@ -263,7 +333,7 @@ await step("every image of a batch has a card", async () => {
   const second = Buffer.from(await (await fetch(`${base}/images/${other.images[0].hash}`)).arrayBuffer()).toString("base64");
   const made = await ask("record-iteration", { prompt: "a batch of quokkas", images: [{ data: bytes }, { data: second }] });
   await go(page, "/search?q=quokkas");
-  same(await page.locator("#wall .card").evaluateAll((cards) => cards.map((card) => card.dataset.reference)), [made.reference, `${made.reference}/1`], "both");
+  await until(async () => await page.locator("#wall .card").evaluateAll((cards) => cards.map((card) => card.dataset.reference)), [`${made.reference}/0`, `${made.reference}/1`], "both");
   await page.locator("#wall .card").nth(1).focus();
   await page.keyboard.press("s");
   await page.locator("#wall .card").nth(0).focus();
@@ -271,7 +341,7 @@ await step("every image of a batch has a card", async () => {
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   await page.waitForURL("**/compare?refs=**");
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator(".tile").count(), 2, "both are compared");
+  await until(() => page.locator(".tile").count(), 2, "both are compared");
 });
 
 await step("fingers choose with a long press, and then with taps", async () => {
@@ -285,14 +355,14 @@ await step("fingers choose with a long press, and then with taps", async () => {
   await phone.locator("#chosen").waitFor();
   await phone.evaluate(() => window.dispatchEvent(new PointerEvent("pointerup", { pointerType: "touch" })));
   await phone.locator("#wall .card").nth(1).tap();
-  same(await phone.locator("#chosen .number").textContent(), "2 selected", "two");
+  await until(() => phone.locator("#chosen .number").textContent(), "2 selected", "two");
 });
 
 await step("it works without scripts", async () => {
   const plain = await open({ javaScriptEnabled: false });
   await plain.goto(`${base}/?from=2`);
-  same(await plain.locator(".card").count() > 0, true, "from any place");
-  for (const odd of ["/?from=x", "/?skip=x&at=y", "/search?skip=x"]) same((await fetch(`${base}${odd}`)).status, 200, odd);
+  await until(async () => await plain.locator(".card").count() > 0, true, "from any place");
+  for (const odd of ["/?from=x", "/?skip=x&at=y", "/search?skip=x"]) await until(async () => (await fetch(`${base}${odd}`)).status, 200, odd);
 });
 
 for (const colorScheme of ["light", "dark"]) {
@@ -302,7 +372,7 @@ for (const colorScheme of ["light", "dark"]) {
     await looked.addInitScript({ path: axePath });
     const clean = async (name) => {
       await looked.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
-      same(await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${name} does not scroll sideways`);
+      await until(async () => await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, `${name} does not scroll sideways`);
       const found = await looked.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
       same(found.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html.slice(0, 140)).slice(0, 3).join(" | ")}`), [], `axe on ${name}`);
     };

@@ -1,6 +1,6 @@
 // Unusual states: an empty workspace, damage, a server that is away for a while.
 
-import { ask, axePath, done, go, open, same, shots, step, tell } from "./browser.mjs";
+import { ask, axePath, done, go, open, same, shots, step, tell, until } from "./browser.mjs";
 
 const opened = [];
 /** The page in light and dark, narrow and wide: a screenshot each, and no serious finding. */
@@ -31,7 +31,7 @@ await step("nothing yet", async () => {
   await look("empty-search", "/search?q=nothing");
   await look("empty-compare", "/compare");
   await go(page, "/");
-  same(await page.locator(".empty h2").textContent(), "No sessions yet", "the heading");
+  await until(() => page.locator(".empty h2").textContent(), "No sessions yet", "the heading");
 });
 
 await step("the first work appears by itself", async () => {
@@ -54,7 +54,7 @@ await step("a server that is gone is said, and it comes back by itself", async (
   // Requests meanwhile report the failure and leave the page as it is.
   await page.keyboard.press("4");
   await page.waitForFunction(() => document.querySelector("#toast.on")?.textContent.startsWith("Connection lost"));
-  same(await page.locator(".step h2").textContent(), "#0", "the page stays");
+  await until(() => page.locator(".step h2").textContent(), "#0", "the page stays");
   await tell("start");
   await page.locator("#offline").waitFor({ state: "hidden" });
   await page.waitForSelector("html[data-live]");
@@ -69,31 +69,31 @@ await step("what happened meanwhile is there", async () => {
   await page.locator("#offline").waitFor({ state: "visible" });
   await tell("start with more");
   await page.waitForSelector('.card:has-text("recorded meanwhile")');
-  same(await page.locator("#offline").isVisible(), false, "the banner is gone");
+  await until(() => page.locator("#offline").isVisible(), false, "the banner is gone");
 });
 
 await step("damage is said, and costs only what it touched", async () => {
   await tell(`damage ${(await ask("get-iteration", { reference: picture.reference })).images[0].hash}`);
   await look("damaged", "/", (page) => page.waitForSelector("img.failed", { state: "attached" }));
   await go(page, "/");
-  same((await page.locator(".notice h2").textContent()).startsWith("Damage was found and repaired"), true, "the notice");
+  await until(async () => (await page.locator(".notice h2").textContent()).startsWith("Damage was found and repaired"), true, "the notice");
   await look("damaged-workspace", "/workspace");
   await look("missing-picture", sessionOf(picture));
   await go(page, sessionOf(picture));
-  same(await page.locator(".gone:visible strong").textContent(), "Original missing", "what is missing");
-  same(await page.locator("#prompt").textContent(), "a picture that will be gone", "the recipe stays");
+  await until(() => page.locator(".gone:visible strong").textContent(), "Original missing", "what is missing");
+  await until(() => page.locator("#prompt").textContent(), "a picture that will be gone", "the recipe stays");
   await look("garbled-picture", sessionOf(garbled), (page) => page.locator(".gone.note").waitFor());
   await go(page, sessionOf(garbled));
   await page.locator(".gone.note").waitFor();
-  same(await page.locator(".gone:visible strong").textContent(), "Image damaged or missing", "what it is");
+  await until(() => page.locator(".gone:visible strong").textContent(), "Image damaged or missing", "what it is");
   await look("damaged-audit", `/sessions/${picture.session.id}/audit`);
   await go(page, `/sessions/${picture.session.id}/audit`);
-  same(await page.locator(".verdict.bad strong").textContent(), "1 of 1 images missing or altered", "the verdict");
+  await until(() => page.locator(".verdict.bad strong").textContent(), "1 of 1 images missing or altered", "the verdict");
   await go(page, "/workspace");
   await page.getByRole("button", { name: "Mark as read" }).click();
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Marked as read");
   await go(page, "/");
-  same(await page.locator(".notice").count(), 0, "the notice is gone");
+  await until(() => page.locator(".notice").count(), 0, "the notice is gone");
 });
 
 await step("a page that is loading shows its places", async () => {

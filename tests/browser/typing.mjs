@@ -1,6 +1,6 @@
 // Search as you type, by keyboard: on the wall of sessions and on results.
 
-import { ask, base, done, go, open, same, shots, step } from "./browser.mjs";
+import { ask, base, done, go, open, same, shots, step, until } from "./browser.mjs";
 
 const page = await open();
 const heading = (text) => page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, text);
@@ -13,17 +13,17 @@ await step("the wall becomes what matches, letter by letter, and the address say
   await page.keyboard.type("lightho");
   await heading("2 sessions");
   same(new URL(page.url()).search, "?q=lightho&by=session&typing=1", "the address");
-  same(await page.title(), "lightho · Search · Retake", "the title");
-  same(await page.evaluate(() => document.activeElement.id), "search", "the focus stays");
-  same((await names()).includes("Harbour at dusk"), true, "the harbour is found");
-  same(await page.locator(".facets a").count() > 3, true, "what they have in common");
-  same(await page.locator("#asking").textContent(), "2 sessions", "what a screen reader hears");
+  await until(() => page.title(), "lightho · Search · Retake", "the title");
+  await until(async () => await page.evaluate(() => document.activeElement.id), "search", "the focus stays");
+  await until(async () => (await names()).includes("Harbour at dusk"), true, "the harbour is found");
+  await until(async () => await page.locator(".facets a").count() > 3, true, "what they have in common");
+  await until(() => page.locator("#asking").textContent(), "2 sessions", "what a screen reader hears");
 });
 
 await step("a reload shows the same, and back leads to where one came from", async () => {
   await page.reload();
   await page.waitForSelector("html[data-ready]");
-  same(await page.locator("h1").textContent(), "2 sessions", "after a reload");
+  await until(() => page.locator("h1").textContent(), "2 sessions", "after a reload");
   await page.goBack();
   await page.waitForURL("**/workspace");
   await page.goForward();
@@ -39,7 +39,7 @@ await step("more letters narrow down, fewer widen, none is the wall", async () =
   for (let at = 0; at < "lighthouse dusk".length; at += 1) await page.keyboard.press("Backspace");
   await heading("Sessions");
   same(new URL(page.url()).pathname + new URL(page.url()).search, "/", "the address");
-  same(await page.locator(".card").count(), 6, "all of them");
+  await until(() => page.locator(".card").count(), 6, "all of them");
 });
 
 await step("what is not finished says so, and leaves what was found", async () => {
@@ -50,10 +50,10 @@ await step("what is not finished says so, and leaves what was found", async () =
   for (const [typed, said] of [["lighthouse model:", "`model:` has no value"], ["lighthouse model:\"", "unclosed quote"]]) {
     await page.locator("#search").fill(typed);
     await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
-    same(await page.locator("#asking").isVisible(), true, "it is seen");
+    await until(() => page.locator("#asking").isVisible(), true, "it is seen");
     await page.screenshot({ path: `${shots}/unfinished-light-1440.png` });
-    same(await page.locator("h1").textContent(), "2 sessions", "no page of errors");
-    same(await names(), before, "what was found stays");
+    await until(() => page.locator("h1").textContent(), "2 sessions", "no page of errors");
+    await until(() => names(), before, "what was found stays");
   }
   await page.locator("#search").fill("lighthouse model:\"landscape-xl-1.2\"");
   await page.waitForFunction(() => !document.querySelector("#asking.unfinished"));
@@ -63,9 +63,9 @@ await step("what is not finished says so, and leaves what was found", async () =
 await step("Enter goes to the results, and the arrows on", async () => {
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement.classList.contains("card"));
-  same(await page.locator("h1").textContent(), "2 sessions", "the same results");
+  await until(() => page.locator("h1").textContent(), "2 sessions", "the same results");
   await page.keyboard.press("ArrowRight");
-  same(await page.evaluate(() => [...document.querySelectorAll(".card")].indexOf(document.activeElement)), 1, "the second card");
+  await until(async () => await page.evaluate(() => [...document.querySelectorAll(".card")].indexOf(document.activeElement)), 1, "the second card");
   await page.keyboard.press("Enter");
   await page.waitForURL("**/sessions/**");
   await page.goBack();
@@ -102,7 +102,7 @@ await step("an answer that comes too late is dropped", async () => {
   // A late answer would be shown within a few frames.
   await page.evaluate(async () => { for (let at = 0; at < 20; at += 1) await new Promise(requestAnimationFrame); });
   same(new URL(page.url()).searchParams.get("q"), "dune", "the newest question");
-  same(await names(), shown, "and its answer");
+  await until(() => names(), shown, "and its answer");
   await page.unroute("**/search?q=fores&**");
 });
 
@@ -122,8 +122,8 @@ await step("a project is chosen with its count", async () => {
   const [name, count] = await first.locator("> span").allTextContents();
   await first.click();
   await page.waitForURL("**/?project=*");
-  same(await page.locator("h1").textContent(), name, "the project");
-  same(`${await page.locator(".card").count()} sessions`, count, "as many as were said");
+  await until(() => page.locator("h1").textContent(), name, "the project");
+  await until(async () => `${await page.locator(".card").count()} sessions`, count, "as many as were said");
 });
 
 await step("it works without scripts", async () => {
@@ -132,11 +132,11 @@ await step("it works without scripts", async () => {
   await plain.locator("#search").fill("lighthouse");
   await plain.keyboard.press("Enter");
   await plain.waitForURL("**/search?q=lighthouse&by=session");
-  same(await plain.locator("h1").textContent(), "2 sessions", "found");
+  await until(async () => await plain.locator("h1").textContent(), "2 sessions", "found");
   await plain.locator('nav[aria-label="What to show"]').getByRole("link", { name: "Images" }).click();
-  same(await plain.locator("h1").textContent(), "10 iterations", "found");
+  await until(async () => await plain.locator("h1").textContent(), "10 iterations", "found");
   await plain.goto(`${base}/projects`);
-  same(await plain.locator(".projects a").count() > 1, true, "projects");
+  await until(async () => await plain.locator(".projects a").count() > 1, true, "projects");
 });
 
 await done(page);

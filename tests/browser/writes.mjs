@@ -1,7 +1,7 @@
 // What people decide in the loupe reaches the iteration they were looking at: however fast they type, however far away the
 // server is, and whatever other processes do meanwhile.
 
-import { ask, base, done, go, open, same, step, tell } from "./browser.mjs";
+import { ask, base, done, go, open, same, step, tell, until } from "./browser.mjs";
 import { faraway, picture } from "./pictures.mjs";
 
 /** Runs the program beside the server, as another process would. */
@@ -30,19 +30,19 @@ await step("a note goes to the iteration it was begun on, though a new one is re
   await go(page, `/sessions/${small}`);
   await page.waitForSelector("html[data-live]");
   await page.keyboard.press("n");
-  same(await page.locator("dialog h1").textContent(), "Note on “Small” #2", "which one the dialog names");
+  await until(() => page.locator("dialog h1").textContent(), "Note on “Small” #2", "which one the dialog names");
   await page.keyboard.type("the boats stand well");
   await retake("record", "recorded meanwhile", "--session", small);
   await page.locator("#new").waitFor({ state: "visible" });
-  same(await page.locator("#new").textContent(), "1 new →", "the new one is offered");
-  same(await page.locator("#stage").getAttribute("data-shown"), "2/0", "and does not take the place of the image");
+  await until(() => page.locator("#new").textContent(), "1 new →", "the new one is offered");
+  await until(() => page.locator("#stage").getAttribute("data-shown"), "2/0", "and does not take the place of the image");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "the boats stand well");
-  same((await annotations(small, 2)).note, "the boats stand well", "the note");
-  same((await annotations(small, 3)).note, undefined, "nothing on the new one");
+  await until(async () => (await annotations(small, 2)).note, "the boats stand well", "the note");
+  await until(async () => (await annotations(small, 3)).note, undefined, "nothing on the new one");
   await page.locator("#new").click();
   await shown(page, 3);
-  same(await page.locator("#new").isVisible(), false, "nothing is new any more");
+  await until(() => page.locator("#new").isVisible(), false, "nothing is new any more");
 });
 
 await step("a half-written note outlives archiving, renaming and a reload", async () => {
@@ -52,18 +52,18 @@ await step("a half-written note outlives archiving, renaming and a reload", asyn
   await page.locator("dialog textarea").fill("half of a");
   await retake("archive", small, "--reason", "elsewhere");
   await page.waitForSelector("main[data-archived]");
-  same(await page.locator("dialog textarea").inputValue(), "half of a", "the text after archiving");
-  same(await page.locator(".badge").textContent(), "Archived", "the header says it");
+  await until(() => page.locator("dialog textarea").inputValue(), "half of a", "the text after archiving");
+  await until(() => page.locator(".badge").textContent(), "Archived", "the header says it");
   await retake("restore", small);
   await page.waitForSelector("main:not([data-archived])");
   await page.reload();
   await page.waitForSelector("html[data-ready]");
   await page.getByRole("button", { name: "Continue draft" }).click();
-  same(await page.locator("dialog textarea").inputValue(), "half of a", "the text after a reload");
+  await until(() => page.locator("dialog textarea").inputValue(), "half of a", "the text after a reload");
   await page.keyboard.press("Escape");
-  same(await page.locator(".question").isVisible(), true, "Escape asks");
+  await until(() => page.locator(".question").isVisible(), true, "Escape asks");
   await page.keyboard.press("Escape");
-  same(await page.locator("dialog textarea").inputValue(), "half of a", "a second one keeps editing");
+  await until(() => page.locator("dialog textarea").inputValue(), "half of a", "a second one keeps editing");
   await page.locator("dialog textarea").fill("half of a thought");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "half of a thought");
@@ -87,7 +87,7 @@ await step("a rating is cleared with 0 and with the star it has, and not written
     const answer = await fetch("/api/audit-session", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ sessionId: id, limit: 200 }) });
     return (await answer.json()).events.length === wanted;
   }, [small, before + 4]);
-  same((await annotations(small, 1)).rating, undefined, "the rating is gone");
+  await until(async () => (await annotations(small, 1)).rating, undefined, "the rating is gone");
 });
 
 await step("every change can be undone, by button and by key", async () => {
@@ -96,12 +96,12 @@ await step("every change can be undone, by button and by key", async () => {
   await page.locator("#toast button", { hasText: "Undo" }).click();
   await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 0);
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
-  same((await annotations(small, 0)).rating, undefined, "the rating");
+  await until(async () => (await annotations(small, 0)).rating, undefined, "the rating");
   await page.keyboard.press("x");
   await page.waitForFunction(() => document.querySelector("#reject").getAttribute("aria-pressed") === "true");
   await page.keyboard.press("u");
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Undone");
-  same((await annotations(small, 0)).tags ?? [], [], "the rejection");
+  await until(async () => (await annotations(small, 0)).tags ?? [], [], "the rejection");
   await page.keyboard.press("t");
   await page.locator("dialog input").fill("one, two");
   await page.keyboard.press("Enter");
@@ -115,12 +115,12 @@ await step("the focus stays where it was", async () => {
   await page.getByRole("button", { name: "Rate 2 of 5" }).click();
   await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 2);
   await settled(page);
-  same(await focus(), "2", "on the star that was clicked");
+  await until(async () => await focus(), "2", "on the star that was clicked");
   await page.getByRole("button", { name: "Edit tags" }).or(page.getByRole("button", { name: "Add tag" })).click();
   await page.locator("dialog input").fill("kept");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelectorAll("[data-tag]").length === 1);
-  same(await focus(), "tag", "on the button that opened the dialog");
+  await until(async () => await focus(), "tag", "on the button that opened the dialog");
 });
 
 /** Forty keys, ten milliseconds apart: each rating must reach the image that was on screen. */
@@ -136,14 +136,14 @@ async function quickly(at, session) {
     await at.keyboard.press("ArrowRight");
     await at.waitForTimeout(10);
   }
-  same(await at.locator("#stage").getAttribute("data-shown"), "20/0", "the image that is shown");
+  await until(async () => await at.locator("#stage").getAttribute("data-shown"), "20/0", "the image that is shown");
   await at.waitForFunction(() => document.querySelector("#prompt")?.textContent === "step 20" && !document.querySelector("#facts.stale"));
-  same(await at.evaluate(() => location.pathname.endsWith("/20")), true, "the address");
+  await until(async () => await at.evaluate(() => location.pathname.endsWith("/20")), true, "the address");
   for (let tries = 0; tries < 100; tries += 1) {
     if (JSON.stringify(await ratings(session)) === JSON.stringify(wanted)) break;
     await at.waitForTimeout(100);
   }
-  same(await ratings(session), wanted, "the ratings");
+  await until(async () => await ratings(session), wanted, "the ratings");
   // Back to none, for whoever comes next.
   for (let index = 0; index < 20; index += 1) await ask("annotate-iteration", { reference: `${session}#${index}`, rating: null });
 }
@@ -173,7 +173,7 @@ await step("forty steps without a pause arrive, while others record, archive and
   await meanwhile;
   await shown(page, 40);
   await page.waitForFunction(() => document.querySelector("#prompt")?.textContent === "step 40" && !document.querySelector("#facts.stale"));
-  same(await page.locator(".picture").evaluate((it) => it.complete && it.naturalWidth), 96, "the image is there");
+  await until(async () => await page.locator(".picture").evaluate((it) => it.complete && it.naturalWidth), 96, "the image is there");
   await page.waitForFunction(() => document.querySelector("#count").textContent === "46 iterations");
 });
 
@@ -182,14 +182,14 @@ await step("a server that does not answer changes nothing, and says so", async (
   await page.route("**/api/annotate-iteration", (route) => route.abort());
   await page.keyboard.press("5");
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Connection lost. Your change was not saved.");
-  same(await page.locator("#stars .on").count(), 0, "the stars are as before");
+  await until(() => page.locator("#stars .on").count(), 0, "the stars are as before");
   await page.keyboard.press("n");
   await page.locator("dialog textarea").fill("not lost");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelector("#toast").textContent.startsWith("Connection lost"));
   await page.unroute("**/api/annotate-iteration");
   await page.keyboard.press("n");
-  same(await page.locator("dialog textarea").inputValue(), "not lost", "the text is still there");
+  await until(() => page.locator("dialog textarea").inputValue(), "not lost", "the text is still there");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "not lost");
 });

@@ -1,7 +1,7 @@
 //! Annotating, archiving and restoring.
 
 use retake::internals::wire::{
-    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ListRequest, SearchRequest, UpdateRequest,
+    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ListRequest, RecordRequest, SearchRequest, UpdateRequest,
 };
 
 use crate::support::*;
@@ -111,6 +111,46 @@ fn a_rating_can_be_removed() {
     // It is read back from the log, not only from memory.
     let read = ws.reopen_after(|root| std::fs::remove_dir_all(root.join("db")).unwrap()).state(&id).annotation;
     assert_eq!((read.rating, read.note.as_deref()), (None, Some("soft")));
+}
+
+#[test]
+fn one_image_of_a_batch_is_rated() {
+    let ws = TestWorkspace::new();
+    let images = (0..3).map(|n| path(&ws.file(&format!("{n}.png"), &png(1, 1, n)))).collect();
+    let id = ws.record(&RecordRequest { images, ..prompt("a batch") }).session.id().to_string();
+    let rate = |image: &str, rating: u8, key: &str| AnnotateRequest {
+        reference: format!("{id}#0{image}"),
+        rating: Some(rating),
+        idempotency_key: Some(key.into()),
+        ..AnnotateRequest::default()
+    };
+    let annotate = |request: &AnnotateRequest| json(&checked(ws.api().annotate(request)).unwrap().annotations);
+    assert_eq!(annotate(&rate("", 3, "whole")), r#"{"rating":3}"#);
+    let second = r#"{"rating":5,"tags":["image/0:3","image/1:5","image/2:3"]}"#;
+    assert_eq!(annotate(&rate("/1", 5, "second")), second);
+    let before = ws.written();
+    assert_eq!(annotate(&rate("/1", 5, "second")), second, "a retry is one write");
+    assert_eq!(ws.written(), before);
+    let tagged =
+        AnnotateRequest { reference: format!("{id}#0"), tags: Some(vec!["hero".into()]), ..Default::default() };
+    assert_eq!(annotate(&tagged), r#"{"rating":5,"tags":["hero","image/0:3","image/1:5","image/2:3"]}"#);
+
+    let found = |query: &str| {
+        let request = SearchRequest { query: Some(query.into()), facets: true, ..SearchRequest::default() };
+        let view = ws.api().search(&request).unwrap();
+        let tags = view.facets.unwrap().tag.into_iter().map(|tag| tag.value).collect::<Vec<_>>();
+        (view.total_matches, tags)
+    };
+    assert_eq!(found("rating:5"), (1, vec!["hero".to_owned()]), "by its best image; ratings are not tags to filter by");
+    assert_eq!(annotate(&rate("/1", 3, "level")), r#"{"rating":3,"tags":["hero"]}"#, "alike again");
+    assert_eq!(
+        annotate(&rate("/2", 1, "third")),
+        r#"{"rating":3,"tags":["hero","image/0:3","image/1:3","image/2:1"]}"#
+    );
+    assert_eq!(annotate(&rate("", 2, "all")), r#"{"rating":2,"tags":["hero"]}"#, "the iteration rates all of them");
+    fails(ws.api().annotate(&rate("/3", 2, "none")), ErrorKind::NotFound, "no image 3");
+    let reserved = AnnotateRequest { add_tags: vec!["image/1:4".into()], ..tagged };
+    fails(ws.api().annotate(&AnnotateRequest { tags: None, ..reserved }), ErrorKind::Invalid, "reserved");
 }
 
 #[test]

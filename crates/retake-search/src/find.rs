@@ -1,6 +1,6 @@
 //! Assembles the page, the total and the counts from the matching sets of all segments.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use super::bytes::Damage;
 use super::columns::Section;
@@ -14,7 +14,7 @@ use super::{Found, Hit, Question, SIMILAR, SearchKey, Sort};
 /// Searches these segments, with several threads from `worth_threads` documents on.
 pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u64) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
-    let mut best = TopHits::new(question);
+    let mut best = TopHits::new(question, parts);
     let mut firsts = FirstPerSession::default();
     let mut counts = Counts::default();
     let mut found = Found::default();
@@ -52,14 +52,15 @@ pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u6
         }
     }
     if question.per_session {
+        firsts.unite();
         found.total = firsts.0.len() as u64;
-        firsts.0.values().for_each(|first| best.offer(first.place, first.part, first.doc));
+        firsts.0.iter().for_each(|first| best.offer(first.place, first.part, first.doc));
     }
-    let chosen = best.into_sorted();
-    found.more = chosen.len() > question.skip.saturating_add(question.limit);
-    for (place, at, doc) in chosen.into_iter().skip(question.skip).take(question.limit) {
+    let chosen = best.into_page(parts)?;
+    found.more = chosen.len() > question.limit;
+    for (place, at, doc) in chosen.into_iter().take(question.limit) {
         let Some(part) = parts.get(at) else { continue };
-        let siblings = firsts.0.get(&key_of(place.id.session)).map(|first| first.matching);
+        let siblings = firsts.get(key_of(place.id.session)).map(|first| first.matching);
         found.hits.push(Hit { siblings, ..hit(&part.segment, doc, place, question.perceptual_hash.is_some())? });
     }
     found.facets = question.facets.then(|| counts.into_facets());
@@ -123,24 +124,50 @@ fn similar(segment: &Segment, set: &Set, wanted: (u128, Option<u64>)) -> Result<
     Ok(found)
 }
 
-/// The first hits after the cursor, and one more to know whether others follow.
+/// The share of all documents, as a divisor, from which on skipping is done by selection: a heap of that many hits takes
+/// longer to keep.
+const DEEP_SKIP: u64 = 64;
+
+/// The hits of the requested page, and one more to know whether others follow.
 struct TopHits {
     after: Option<SearchKey>,
+    skip: usize,
+    is_deep: bool,
+    /// How many hits from the first on are needed.
     most: usize,
     heap: BinaryHeap<(SearchKey, usize, u32)>,
+    /// All hits after the cursor, if many of them are skipped: the ids of few are ever needed.
+    unsorted: Vec<RoughHit>,
+}
+
+/// A hit with the part of its key that is found in columns. Hits with the same rank and time are ordered by their ids.
+#[derive(Clone, Copy)]
+struct RoughHit {
+    rank: u32,
+    made: i64,
+    part: u32,
+    doc: u32,
+}
+
+impl RoughHit {
+    fn order(&self) -> (u32, std::cmp::Reverse<i64>) {
+        (self.rank, std::cmp::Reverse(self.made))
+    }
 }
 
 impl TopHits {
-    fn new(question: &Question) -> TopHits {
-        let most = question.skip.saturating_add(question.limit).saturating_add(1);
-        TopHits { after: question.after, most, heap: BinaryHeap::new() }
+    fn new(question: &Question, parts: &[SegmentView]) -> TopHits {
+        let Question { after, skip, limit, .. } = *question;
+        let most = skip.saturating_add(limit).saturating_add(1);
+        let docs: u64 = parts.iter().map(|part| u64::from(part.segment.docs())).sum();
+        let is_deep = skip > 0 && skip as u64 >= docs / DEEP_SKIP;
+        TopHits { after, skip, is_deep, most, heap: BinaryHeap::new(), unsorted: Vec::new() }
     }
 
     /// Offers the documents of a set in descending order. The first comparison rejects most, since sessions are ordered by
     /// day.
     fn take(&mut self, part: usize, segment: &Segment, set: &Set, rank: impl Fn(u32) -> u32) -> Result<(), Damage> {
         let made = segment.column::<i64>(Section::Made.place())?;
-        let indexes = segment.column::<u32>(Section::Index.place())?;
         let mut damage = None;
         set.for_each_descending(|doc| {
             let rank = rank(doc);
@@ -150,15 +177,20 @@ impl TopHits {
             {
                 return;
             }
-            if self.after.is_some_and(|after| (rank, -made) < (after.rank, -after.made)) {
+            let after = self.after.map(|after| (rank, -made).cmp(&(after.rank, -after.made)));
+            if after.is_some_and(std::cmp::Ordering::is_lt) {
                 return;
             }
-            let index = indexes.get(doc as usize).copied().unwrap_or(0);
-            match segment.session(doc).map(session_of) {
-                Ok(Some(session)) => {
-                    self.offer(SearchKey { rank, made, id: session.iteration(index) }, part, doc);
-                }
-                Ok(None) => damage = Some(Damage::new("a session key is invalid")),
+            // There are far fewer segments than fit into this.
+            let rough = RoughHit { rank, made, part: u32::try_from(part).unwrap_or(u32::MAX), doc };
+            if self.is_deep && !after.is_some_and(std::cmp::Ordering::is_eq) {
+                self.unsorted.push(rough);
+                return;
+            }
+            match key_in(segment, doc, rank, made) {
+                Ok(place) if !self.is_deep => self.offer(place, part, doc),
+                Ok(place) if self.after.is_none_or(|after| place > after) => self.unsorted.push(rough),
+                Ok(_) => {}
                 Err(error) => damage = Some(error),
             }
         });
@@ -166,7 +198,9 @@ impl TopHits {
     }
 
     fn offer(&mut self, place: SearchKey, part: usize, doc: u32) {
-        if self.after.is_none_or(|after| place > after) {
+        let is_full = self.heap.len() >= self.most;
+        let is_worse = is_full && self.heap.peek().is_some_and(|(worst, ..)| place > *worst);
+        if !is_worse && self.after.is_none_or(|after| place > after) {
             self.heap.push((place, part, doc));
             if self.heap.len() > self.most {
                 self.heap.pop();
@@ -174,17 +208,47 @@ impl TopHits {
         }
     }
 
-    fn into_sorted(self) -> Vec<(SearchKey, usize, u32)> {
-        self.heap.into_sorted_vec()
+    /// Returns the hits after those to skip, in order.
+    fn into_page(self, parts: &[SegmentView]) -> Result<Vec<(SearchKey, usize, u32)>, Damage> {
+        let TopHits { skip, most, heap, mut unsorted, .. } = self;
+        if unsorted.is_empty() {
+            return Ok(heap.into_sorted_vec().into_iter().skip(skip).collect());
+        }
+        if skip >= unsorted.len() {
+            return Ok(Vec::new());
+        }
+        let last = most.min(unsorted.len()) - 1;
+        let (_, first, rest) = unsorted.select_nth_unstable_by_key(skip, RoughHit::order);
+        let first = first.order();
+        let last = match last - skip {
+            0 => first,
+            beyond => rest.select_nth_unstable_by_key(beyond - 1, RoughHit::order).1.order(),
+        };
+        let before = unsorted.iter().filter(|hit| hit.order() < first).count();
+        let near = unsorted.iter().filter(|hit| (first..=last).contains(&hit.order()));
+        let mut page: Vec<(SearchKey, usize, u32)> = Vec::new();
+        for RoughHit { rank, made, part, doc } in near.copied() {
+            let at = part as usize;
+            let Some(part) = parts.get(at) else { continue };
+            page.push((key_in(&part.segment, doc, rank, made)?, at, doc));
+        }
+        page.sort_unstable();
+        Ok(page.into_iter().skip(skip - before).take(most - skip).collect())
     }
 }
 
-/// The first hit of every session. A session may span several segments, so the first hit and the number of matches are
-/// only known at the end.
+fn key_in(segment: &Segment, doc: u32, rank: u32, made: i64) -> Result<SearchKey, Damage> {
+    let index = segment.column::<u32>(Section::Index.place())?.get(doc as usize).copied().unwrap_or(0);
+    let session = session_of(segment.session(doc)?).ok_or(Damage::new("a session key is invalid"))?;
+    Ok(SearchKey { rank, made, id: session.iteration(index) })
+}
+
+/// The first hit of every session, ordered by session once they are united.
 #[derive(Default)]
-struct FirstPerSession(HashMap<SessionKey, First>);
+struct FirstPerSession(Vec<First>);
 
 struct First {
+    session: SessionKey,
     place: SearchKey,
     part: usize,
     doc: u32,
@@ -208,14 +272,31 @@ impl FirstPerSession {
                 made: made.get(doc as usize).copied().unwrap_or(i64::MIN),
                 id: session.iteration(indexes.get(doc as usize).copied().unwrap_or(0)),
             };
-            let docs = (start..end).filter(|doc| set.contains(*doc)).map(|doc| (place(doc), doc));
+            let is_whole = matching == u64::from(end - start);
+            let docs = (start..end).filter(|doc| is_whole || set.contains(*doc)).map(|doc| (place(doc), doc));
             let Some((place, doc)) = docs.min() else { continue };
-            let first = self.0.entry(*key).or_insert(First { place, part, doc, matching: 0 });
-            if place < first.place {
-                (first.place, first.part, first.doc) = (place, part, doc);
-            }
-            first.matching += matching;
+            self.0.push(First { session: *key, place, part, doc, matching });
         }
         Ok(())
+    }
+
+    /// Makes one hit of those that a session has in several segments.
+    fn unite(&mut self) {
+        if self.0.is_sorted_by(|one, next| one.session < next.session) {
+            return;
+        }
+        self.0.sort_unstable_by_key(|first| (first.session, first.place));
+        self.0.dedup_by(|next, first| {
+            let is_same = next.session == first.session;
+            if is_same {
+                first.matching += next.matching;
+            }
+            is_same
+        });
+    }
+
+    fn get(&self, session: SessionKey) -> Option<&First> {
+        let at = self.0.binary_search_by_key(&session, |first| first.session).ok()?;
+        self.0.get(at)
     }
 }

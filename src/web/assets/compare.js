@@ -3,9 +3,9 @@
 
 import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, tellTimes } from "./kit.js";
 import { Lens, hands } from "./lens.js";
-import { drawStars, iterationOf, offerUndo, rate, stars } from "./marks.js";
 import { pairing } from "./pair.js";
 import { compareAddress, sets, tray } from "./tray.js";
+import { drawStars, imageRating, iterationOf, offerUndo, rate, undo } from "./writes.js";
 
 let main;
 let items = [];
@@ -112,7 +112,7 @@ function layout() {
   const box = one("#tiles");
   if (view !== "survey") return;
   const GAP = 8;
-  const UNDER = 32;
+  const UNDER = 28;
   const style = getComputedStyle(box);
   const wide = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
   const narrow = matchMedia("(max-width: 900px)").matches;
@@ -200,24 +200,17 @@ function drop(at) {
 }
 
 /** Rates what was shown when the key was pressed. The stars change at once, and back if it failed. */
-async function judge(at, wanted) {
+function judge(at, wanted) {
   const { tile, reference, label } = items[at];
   const before = Number(tile.dataset.rating);
-  const rating = wanted === before ? 0 : wanted;
-  const draw = (value) => {
-    for (const other of items.filter((item) => iterationOf(item.reference) === iterationOf(reference))) {
-      other.tile.dataset.rating = value;
-      drawStars(one(".stars", other.tile), value);
+  // The set may be drawn again meanwhile, with other elements for the same image.
+  const show = (value) => {
+    for (const item of items.filter((other) => other.reference === reference)) {
+      item.tile.dataset.rating = value;
+      drawStars(one(".stars", item.tile), value);
     }
   };
-  draw(rating);
-  try {
-    await rate(reference, rating);
-    offerUndo(`“${label}”: ${stars(rating)}`, async () => { await rate(reference, before); draw(before); });
-  } catch (error) {
-    draw(before);
-    sayWhy(error);
-  }
+  rate({ reference, name: `“${label}”`, rating: wanted === before ? 0 : wanted, before, show });
 }
 
 /** The tile that keys are for. */
@@ -367,6 +360,7 @@ function keys() {
   key(["f"], "Fit", () => magnify("fit"));
   key(["z"], "100 %", () => magnify("actual"));
   key(["m"], "Only differences", () => { const box = one("#only"); if (box) { box.checked = !box.checked; matrix(); } });
+  key(["u"], "Undo", undo);
   key(["n"], "Add", () => { if (main.dataset.view) add(); });
 }
 
@@ -381,7 +375,7 @@ export const heard = calmly(300, async (news) => {
   try {
     for (const { reference, tile } of items) {
       const { annotations } = await ask("get-iteration", { reference: iterationOf(reference) });
-      const rating = annotations?.rating ?? 0;
+      const rating = imageRating(annotations, reference);
       tile.dataset.rating = rating;
       drawStars(one(".stars", tile), rating);
     }

@@ -59,11 +59,18 @@ const same = (tile) => all(`.tile[data-index="${tile.dataset.index}"]`, tiles);
 const about = (tile) => ({ reference: `${session}#${tile.dataset.index}`, name: `#${tile.dataset.index}` });
 const ratingOf = (tile) => Number(tile.dataset.rating ?? 0);
 
+/** The image of a tile; an iteration of a single image goes by its own reference. */
+function aboutImage(tile) {
+  if (same(tile).length === 1) return about(tile);
+  const number = Number(tile.dataset.image);
+  return { reference: `${about(tile).reference}/${number}`, name: `${about(tile).name} · image ${number + 1}` };
+}
+
 function judge(rating) {
   const tile = focused();
   if (!tile) return say("Choose an image with the arrow keys first");
   const rejected = tile.dataset.mark === "x";
-  rate({ ...about(tile), rating, before: ratingOf(tile), show: (now) => { for (const it of same(tile)) showRating(it, now, rejected ? "x" : String(now)); } });
+  rate({ ...aboutImage(tile), rating, before: ratingOf(tile), show: (now) => showRating(tile, now, rejected ? "x" : String(now)) });
   if (settings.get("advance")) move(1);
 }
 
@@ -71,8 +78,7 @@ function toss() {
   const tile = focused();
   if (!tile) return say("Choose an image with the arrow keys first");
   const rejected = tile.dataset.mark !== "x";
-  const rating = ratingOf(tile);
-  reject({ ...about(tile), rejected, show: (now) => { for (const it of same(tile)) showRating(it, rating, now ? "x" : String(rating)); } });
+  reject({ ...about(tile), rejected, show: (now) => { for (const it of same(tile)) showRating(it, ratingOf(it), now ? "x" : String(ratingOf(it))); } });
   if (rejected) move(1);
   show();
 }
@@ -87,8 +93,8 @@ key(["x"], "Reject, or take that back", toss, "Reviewing");
 key(["c"], "Add to compare, or remove", () => {
   const tile = focused();
   if (!tile) return say("Choose an image with the arrow keys first");
-  const image = Number(tile.dataset.image) > 0 ? `/${tile.dataset.image}` : "";
-  tray.toggle(`${about(tile).reference}${image}`, tile.dataset.hash, `${sessionName()} ${about(tile).name}${image}`);
+  const { reference, name } = aboutImage(tile);
+  tray.toggle(reference, tile.dataset.hash, `${sessionName()} ${name}`);
 }, "Reviewing");
 
 /** The next page of a long session, when its end comes near. */

@@ -151,9 +151,10 @@ export const drafts = {
 
 /**
  * Asks for a text; null when it was not given. With `draft` what is typed outlives the page, until the caller drops it
- * after saving. Leaving with changed text asks first. `rows: 1` is a line, which Enter saves.
+ * after saving. Leaving with changed text asks first. `rows: 1` is a line, which Enter saves. `dress` may return an element to
+ * show below the field.
  */
-export function askText(title, field, action, { value = "", rows = 3, hint = "", draft = "" } = {}) {
+export function askText(title, field, action, { value = "", rows = 3, hint = "", draft = "", dress = () => null } = {}) {
   return new Promise((done) => {
     const area = rows === 1 ? make("input", { type: "text", maxlength: 60000, dir: "auto" }) : make("textarea", { rows, maxlength: 60000, dir: "auto" });
     const kept = draft ? drafts.get(draft) : null;
@@ -184,6 +185,7 @@ export function askText(title, field, action, { value = "", rows = 3, hint = "",
         make("h1", { dir: "auto" }, title),
         hint || restored ? make("p", { class: "muted" }, restored ? "Your unsaved draft was restored." : hint) : null,
         make("label", { class: "field" }, field, area),
+        dress(area),
         choice,
         question,
       ),

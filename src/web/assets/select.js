@@ -1,9 +1,10 @@
-// Several at once: a box on each card, Shift for a range, Ctrl or a long press for one more; and the bar of what can be done
-// with them. What is done is done to what was chosen when it was begun, one after the other, and can be taken back.
+// Several at once: a box on each card, a rubber band, Shift for a range, Ctrl or a long press for one more; and the bar of
+// what can be done with them. What is done is done to what was chosen when it was begun, one after the other, and can be taken back.
 
-import { all, ask, askText, make, one, say, sayWhy } from "./kit.js";
-import { iterationOf, offerUndo, rate } from "./marks.js";
+import { all, ask, askText, make, one, sayWhy } from "./kit.js";
+import { forgetTags, knownTags, withCompletion } from "./completion.js";
 import { compareAddress, tray } from "./tray.js";
+import { iterationOf, offerUndo, sendRating } from "./writes.js";
 
 /** What is chosen: by reference `{ reference, session, label, image }`. */
 const chosen = new Map();
@@ -38,6 +39,17 @@ export const selection = {
     last = card;
     show();
   },
+  /** Chooses exactly these cards, and those that were chosen before where `before` names them. */
+  among(cards, before) {
+    const wanted = new Set(cards.map(keyOf));
+    for (const card of all("#wall .card")) {
+      const on = wanted.has(keyOf(card)) || before.has(keyOf(card));
+      if (on !== chosen.has(keyOf(card))) set(card, on);
+    }
+    last = cards.at(-1) ?? last;
+    show();
+  },
+  keys: () => new Set(chosen.keys()),
 };
 
 /** All cards from the last one to this one. */
@@ -128,17 +140,18 @@ const iterations = () => [...chosen.values()].filter((it) => it.reference);
 async function rateAll(rating) {
   const items = iterations();
   try {
-    await each(items, "Rating", (item) => rate(item.reference, rating));
-    offerUndo(`${items.length} rated ${"★".repeat(rating)}`, () => each(items, "Undoing", (item) => rate(item.reference, item.rating)));
+    await each(items, "Rating", (item) => sendRating(item.reference, rating));
+    offerUndo(`${items.length} rated ${"★".repeat(rating)}`, () => each(items, "Undoing", (item) => sendRating(item.reference, item.rating)));
     for (const card of all("#wall .card")) if (chosen.has(keyOf(card))) { card.dataset.rating = rating; set(card, true); }
   } catch (error) { sayWhy(error); }
 }
 
 async function tagAll() {
   const items = iterations();
-  const text = await askText("Tag all selected", "Tags, separated by commas", "Add", { rows: 2 });
+  const text = await askText("Tag all selected", "Tags, separated by commas", "Add", { rows: 1, dress: (area) => withCompletion(area, knownTags) });
   const tags = (text ?? "").split(",").map((it) => it.trim()).filter(Boolean);
   if (tags.length === 0) return;
+  forgetTags();
   try {
     await each(items, "Tagging", (item) => ask("annotate-iteration", { reference: iterationOf(item.reference), addTags: tags }));
     offerUndo(`${items.length} tagged ${tags.join(", ")}`, () => each(items, "Undoing", (item) => ask("annotate-iteration", { reference: iterationOf(item.reference), removeTags: tags })));

@@ -4,8 +4,9 @@
 import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
+import { forgetTags, knownTags, withCompletion } from "./completion.js";
 import { compareAddress, tray } from "./tray.js";
-import { REJECTED, annotate, pending, rate, reject, retag } from "./writes.js";
+import { REJECTED, annotate, pending, rate, reject, retag, write } from "./writes.js";
 import { zoomable } from "./zoom.js";
 
 const main = one("main");
@@ -25,8 +26,11 @@ let filter = "takes";
 const ahead = new Map();
 
 const reference = (at = index) => `${session}#${at}`;
-const imageReference = () => (image > 0 ? `${reference()}/${image}` : reference());
+const isBatch = (at = index) => imagesOf(at).length > 1;
+/** The image that is shown; an iteration of a single image goes by its own reference. */
+const imageReference = (at = index, number = image) => (isBatch(at) ? `${reference(at)}/${number}` : reference(at));
 const shortName = (at = index) => `#${at}`;
+const imageName = (at = index, number = image) => (isBatch(at) ? `#${at} · image ${number + 1}` : `#${at}`);
 const address = () => `/sessions/${session}/${index}${image > 0 ? `/${image}` : ""}`;
 
 // What is known of an iteration before its facts have come: from the strip, or from facts that came earlier.
@@ -38,12 +42,18 @@ function imagesOf(at) {
   const said = strip.take(at)?.dataset.images;
   if (!said) return [];
   return said.split(" ").map((text) => {
-    const [hash, width, height, kind] = text.split(":");
-    return { hash, width: Number(width), height: Number(height), file: kind !== undefined, video: kind === "v" };
+    const [hash, width, height, rating, kind] = text.split(":");
+    return { hash, width: Number(width), height: Number(height), rating: Number(rating), file: kind !== undefined, video: kind === "v" };
   });
 }
 
-const ratingOf = (at) => ahead.get(at)?.rating ?? Number(strip.take(at)?.dataset.rating ?? 0);
+/** The ratings of the images of an iteration; of one without images its own. */
+function ratingsOf(at) {
+  const images = imagesOf(at);
+  return ahead.get(at)?.ratings ?? (images.length > 0 ? images.map(({ rating }) => rating) : [Number(strip.take(at)?.dataset.rating ?? 0)]);
+}
+const ratingOf = (at, number = at === index ? image : 0) => ratingsOf(at)[number] ?? 0;
+const bestOf = (ratings) => Math.max(0, ...ratings);
 const isRejected = (at) => marks[at] === "x";
 
 /** The facts of an iteration; asked for once, and again when they changed. */
@@ -236,7 +246,7 @@ const strip = filmstrip(one("#strip"), session, {
     count = Math.max(count, now);
     marks = [...text];
     // What was decided here counts until the server has it.
-    for (const [at, mine] of ahead) { marks[at] = mine.mark; showRating(strip.take(at), mine.rating, mine.mark); }
+    for (const [at, mine] of ahead) { marks[at] = mine.mark; showRating(strip.take(at), bestOf(mine.ratings), mine.mark); }
     reorder();
     strip.layout(order, index);
     turns();
@@ -274,9 +284,14 @@ function turnImage(by) {
   const { length } = imagesOf(index);
   const next = image + by;
   if (next < 0 || next >= length) return;
-  image = next;
+  showBatchImage(next);
+}
+
+function showBatchImage(number) {
+  image = number;
   showImage();
   aboutImage();
+  showStars();
   later();
 }
 
@@ -349,6 +364,7 @@ function aboutImage() {
   }
   const copied = one("#copy-reference", panel);
   if (copied) copied.dataset.text = imageReference();
+  one("#cover", panel)?.setAttribute("aria-pressed", String(isCover(index, image)));
   tray.show();
 }
 
@@ -383,11 +399,13 @@ function announce(text) {
 // Deciding. `at` is the image that is shown when the key is pressed, whatever is shown when the write is done.
 
 /** Shows a decision on the page, over what the server knows so far. */
-function decide(at, { rating = ratingOf(at), rejected = isRejected(at) }) {
-  const mark = rejected ? "x" : String(rating);
-  ahead.set(at, { rating, mark });
+function decide(at, { number = 0, rating = ratingOf(at, number), rejected = isRejected(at) }) {
+  const ratings = ratingsOf(at).with(number, rating);
+  const best = bestOf(ratings);
+  const mark = rejected ? "x" : String(best);
+  ahead.set(at, { ratings, mark });
   marks[at] = mark;
-  showRating(strip.take(at), rating, mark);
+  showRating(strip.take(at), best, mark);
   if (at === index) { showStars(); showCorner(""); }
 }
 
@@ -406,9 +424,9 @@ function advance() {
 }
 
 function judge(rating) {
-  const at = index;
-  const was = ratingOf(at);
-  rate({ reference: reference(at), name: shortName(at), rating, before: was, show: (now) => decide(at, { rating: now }), after: settle(at) });
+  const [at, number] = [index, image];
+  const was = ratingOf(at, number);
+  rate({ reference: imageReference(at, number), name: imageName(at, number), rating, before: was, show: (now) => decide(at, { number, rating: now }), after: settle(at) });
   if (rating !== was) advance();
 }
 
@@ -417,6 +435,31 @@ function toss() {
   const rejected = !isRejected(at);
   reject({ reference: reference(at), name: shortName(at), rejected, show: (now) => decide(at, { rejected: now }), after: settle(at) });
   if (rejected) advance();
+}
+
+// The cover of the session: one image of it has the tag, with its number where it is not the first of a batch.
+
+let cover = main.dataset.cover ?? "";
+const isCover = (at, number) => cover === `${at}/${number}`;
+const coverTag = (number) => (number > 0 ? `cover/${number}` : "cover");
+
+function chooseCover() {
+  const [before, now] = [cover, isCover(index, image) ? "" : `${index}/${image}`];
+  const requests = (from, to) => [[from, "removeTags"], [to, "addTags"]].filter(([which]) => which).map(([which, how]) => {
+    const [at, number] = which.split("/").map(Number);
+    return { reference: reference(at), [how]: [coverTag(number)] };
+  });
+  const touched = [before, now].filter(Boolean).map((which) => Number(which.split("/")[0]));
+  const show = (which) => () => { cover = which; if (one("#facts")) aboutImage(); };
+  write({
+    about: reference(),
+    change: requests(before, now),
+    back: requests(now, before),
+    show: show(now),
+    unshow: show(before),
+    said: now ? `${imageName()} is the cover` : "The best rated image is the cover",
+    after: () => { for (const at of touched) settle(at)(); },
+  });
 }
 
 /** The facts of an iteration as they are now, to change them from. */
@@ -430,9 +473,10 @@ async function tag() {
   if (!panel) return;
   const before = all("[data-tag]", panel).map((it) => it.dataset.tag);
   const about = `${reference(at)} tags`;
-  const text = await askText(`Tags of “${sessionName()}” #${at}`, "Separated by commas", "Save", { value: before.join(", "), rows: 1, draft: about });
+  const text = await askText(`Tags of “${sessionName()}” #${at}`, "Separated by commas", "Save", { value: before.join(", "), rows: 1, draft: about, dress: (area) => withCompletion(area, knownTags) });
   if (text === null) return;
   drafts.drop(about);
+  forgetTags();
   const tags = [...new Set(text.split(",").map((it) => it.trim()).filter(Boolean))];
   retag({ reference: reference(at), name: shortName(at), tags, before, show: (now) => decide(at, { rejected: now.includes(REJECTED) }), after: settle(at) });
 }
@@ -469,7 +513,8 @@ document.addEventListener("click", (event) => {
     if (what === "note") note();
     if (what === "back") step(-1);
     if (what === "on") step(1);
-    if (what === "image") { image = Number(button.dataset.image); showImage(); aboutImage(); later(); }
+    if (what === "image") showBatchImage(Number(button.dataset.image));
+    if (what === "cover") chooseCover();
     if (what === "closer") zoom.by(1.5);
     if (what === "farther") zoom.by(1 / 1.5);
     if (what === "level") zoom.toggle();
@@ -487,7 +532,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-index], a[data-image-link]");
   if (!link) return;
   event.preventDefault();
-  if (link.dataset.imageLink !== undefined) { image = Number(link.dataset.imageLink); showImage(); aboutImage(); later(); } else choose(Number(link.dataset.index));
+  if (link.dataset.imageLink !== undefined) showBatchImage(Number(link.dataset.imageLink)); else choose(Number(link.dataset.index));
 });
 
 one("#new").addEventListener("click", () => { if (!filters[filter](marks[count - 1])) { filter = "takes"; one("#filter").value = filter; reorder(); } choose(count - 1); });
@@ -520,6 +565,7 @@ key(["b"], "Unfold the branches", () => { if (!one("#lanes").hidden) unfold(); }
 key(["1", "2", "3", "4", "5"], "Rate", (event) => { judge(Number(event.key)); }, "Reviewing");
 key(["0"], "Clear the rating", () => { judge(0); }, "Reviewing");
 key(["x"], "Reject, or take that back", toss, "Reviewing");
+key(["v"], "Use as the cover", chooseCover, "Reviewing");
 key(["t"], "Tags", () => { tag(); }, "Reviewing");
 key(["n"], "Note", () => { note(); }, "Reviewing");
 key(["c"], "Add to compare, or remove", () => { if (one("[data-tray]")) { aboutImage(); one("[data-tray]").click(); } }, "Reviewing");

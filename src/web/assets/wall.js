@@ -4,10 +4,11 @@
 
 import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
 import { intake } from "./intake.js";
-import { offerUndo, rate, stars } from "./marks.js";
+import { rubberBand } from "./band.js";
 import { selection } from "./select.js";
 import { tray } from "./tray.js";
 import { savedSearches, typing } from "./typing.js";
+import { rate, undo } from "./writes.js";
 
 const SIZE = 60;
 const KEEP = 40;
@@ -24,6 +25,8 @@ let stale = false;
 const cursors = new Map();
 const loaded = new Map();
 const loading = new Map();
+/** The parts that are on their way, for those who wait for one. */
+const arriving = new Map();
 
 const wallTop = () => wall.getBoundingClientRect().top + scrollY;
 const parts = () => Math.max(1, Math.ceil((total - first) / SIZE));
@@ -38,7 +41,7 @@ function tops() {
 /** Takes up the wall that is in the page now, if there is one. */
 function hang() {
   for (const aborter of loading.values()) aborter.abort();
-  for (const map of [loading, loaded, cursors]) map.clear();
+  for (const map of [loading, arriving, loaded, cursors]) map.clear();
   heights = [];
   wall = one("#wall");
   where = new URL(location.href);
@@ -134,7 +137,7 @@ function look() {
   }
   for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) aborter.abort();
   for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) if (!loaded.get(index).isConnected) loaded.delete(index);
-  markMonth(from);
+  markMonth();
 }
 
 /** How to get to a part: its place in the order, or the cursor before it. */
@@ -146,8 +149,16 @@ function query(index) {
   return asked;
 }
 
-async function bring(index, anew = false) {
-  if (!anew && (loaded.has(index) || loading.has(index))) return;
+/** Brings a part in, unless it is there or on its way; resolves when it is there. */
+function bring(index, anew = false) {
+  if (!anew && loaded.has(index)) return Promise.resolve();
+  if (!anew && arriving.has(index)) return arriving.get(index);
+  const coming = fetched(index, anew).finally(() => { if (arriving.get(index) === coming) arriving.delete(index); });
+  arriving.set(index, coming);
+  return coming;
+}
+
+async function fetched(index, anew) {
   const mine = wall;
   const aborter = new AbortController();
   loading.set(index, aborter);
@@ -272,29 +283,45 @@ async function scrubber() {
     const to = links[links.indexOf(document.activeElement) + next];
     if (to) { links.forEach((link) => { link.tabIndex = link === to ? 0 : -1; }); to.focus(); }
   };
-  // Dragging along it goes through the months.
-  let dragging = false;
-  box.addEventListener("pointerdown", () => { dragging = true; });
-  addEventListener("pointerup", () => { dragging = false; });
-  box.addEventListener("pointermove", (event) => { if (dragging) document.elementFromPoint(event.clientX, event.clientY)?.closest?.("#scrubber a")?.click(); });
-  markMonth(scrollY - wallTop());
+  // Dragging along it goes through the months. They count by where they were when it began: the list moves with the page.
+  let places = [];
+  let at = -1;
+  // As a row on small windows it is scrolled by dragging.
+  box.onpointerdown = () => { places = getComputedStyle(box).flexDirection === "column" ? all("a", box).map((link) => { const { top, height } = link.getBoundingClientRect(); return top + height / 2; }) : []; at = -1; };
+  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { places = []; });
+  addEventListener("pointermove", (event) => {
+    if (places.length === 0) return;
+    const apart = places.map((place) => Math.abs(place - event.clientY));
+    const nearest = apart.indexOf(Math.min(...apart));
+    if (nearest !== at) { at = nearest; jump(months[nearest].from); }
+  });
+  // A browser would drag the link itself.
+  box.ondragstart = (event) => event.preventDefault();
+  markMonth();
 }
 
+let jumps = 0;
+/** Goes to a card by its place in the order. Of several jumps the last one counts. */
 async function jump(card) {
+  const mine = (jumps += 1);
   const index = Math.max(0, Math.floor((card - first) / SIZE));
   scrollTo(0, wallTop() + tops()[index] - 70);
   look();
   await bring(index);
-  const item = all(".item", loaded.get(index))[Math.max(0, card - first - index * SIZE)];
+  const there = loaded.get(index);
+  if (!there || mine !== jumps) return;
+  const item = all(".item", there)[Math.max(0, card - first - index * SIZE)];
   if (item) scrollTo(0, item.getBoundingClientRect().top + scrollY - 72);
 }
 
-function markMonth(from) {
+/** Marks the month of the first card in sight. */
+function markMonth() {
   if (months.length < 2) return;
-  const at = tops();
-  const index = Math.max(0, at.findIndex((top) => top > from) - 1);
-  const card = first + index * SIZE + Math.max(0, Math.round(((from - at[index]) / Math.max(1, at[index + 1] - at[index])) * SIZE));
-  const now = months.findLastIndex((month) => month.from <= card);
+  const inSight = all("#wall > .part:not(.ghost) .item").map((item) => ({ item, box: item.getBoundingClientRect() })).filter(({ box }) => box.top > 40 && box.top < innerHeight);
+  const [top] = inSight.sort((a, b) => a.box.top - b.box.top || a.box.left - b.box.left);
+  // While it is still on its way the last mark stays.
+  if (!top) return;
+  const now = months.findIndex(({ month }) => top.item.dataset.at.startsWith(month));
   all("#scrubber a").forEach((link, number) => { if (number === now) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current"); });
 }
 
@@ -394,17 +421,15 @@ function keysOfTheWall() {
     if (card?.dataset.reference) tray.toggle(card.dataset.reference, image, card.dataset.label);
     else say("Choose an image with the arrow keys first");
   });
-  key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", async (event) => {
+  key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", (event) => {
     const card = focused();
     if (!card?.dataset.reference) return false;
-    const [reference, label, before, rating] = [card.dataset.reference, card.dataset.label, Number(card.dataset.rating), Number(event.key)];
-    if (rating === before) return;
-    try {
-      card.dataset.rating = rating;
-      await rate(reference, rating);
-      offerUndo(`“${label}”: ${stars(rating)}`, async () => { card.dataset.rating = before; await rate(reference, before); });
-    } catch (error) { card.dataset.rating = before; sayWhy(error); }
+    const { reference, label } = card.dataset;
+    // A fresh copy may have taken the place of the card meanwhile.
+    const show = (rating) => { for (const it of all(`#wall .card[data-reference="${CSS.escape(reference)}"]`)) it.dataset.rating = rating; };
+    rate({ reference, name: `“${label}”`, rating: Number(event.key), before: Number(card.dataset.rating), show });
   });
+  key(["u"], "Undo", undo);
   key(["+", "="], "Larger images", () => resize(30));
   key(["-"], "Smaller images", () => resize(-30));
 }
@@ -422,6 +447,7 @@ look();
 addEventListener("resize", calmly(60, () => { settle(() => { heights = []; }); look(); }));
 addEventListener("scroll", () => requestAnimationFrame(look), { passive: true });
 keysOfTheWall();
+rubberBand({ settled: look });
 intake({ done: () => refresh() });
 /** The search box works on this page: what it finds takes the place of what is shown. */
 const again = typing(hang);

@@ -1,7 +1,21 @@
-// Writing what people decide: ratings, rejections, tags, notes. Every write names the iteration it was started for. The page
-// shows it at once; it is sent in order, one after the other for each iteration; it can be undone, by a further event.
+// Writing what people decide: ratings, rejections, tags, notes, covers. Every write names the image or iteration it was
+// started for. The page shows it at once; it is sent in order, one after the other for each iteration; it can be undone, by
+// a further event.
 
 import { ask, drafts, say, sayWhy } from "./kit.js";
+
+/** The iteration that an image belongs to: tags and notes are of iterations, ratings of images. */
+export const iterationOf = (reference) => reference.split("/")[0];
+
+/** The number of an image that a reference names. */
+const imageOf = (reference) => Number(reference.split("/")[1] ?? 0);
+
+/** The rating of an image, from the annotations of its iteration: a batch keeps one for each image as `image/1:4`. */
+export function imageRating({ rating = 0, tags = [] } = {}, reference = "") {
+  const own = tags.map((tag) => /^image\/(\d+):([1-5])$/.exec(tag)).filter(Boolean);
+  if (own.length === 0) return rating;
+  return Number(own.find(([, image]) => Number(image) === imageOf(reference))?.[2] ?? 0);
+}
 
 export const REJECTED = "rejected";
 
@@ -30,9 +44,25 @@ function send(verb, about, request) {
   return sent;
 }
 
+/** Sends one request, or several one after the other. */
+async function sendAll(verb, about, requests) {
+  for (const request of [requests].flat()) await send(verb, request.reference ? iterationOf(request.reference) : about, request);
+}
+
+/** Says what was done, with a way back: `run` undoes it. */
+export function offerUndo(said, run) {
+  const entry = { run: async () => {
+    const at = undos.indexOf(entry);
+    if (at >= 0) undos.splice(at, 1);
+    try { await run(); say("Undone"); } catch (error) { sayWhy(error); }
+  } };
+  undos.push(entry);
+  say(said, { name: "Undo", run: entry.run });
+}
+
 /**
  * Makes a change: shows it, sends it, and says so with Undo. When it cannot be sent, the page shows what was before.
- * `change` and `back` are requests; `show` and `unshow` put them on the page.
+ * `change` and `back` are requests, or several; `show` and `unshow` put them on the page.
  */
 export async function write({ about, verb = "annotate-iteration", change, back, show, unshow, said, after = () => {} }) {
   show();
@@ -41,7 +71,7 @@ export async function write({ about, verb = "annotate-iteration", change, back, 
     if (at >= 0) undos.splice(at, 1);
     unshow();
     try {
-      await send(verb, about, back);
+      await sendAll(verb, about, back);
       say("Undone");
       after();
     } catch (error) { show(); sayWhy(error); }
@@ -49,7 +79,7 @@ export async function write({ about, verb = "annotate-iteration", change, back, 
   undos.push(entry);
   say(said, { name: "Undo", run: entry.run });
   try {
-    await send(verb, about, change);
+    await sendAll(verb, about, change);
     after();
     return true;
   } catch (error) {
@@ -67,11 +97,22 @@ export function undo() {
   if (last) last.run(); else say("Nothing to undo");
 }
 
-/** A rating of an iteration; 0 clears it. */
+/** Sends a rating of an image, without a word; 0 clears it. */
+export const sendRating = (reference, rating) => sendAll("annotate-iteration", iterationOf(reference), { reference, rating: rating || null });
+
+/** Draws a rating into a group of stars. */
+export function drawStars(group, rating) {
+  for (const star of group.querySelectorAll("[data-rate]")) {
+    star.classList.toggle("on", Number(star.dataset.rate) <= rating);
+    star.setAttribute("aria-pressed", Number(star.dataset.rate) === rating);
+  }
+}
+
+/** A rating of an image, or of an iteration without one; 0 clears it. */
 export function rate({ reference, name, rating, before, show, after }) {
   if (rating === before) { say(rating ? `Already ${"★".repeat(rating)}` : "Not rated"); return; }
   write({
-    about: reference,
+    about: iterationOf(reference),
     change: { reference, rating: rating || null },
     back: { reference, rating: before || null },
     show: () => show(rating),

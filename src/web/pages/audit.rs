@@ -33,7 +33,7 @@ pub(super) struct Asked {
     /// Only events of this iteration.
     #[serde(default)]
     image: Option<String>,
-    /// The iteration of which it is told how it was made.
+    /// The iteration whose ancestry is shown.
     #[serde(default)]
     of: Option<String>,
     /// How many events to pass over, from the newest.
@@ -188,7 +188,7 @@ fn entry(line: &Line<'_>, id: SessionId, asked: &Asked) -> Markup {
     }
 }
 
-/// How one image was made: every ancestor with what changed.
+/// Renders how one image was made: every ancestor with what changed.
 fn made(read: &Provenance) -> Markup {
     let Some((steps, earlier)) = &read.made else { return html! {} };
     let Some(last) = steps.last() else { return html! {} };

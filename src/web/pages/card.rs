@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::naming;
-use crate::model::{Hash, OutcomeStatus, Summary};
+use crate::model::{ExactReference, Hash, OutcomeStatus, Summary};
 use crate::web::words;
 use crate::workspace::Cover;
 
@@ -34,7 +34,7 @@ pub(super) fn cost(cost: &BTreeMap<String, f64>) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// The card of a session. `day` is the date that begins with it.
+/// Renders the card of a session. `day` is the date that begins with it.
 pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -> Markup {
     let called = name(row, cover);
     let takes = row.iteration_count();
@@ -47,7 +47,7 @@ pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -
     html! {
         div.item data-ratio=[image.and_then(|image| image.ratio)] data-at=(row.last_modified_at) {
             @if let Some(day) = day { h2.day { (day) } }
-            a.card href={ "/sessions/" (row.id) } data-session=(row.id) data-reference=[cover.map(|cover| cover.reference)] data-label=(called)
+            a.card href={ "/sessions/" (row.id) } data-session=(row.id) data-reference=[cover.map(|cover| ExactReference { iteration: cover.reference, image: cover.number })] data-label=(called)
                 data-rating=(cover.and_then(|cover| cover.rating).unwrap_or(0)) {
                 span.cover data-many[takes > 1] data-takes=[leaves] data-video=[video] {
                     (pictured(image.map(|image| image.hash), cover.map(|cover| cover.outcome).unwrap_or_default()))
@@ -80,7 +80,7 @@ fn second_line(row: &Summary, cover: Option<&Cover>) -> Markup {
     }
 }
 
-/// What is seen of an iteration on its card.
+/// Renders the image of an iteration on its card, or a word in its place.
 pub(super) fn pictured(image: Option<Hash>, outcome: OutcomeStatus) -> Markup {
     html! {
         @match (image, outcome) {

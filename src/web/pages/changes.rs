@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::model::diff::words::{Side, runs};
-use crate::model::diff::{PromptChangeKind, PromptDiff, RecipeDiff};
+use crate::model::diff::{PromptChange, PromptChangeKind, PromptDiff, RecipeDiff};
 
 /// The most changes of one prompt that are listed. What changed beyond them is in the prompt itself.
 const MAX_MARKS: usize = 16;
 
-/// The changes as small marks, one beside the other.
+/// Renders the changes as small marks, one beside the other.
 pub(super) fn list(diff: &RecipeDiff) -> Markup {
     html! {
         ul.changes dir="auto" {
@@ -30,7 +30,7 @@ pub(super) fn list(diff: &RecipeDiff) -> Markup {
     }
 }
 
-/// Two texts in one, with what is gone and what is new.
+/// Renders two texts in one, with what is gone and what is new.
 pub(super) fn inline(old: &str, new: &str) -> Markup {
     html! {
         p.prompt {
@@ -46,7 +46,7 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
     }
 }
 
-/// A parameter's name as people say it.
+/// Returns the name of a parameter as people say it.
 pub(super) fn name(name: &str) -> &str {
     match name {
         "guidanceScale" => "cfg",
@@ -55,7 +55,7 @@ pub(super) fn name(name: &str) -> &str {
     }
 }
 
-/// A value in a few letters.
+/// Returns a value in a few letters.
 pub(super) fn value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -68,20 +68,52 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// What changed in a prompt, as small marks.
+/// Renders what changed in a prompt, as small marks.
 pub(super) fn prompt_marks(diff: &PromptDiff) -> Markup {
     let weight = |weight: Option<f64>| weight.unwrap_or(1.0).to_string();
+    let distinct = distinct(&diff.changes);
     html! {
         @if diff.reformatted { li { "same prompt, reformatted" } }
-        @for change in diff.changes.iter().take(MAX_MARKS) {
+        @for (change, count) in distinct.iter().take(MAX_MARKS) {
+            @let times = if *count > 1 { format!(" ×{count}") } else { String::new() };
             @match change.kind {
-                PromptChangeKind::Added => li.added { "+ " (change.text) },
-                PromptChangeKind::Removed => li.removed { (change.text) },
-                PromptChangeKind::Reweighted => li { (change.text) " " del { (weight(change.old_weight)) } " " ins { (weight(change.new_weight)) } },
-                PromptChangeKind::Moved => li { "↕ " (change.text) },
-                PromptChangeKind::Reworded => li { @if let Some(old) = &change.old_text { del { (old) } " " } ins { (change.text) } },
+                PromptChangeKind::Added => li.added { "+ " (change.text) (times) },
+                PromptChangeKind::Removed => li.removed { (change.text) (times) },
+                PromptChangeKind::Reweighted => li { (change.text) " " del { (weight(change.old_weight)) } " " ins { (weight(change.new_weight)) } (times) },
+                PromptChangeKind::Moved => li { "↕ " (change.text) (times) },
+                PromptChangeKind::Reworded => li { @if let Some(old) = &change.old_text { del { (old) } " " } ins { (change.text) } (times) },
             }
         }
-        @if diff.changes.len() > MAX_MARKS { li { "and " (diff.changes.len() - MAX_MARKS) " more" } }
+        @if distinct.len() > MAX_MARKS { li { "and " (distinct.len() - MAX_MARKS) " more" } }
+    }
+}
+
+/// Returns each change once, with its number of occurrences: long negative prompts repeat themselves.
+fn distinct(changes: &[PromptChange]) -> Vec<(&PromptChange, usize)> {
+    let shown = |change: &PromptChange| {
+        (change.kind, change.text.clone(), change.old_text.clone(), change.old_weight, change.new_weight)
+    };
+    let mut distinct: Vec<(&PromptChange, usize)> = Vec::new();
+    for change in changes {
+        match distinct.iter_mut().find(|(known, _)| shown(known) == shown(change)) {
+            Some((_, count)) => *count += 1,
+            None => distinct.push((change, 1)),
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_repeats_is_listed_once() {
+        let old = "blurry, ".repeat(30);
+        let new = "grainy, ".repeat(30);
+        let diff = PromptDiff::between(&old, &new).expect("they differ");
+        let shown = prompt_marks(&diff).into_string();
+        assert!(shown.matches("grainy").count() <= 2, "{shown}");
+        assert!(shown.contains('×'), "{shown}");
     }
 }

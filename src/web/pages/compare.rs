@@ -190,7 +190,7 @@ fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str
     }
 }
 
-/// An image of the survey, with what can be done with it.
+/// Renders an image of the survey with its controls.
 fn tile(at: usize, side: &Side) -> Markup {
     let rating = side.rating.unwrap_or(0);
     let letter = Side::letter(at);

@@ -60,7 +60,7 @@ pub(super) fn has_workflow(recipe: &Recipe, parameters_omitted: bool) -> bool {
     parameters_omitted || graph(recipe).is_some()
 }
 
-/// The ways to continue from an iteration. An archived session is continued in a new one.
+/// Renders the ways to continue from an iteration. An archived session is continued in a new one.
 pub(super) fn ways(id: IterationId, archived: bool, workflow: bool) -> Markup {
     let path = format!("/sessions/{}/{}", id.session, id.index);
     let command = command(id, archived);
@@ -85,13 +85,13 @@ pub(super) fn ways(id: IterationId, archived: bool, workflow: bool) -> Markup {
     }
 }
 
-/// The command that records what comes next. The changed prompt and the new image are for the reader to fill in.
+/// Returns the command that records what comes next. The changed prompt and the new image are for the reader to fill in.
 pub(super) fn command(id: IterationId, archived: bool) -> String {
     let session = if archived { String::new() } else { format!(" --session {}", id.session) };
     format!("retake record{session} --like '{id}' --parent '{id}' --prompt 'NEW PROMPT' --image NEW.png")
 }
 
-/// What to tell an agent.
+/// Returns the prompt for an agent.
 fn agent_prompt(id: IterationId, archived: bool) -> String {
     let place = if archived {
         "The session is archived: leave out sessionId, which starts a new one.".to_owned()

@@ -9,12 +9,12 @@ use crate::model::{OutcomeStatus, StepLabel};
 use crate::web::pictures;
 use crate::workspace::{Mark, Strip, StripImage, StripStep};
 
-/// One letter for each iteration: its rating, `0` for unreviewed, `x` for rejected, `-` for lost.
+/// Returns one letter for each iteration: its rating, `0` for unreviewed, `x` for rejected, `-` for lost.
 pub(super) fn marks(strip: &Strip) -> String {
     strip.marks.iter().map(|mark| letter(*mark)).collect()
 }
 
-/// The letter of a mark.
+/// Returns the letter of a mark.
 pub(super) fn letter(mark: Mark) -> char {
     match mark {
         Mark::Unreviewed => '0',
@@ -24,7 +24,15 @@ pub(super) fn letter(mark: Mark) -> char {
     }
 }
 
-/// The takes of a window of the strip, with a place for each that was lost in it.
+/// Returns the letter of an image, whose rating may differ from the best of its iteration.
+pub(super) fn image_letter(mark: Mark, rating: Option<u8>) -> char {
+    match mark {
+        Mark::Unreviewed | Mark::Rated(_) => letter(rating.map_or(Mark::Unreviewed, Mark::Rated)),
+        Mark::Rejected | Mark::Lost => letter(mark),
+    }
+}
+
+/// Renders the takes of a window of the strip, with a place for each that was lost in it.
 pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup {
     let id = strip.session.id;
     let until = from.saturating_add(limit).min(strip.session.iteration_count());
@@ -41,7 +49,7 @@ pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup
     }
 }
 
-/// What changed, as a caption: a reroll is only named, since its seed says little.
+/// Returns what changed as a caption: a reroll is only named, since its seed says little.
 pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
     match (step.label, &step.change) {
         (Some(StepLabel::Reroll), _) => "reroll".into(),
@@ -51,14 +59,14 @@ pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
     }
 }
 
-/// A line of changes with its parts set apart, and a minus sign that is as wide as the plus.
+/// Returns a line of changes with its parts set apart, and a minus sign that is as wide as the plus.
 fn readable(change: &str) -> String {
     let part = |part: &str| part.strip_prefix('-').map_or_else(|| part.to_owned(), |rest| format!("−{rest}"));
     change.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
 }
 
-/// The images of an iteration as one attribute: hash, width and height of each, `v` for a video and `f` for another file
-/// that browsers do not show.
+/// Returns the images of an iteration as one attribute: hash, width, height and rating of each, `v` for a video and `f` for
+/// another file that browsers do not show.
 pub(super) fn images(images: &[StripImage]) -> Option<String> {
     let one = |image: &StripImage| {
         let (width, height) = image.size.unwrap_or_default();
@@ -67,7 +75,7 @@ pub(super) fn images(images: &[StripImage]) -> Option<String> {
             shown if pictures::is_shown(shown) => "",
             _ => ":f",
         };
-        format!("{}:{width}:{height}{kind}", image.hash)
+        format!("{}:{width}:{height}:{}{kind}", image.hash, image.rating.unwrap_or(0))
     };
     (!images.is_empty()).then(|| images.iter().map(one).collect::<Vec<_>>().join(" "))
 }
@@ -101,7 +109,7 @@ fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
     }
 }
 
-/// The rating over an image of the strip or the grid; scripts write it, too.
+/// Renders the rating over an image of the strip or the grid; scripts write it, too.
 pub(super) fn stars(rating: Option<u8>) -> Markup {
     html! {
         @match rating {

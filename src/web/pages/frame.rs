@@ -1,4 +1,4 @@
-//! The frame of every page: head, header, what is said when something goes wrong, and the dialogs that scripts open.
+//! The frame of every page: head, header, the words for what goes wrong, and the dialogs that scripts open.
 
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
@@ -78,7 +78,7 @@ impl IntoResponse for Broken {
     }
 }
 
-/// The words for a failure that no page has words of its own for. Hints are written for programs, and left out.
+/// Returns the words for a failure for which no page has its own. Hints are written for programs, and left out.
 fn usual_wording(error: &Error) -> Wording {
     let heading = match error.kind {
         ErrorKind::NotFound => "Page not found",
@@ -90,7 +90,7 @@ fn usual_wording(error: &Error) -> Wording {
     Wording { heading, text: sentence(&error.message), ways: Vec::new() }
 }
 
-/// A message as a sentence: capitalised, with a full stop.
+/// Returns a message as a sentence: capitalised, with a full stop.
 pub(super) fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -104,7 +104,7 @@ pub(in super::super) fn nothing_here() -> Response {
     Broken::from(error).into_response()
 }
 
-/// A whole page.
+/// Renders a whole page.
 pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     let entry = |name: &str, href: &str, text: &str| {
         html! { a href=(href) aria-current=[(page.name == name).then_some("page")] { (text) } }
@@ -125,7 +125,7 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     whole(page, styles, &top, main)
 }
 
-/// A page of one session: its header names the session and its views in place of the main menu, so that the image has the
+/// Renders a page of one session: its header names the session and its views in place of the main menu, so that the image has the
 /// height of a second bar. `more` is what the menu of the session holds.
 pub(super) fn framed_session(page: &Page<'_>, head: &Markup, more: &Markup, main: &Markup) -> Response {
     let top = html! {
@@ -193,7 +193,7 @@ fn keys_button() -> Markup {
     html! { button.icon.quiet #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" } }
 }
 
-/// A circle, half of it dark.
+/// Draws a circle, half of it dark.
 fn theme_icon() -> Markup {
     html! {
         svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" {
@@ -203,7 +203,7 @@ fn theme_icon() -> Markup {
     }
 }
 
-/// The mark: two frames, one behind the other.
+/// Draws the mark: two frames, one behind the other.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {

@@ -80,12 +80,13 @@ fn tiles(strip: &Strip) -> Markup {
 fn tile(address: &str, step: &StripStep, number: usize) -> Markup {
     let image = step.images.get(number);
     let caption = film::caption(step);
+    let rating = image.map_or(step.rating, |image| image.rating);
     let many = step.images.len();
     let address = if number == 0 { address.to_owned() } else { format!("{address}/{number}") };
     let (width, height) = image.and_then(|image| image.size).unwrap_or((1, 1));
     html! {
-        a.tile href=(address) data-index=(step.index) data-image=(number) data-hash=[image.map(|image| image.hash)] data-mark=(film::letter(step.mark))
-            data-rating=[step.rating] title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } {
+        a.tile href=(address) data-index=(step.index) data-image=(number) data-hash=[image.map(|image| image.hash)] data-mark=(film::image_letter(step.mark, rating))
+            data-rating=[rating] title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } {
             span.pic data-video=[image.filter(|image| pictures::is_played(&image.mime_type)).map(|image| image.hash)] {
                 @match (image, step.outcome) {
                     (Some(image), _) => { img src={ "/thumbs/" (image.hash) } alt="" width=(width) height=(height) loading="lazy" decoding="async"; }
@@ -94,7 +95,7 @@ fn tile(address: &str, step: &StripStep, number: usize) -> Markup {
                     (None, OutcomeStatus::Succeeded) => span.no { "no image" },
                 }
                 @if many > 1 { span.many { (number + 1) "/" (many) } }
-                (film::stars(step.rating))
+                (film::stars(rating))
             }
             span.caption dir="auto" { span.sr { "#" (step.index) ", " } (caption) }
         }

@@ -5,10 +5,11 @@ use maud::{Markup, html};
 use super::{changes, continuing, recipe};
 use crate::export::ending;
 use crate::model::diff::RecipeDiff;
+use crate::model::query::facet_term;
 use crate::model::{Hash, IterationId, OutcomeStatus};
 use crate::web::{pictures, url, words};
 use crate::wire::{Api, Error, ImageView, IterationView, MAX_REPLY_BYTES};
-use crate::workspace::{REJECTED_TAG, Workspace};
+use crate::workspace::{REJECTED_TAG, Workspace, image_rating, is_image_rating};
 
 /// Links to other iterations, each with its image.
 const MAX_LINKS: usize = 24;
@@ -52,18 +53,18 @@ impl Chosen {
         })
     }
 
-    /// The number of the last image, from 0.
+    /// Returns the number of the last image, from 0.
     pub(super) fn last_image(&self) -> usize {
         self.view.images.len().saturating_sub(1)
     }
 }
 
-/// The window's title.
+/// Returns the title of the window.
 pub(super) fn title(name: &str, index: u32) -> String {
     format!("{name} #{index}")
 }
 
-/// The stage: the image, and the controls over it, which need scripts and are hidden without.
+/// Renders the stage: the image, and the controls over it, which need scripts and are hidden without.
 pub(super) fn stage(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
     html! {
@@ -151,7 +152,7 @@ fn nothing(view: &IterationView) -> Markup {
     }
 }
 
-/// The place of an iteration that was lost.
+/// Renders the place of an iteration that was lost.
 pub(super) fn lost(id: IterationId, nearest: Option<u32>, message: &str) -> Markup {
     let (session, index) = (id.session, id.index);
     html! {
@@ -176,7 +177,7 @@ fn alt(view: &IterationView) -> String {
     format!("#{}: {short}", view.index)
 }
 
-/// What is known of the iteration, what matters most first: the change, the prompt, what people said of it.
+/// Renders what is known of the iteration, the most important first: the change, the prompt, the annotation.
 pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
     let recipe = &view.recipe.recipe;
@@ -184,7 +185,7 @@ pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
     html! {
         aside.facts #facts aria-label="Details" tabindex="0" data-index=(view.index) data-parent=[chosen.parent.as_ref().map(|parent| parent.id)]
             data-parent-image=[chosen.parent.as_ref().and_then(|parent| parent.image)] {
-            (first_line(chosen))
+            (first_line(chosen, image))
             @if let Some(diff) = &chosen.diff {
                 section.change aria-label={ "Changed from " (here_or_there(view, chosen.parent.as_ref())) } {
                     p.muted { "Changed from " (here_or_there(view, chosen.parent.as_ref())) }
@@ -232,9 +233,9 @@ pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
     }
 }
 
-fn first_line(chosen: &Chosen) -> Markup {
+fn first_line(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
-    let rating = view.annotations.rating.unwrap_or(0);
+    let rating = image_rating(view.annotations.rating, &view.annotations.tags, image).unwrap_or(0);
     let rejected = view.annotations.tags.iter().any(|tag| tag == REJECTED_TAG);
     html! {
         div.step {
@@ -263,13 +264,15 @@ fn first_line(chosen: &Chosen) -> Markup {
 fn actions(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
     let first = view.images.get(image);
-    let reference = if image == 0 { view.reference.to_string() } else { format!("{}/{image}", view.reference) };
+    let reference =
+        if view.images.len() < 2 { view.reference.to_string() } else { format!("{}/{image}", view.reference) };
     html! {
         div.row.actions {
             button type="button" data-tray=(reference) data-image=[first.map(|image| image.hash)] aria-pressed="false" { "Add to compare" }
             @if let Some(parent) = &chosen.parent {
                 button type="button" data-do="compare-parent" data-parent=(parent.id) { "Compare with " (here_or_there(view, Some(parent))) }
             }
+            @if first.is_some() { button #cover type="button" data-do="cover" aria-pressed="false" title="Show this image for the session (v)" { "Use as cover" } }
             @if first.is_some() { a.button href={ "/search?like=" (url::encode(&view.reference.to_string())) } { "Similar" } }
             @if let Some(image) = first.filter(|image| !image.missing) {
                 a.button #download href={ "/images/" (image.hash) } download=(file_name(view, image)) { "Download" }
@@ -279,14 +282,15 @@ fn actions(chosen: &Chosen, image: usize) -> Markup {
     }
 }
 
-/// The name a download gets: the file's own, or one that says what it is.
+/// Returns the name of a download: the file's own, or one made from the reference.
 fn file_name(view: &IterationView, image: &ImageView) -> String {
     let extension = ending(&image.mime_type);
     image.name.clone().unwrap_or_else(|| format!("{}-{}.{extension}", view.session_id, view.index))
 }
 
 fn said(view: &IterationView) -> Markup {
-    let tags = &view.annotations.tags;
+    // Ratings of single images are shown as stars.
+    let tags: Vec<&String> = view.annotations.tags.iter().filter(|tag| !is_image_rating(tag)).collect();
     html! {
         section {
             div.heading { h2 { "Tags & note" } span.spring {}
@@ -295,7 +299,7 @@ fn said(view: &IterationView) -> Markup {
             }
             @if tags.is_empty() && view.annotations.note.is_none() { p.muted { "No tags or note" } }
             @if !tags.is_empty() {
-                div.tags { @for tag in tags { a.chip dir="auto" data-tag=(tag) href={ "/search?q=" (url::encode(&format!("tag:\"{tag}\""))) } { (tag) } } }
+                div.tags { @for tag in &tags { a.chip dir="auto" data-tag=(tag) href={ "/search?q=" (url::encode(&facet_term("tag", tag))) } { (tag) } } }
             }
             @if let Some(note) = &view.annotations.note { p.prompt.small dir="auto" data-note="" { (note) } }
         }

@@ -35,6 +35,7 @@ use axum::routing::get;
 
 use super::server::get_only;
 use super::state::Gallery;
+use crate::model::Status;
 
 /// `GET /here.js`: which workspace this is, for what scripts keep in the browser. Several may be served at one address, one
 /// after the other.
@@ -43,7 +44,22 @@ async fn here(State(gallery): State<Gallery>) -> Response {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], text).into_response()
 }
 
-/// The routes of all pages.
+/// Reads what the first pages need, so that the first reader does not wait for it. Failures show when a page asks again.
+pub(super) async fn warm_up(gallery: Gallery) {
+    let overview = gallery.overview();
+    let read = gallery.read(move |workspace, _| {
+        let selection = overview.select(workspace, Status::Active, None)?;
+        for row in selection.rows.iter().take(statistics::MAX_COSTED) {
+            workspace.cost(row.id)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = read.await {
+        tracing::debug!(%error, "the pages could not be prepared");
+    }
+}
+
+/// Returns the routes of all pages.
 pub(super) fn routes() -> Router<Gallery> {
     Router::new()
         .route("/", get_only(get(sessions::page)))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::web::words;
 use crate::wire::IterationView;
 
-/// The recipe's names and numbers.
+/// Renders the names and numbers of a recipe.
 pub(super) fn pairs(view: &IterationView) -> Markup {
     let recipe = &view.recipe.recipe;
     let rows = recipe

@@ -6,7 +6,7 @@ use crate::web::words;
 use crate::wire::RecoveryNotice;
 use crate::workspace::Recovery;
 
-/// What recoveries did whose report has not been read yet, for the top of a page.
+/// Renders the recoveries whose reports are unread, for the top of a page.
 pub(super) fn notice(recovery: Option<&RecoveryNotice>) -> Markup {
     html! {
         @if let Some(recovery) = recovery {
@@ -29,7 +29,7 @@ pub(super) fn sentence(lost_events: u64) -> String {
     }
 }
 
-/// One recovery.
+/// Renders one recovery.
 pub(super) fn report(recovery: &Recovery) -> Markup {
     let numbers = |them: &[u32]| them.iter().take(40).map(|it| format!("#{it}")).collect::<Vec<_>>().join(", ");
     html! {

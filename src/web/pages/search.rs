@@ -1,10 +1,11 @@
 //! `/search?q=…`: what matches, as iterations or as the sessions they are in, with what the matches have in common beside
-//! it. Of a batch every image has a card. The same wall as that of all sessions, in parts. Scripts ask for this page again while someone types, with
-//! `typing`: the last word counts as a beginning then, and what is not a query yet says so without a fuss.
+//! it. Every image of a batch has a card. The cards come in parts, as those of all sessions do. Scripts ask for this page again
+//! while a query is being typed, with `typing`: the last word counts as a prefix then, and an unfinished query is not an
+//! error.
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::{self, State};
 use axum::http::HeaderName;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -15,8 +16,8 @@ use super::frame::{Broken, Page, SearchBox, framed};
 use super::naming;
 use super::sessions::{saved_searches, size_slider, status_choice, status_of};
 use super::terms::Terms;
-use crate::model::query::while_typing;
-use crate::model::{Hash, Reference, Status, Summary};
+use crate::model::query::{Condition, while_typing};
+use crate::model::{Hash, Query, Reference, Status, Summary, Timestamp};
 use crate::search::Sort;
 use crate::web::reply;
 use crate::web::state::Gallery;
@@ -50,10 +51,10 @@ pub(super) struct Asked {
     /// An iteration, or the hash of a picture, whose looks are wanted.
     #[serde(default)]
     like: Option<String>,
-    /// Someone is still writing it.
+    /// Present while the query is being typed.
     #[serde(default)]
     typing: Option<String>,
-    /// The cursor to begin behind.
+    /// The cursor of the page before.
     #[serde(default)]
     at: Option<String>,
     /// How many to pass over from there.
@@ -62,7 +63,10 @@ pub(super) struct Asked {
 }
 
 /// `GET /search`.
-pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
+pub(super) async fn page(
+    State(gallery): State<Gallery>,
+    extract::Query(asked): extract::Query<Asked>,
+) -> Result<Response, Broken> {
     let question = asked.clone();
     let overview = gallery.overview();
     let found = gallery.read(move |workspace, _| Part::read(workspace, &overview, &question, true)).await;
@@ -79,8 +83,11 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(asked): Query<Ask
     Ok(framed(&Page { title: &title, name: "search", typed }, &body))
 }
 
-/// `GET /search/part`: more of what was found, and in `x-next` the cursor behind it.
-pub(super) async fn part(State(gallery): State<Gallery>, Query(asked): Query<Asked>) -> Result<Response, Broken> {
+/// `GET /search/part`: more of what was found, and in `x-next` the cursor of what follows.
+pub(super) async fn part(
+    State(gallery): State<Gallery>,
+    extract::Query(asked): extract::Query<Asked>,
+) -> Result<Response, Broken> {
     let overview = gallery.overview();
     let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &asked, false)).await?;
     let headers = [
@@ -113,7 +120,7 @@ impl Asked {
         })
     }
 
-    /// The query, with a word that is still being written as a beginning.
+    /// Returns the query, with a word that is still being typed as a prefix.
     fn meant(&self) -> String {
         if self.typing.is_some() { while_typing(&self.q).into_owned() } else { self.q.clone() }
     }
@@ -122,7 +129,7 @@ impl Asked {
         self.by.as_deref() == Some("session")
     }
 
-    /// What was chosen beside the query.
+    /// Returns the choices beside the query.
     fn choices(&self) -> [(&'static str, Option<&str>); 5] {
         [
             ("by", self.by.as_deref()),
@@ -133,21 +140,21 @@ impl Asked {
         ]
     }
 
-    /// The address of this search with another query.
+    /// Returns the address of this search with another query.
     fn with_query(&self, query: &str) -> String {
         let typing = self.typing.as_deref().filter(|_| query == self.q);
         let parts = [("q", Some(query.trim()))].into_iter().chain(self.choices()).chain([("typing", typing)]);
         words::address("/search", parts)
     }
 
-    /// The address of this search with another choice.
+    /// Returns the address of this search with another choice.
     fn with(&self, change: impl FnOnce(&mut Asked)) -> String {
         let mut asked = self.clone();
         change(&mut asked);
         asked.with_query(&asked.q)
     }
 
-    /// The wall of sessions that is left when nothing is searched for.
+    /// Returns the address of the shelf without the search.
     fn without_search(&self) -> String {
         words::address("/", [("status", self.status.as_deref()), ("project", self.project.as_deref())])
     }
@@ -161,6 +168,7 @@ struct Part {
     facets: Option<FacetsView>,
     /// What results are to look like.
     like: Option<Likeness>,
+    wanted: WantedRatings,
 }
 
 enum Cards {
@@ -192,7 +200,8 @@ impl Part {
             let Results { found, total, next_cursor: next, facets } = api().find_iterations(&request, skip)?;
             (Cards::Iterations(found), total, next, facets)
         };
-        let mut part = Part { cards, total, next, facets: found_facets, like };
+        let wanted = WantedRatings::of(&asked.meant());
+        let mut part = Part { cards, total, next, facets: found_facets, like, wanted };
         if let Some(facets) = &mut part.facets {
             asked.widen(&api(), &request, facets)?;
         }
@@ -202,7 +211,7 @@ impl Part {
     fn cards(&self) -> Markup {
         html! {
             @match &self.cards {
-                Cards::Iterations(found) => @for found in found { (iteration(found)) },
+                Cards::Iterations(found) => @for found in found { (iteration(found, &self.wanted)) },
                 Cards::Sessions(found) => @for (found, cover) in found { (session(found, cover.as_deref())) },
             }
         }
@@ -364,40 +373,82 @@ fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
     }
 }
 
-/// The card of an iteration, and one for each further image of its batch.
-fn iteration(found: &FoundIteration) -> Markup {
-    let reference = found.reference;
+/// Renders the cards of an iteration: one for each image of its batch that has a wanted rating.
+fn iteration(found: &FoundIteration, wanted: &WantedRatings) -> Markup {
     let called = found.title.clone().or_else(|| naming::first_words(&found.prompt));
     let file = || found.image.as_ref().and_then(|image| image.name.clone());
     let called = called.or_else(file).unwrap_or_else(|| "Untitled".to_owned());
-    let label = format!("{called} #{}", reference.index);
-    let image = found.image.as_ref().filter(|image| !image.missing);
-    let shape = image.and_then(|image| ratio(image.width, image.height));
-    let address = format!("/sessions/{}/{}", reference.session, reference.index);
+    let label = format!("{called} #{}", found.reference.index);
+    let shown = found.image.as_ref().filter(|image| !image.missing);
+    let first = Card {
+        number: 0,
+        hash: shown.map(|image| image.hash),
+        ratio: shown.and_then(|image| ratio(image.width, image.height)),
+        rating: found.image_rating,
+    };
+    let further = (1..).zip(&found.more_images).map(|(number, image)| Card {
+        number,
+        hash: Some(image.hash),
+        ratio: image.size.and_then(|(width, height)| ratio(Some(width), Some(height))),
+        rating: image.rating,
+    });
+    let cards: Vec<Card> = [first].into_iter().chain(further).collect();
+    let some = cards.iter().any(|card| wanted.contains(card.rating));
+    html! { @for card in cards.iter().filter(|card| !some || wanted.contains(card.rating)) { (image_card(found, &label, &called, card)) } }
+}
+
+/// An image among those that were found.
+struct Card {
+    number: usize,
+    hash: Option<Hash>,
+    ratio: Option<f64>,
+    rating: Option<u8>,
+}
+
+fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) -> Markup {
+    let Card { number, hash, ratio, rating } = *card;
+    let many = found.more_images.len() + 1;
+    let reference = found.reference;
+    let after = if many > 1 { format!("/{number}") } else { String::new() };
+    let address =
+        format!("/sessions/{}/{}{}", reference.session, reference.index, if number > 0 { after.as_str() } else { "" });
+    let label = if number > 0 { format!("{label} · {}", number + 1) } else { label.to_owned() };
     html! {
-        div.item data-ratio=[shape] data-at=(found.timestamp) {
-            a.card href=(address) data-reference=(reference) data-label=(label) data-rating=(found.rating.unwrap_or(0)) {
+        div.item data-ratio=[ratio] data-at=(found.timestamp) {
+            a.card href=(address) data-reference={ (reference) (after) } data-label=(label) data-rating=(rating.unwrap_or(0)) {
                 span.cover {
-                    (pictured(image.map(|image| image.hash), found.outcome.unwrap_or_default()))
+                    (pictured(hash, found.outcome.unwrap_or_default()))
                     span.flags { @if found.archived { span.flag { "archived" } } }
-                    @if !found.more_images.is_empty() { span.takes { "1/" (found.more_images.len() + 1) } }
+                    @if many > 1 { span.takes { (number + 1) "/" (many) } }
                 }
-                span.name title=(found.prompt) dir="auto" { (excerpt(found).unwrap_or_else(|| html! { (naming::first_words(&found.prompt).unwrap_or_else(|| called.clone())) })) }
+                span.name title=(found.prompt) dir="auto" { (excerpt(found).unwrap_or_else(|| html! { (naming::first_words(&found.prompt).unwrap_or_else(|| called.to_owned())) })) }
                 span.meta {
-                    @if let Some(rating) = found.rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
+                    @if let Some(rating) = rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
                     span dir="auto" { (label) } " · " (words::time(found.timestamp))
                 }
             }
         }
-        @for (number, (hash, size)) in (1..).zip(&found.more_images) {
-            div.item data-ratio=[size.and_then(|(width, height)| ratio(Some(width), Some(height)))] data-at=(found.timestamp) {
-                a.card href={ (address) "/" (number) } data-reference={ (reference) "/" (number) } data-label={ (label) " · " (number + 1) } data-rating=(found.rating.unwrap_or(0)) {
-                    span.cover { (pictured(Some(*hash), found.outcome.unwrap_or_default())) span.takes { (number + 1) "/" (found.more_images.len() + 1) } }
-                    span.name dir="auto" { (naming::first_words(&found.prompt).unwrap_or_else(|| called.clone())) }
-                    span.meta { span dir="auto" { (label) } " · image " (number + 1) }
-                }
+    }
+}
+
+/// The ratings that a query asks for. An iteration is found by the best of its images; only those that fit are shown.
+struct WantedRatings(Vec<(u8, u8)>);
+
+impl WantedRatings {
+    fn of(query: &str) -> WantedRatings {
+        let ranges = Terms::of(query, "rating").any.into_iter().filter_map(|value| {
+            let parsed = Query::parse(&format!("rating:{value}"), Timestamp::now());
+            match parsed.ok()? {
+                Query::Is(Condition::Rating(low, high)) => Some((low, high)),
+                _ => None,
             }
-        }
+        });
+        WantedRatings(ranges.collect())
+    }
+
+    fn contains(&self, rating: Option<u8>) -> bool {
+        let rating = rating.unwrap_or(0);
+        self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..=*high).contains(&rating))
     }
 }
 
@@ -406,7 +457,7 @@ fn ratio(width: Option<u32>, height: Option<u32>) -> Option<f64> {
     Some(f64::from(width) / f64::from(height))
 }
 
-/// The card of a session in which something was found: the image that was found, and how many.
+/// Renders the card of a session in which something was found: the image that was found, and how many.
 fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     let FoundSession { session, matching, first } = found;
     let all = u64::from(session.iteration_count());
@@ -416,7 +467,7 @@ fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     let image = first.image.as_ref().filter(|image| !image.missing);
     html! {
         div.item data-ratio=[image.and_then(|image| ratio(image.width, image.height))] data-at=(session.last_modified_at()) {
-            a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-reference=(first.reference) data-label=(called) data-rating=(first.rating.unwrap_or(0)) {
+            a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-reference={ (first.reference) @if !first.more_images.is_empty() { "/0" } } data-label=(called) data-rating=(first.image_rating.unwrap_or(0)) {
                 span.cover data-many[all > 1] {
                     (pictured(image.map(|image| image.hash), first.outcome.unwrap_or_default()))
                     span.flags { @if session.archived() { span.flag { "archived" } } @if let Some(cover) = cover { @if cover.open_branches > 0 { span.flag { (card::branches(cover.open_branches)) } } } }
@@ -437,7 +488,7 @@ fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
 /// The characters of an excerpt before the first match: a card is narrow.
 const BEFORE_MATCH: usize = 16;
 
-/// The words that matched, where a card shows them.
+/// Renders the words that matched, where a card shows them.
 fn excerpt(found: &FoundIteration) -> Option<Markup> {
     let found = found.matches.iter().find(|excerpt| excerpt.field == ExcerptField::Prompt)?;
     let first = found.parts.iter().position(|part| part.is_match)?;

@@ -77,7 +77,8 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
     };
     let body = html! {
         main #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-count=(row.iteration_count()) data-index=(index)
-            data-image=(image) data-marks=(film::marks(&strip)) data-archived[row.archived] {
+            data-image=(image) data-marks=(film::marks(&strip)) data-archived[row.archived]
+            data-cover=[strip.cover.map(|(index, number)| format!("{index}/{number}"))] {
             div #view { (middle) }
             section.strip aria-label="Iterations" {
                 div.tools {
@@ -182,7 +183,7 @@ pub(super) async fn raw(
     }))
 }
 
-/// The iteration closest to one that was lost.
+/// Returns the iteration closest to one that was lost.
 fn nearest(marks: &[Mark], index: u32) -> Option<u32> {
     let left = (0u32..).zip(marks).filter(|(_, mark)| **mark != Mark::Lost).map(|(at, _)| at);
     left.min_by_key(|at| at.abs_diff(index))

@@ -24,7 +24,7 @@ pub(super) enum View {
 }
 
 impl View {
-    /// The name of the page, by which scripts and styles know it.
+    /// Returns the name of the page, by which scripts and styles know it.
     fn page(self) -> &'static str {
         match self {
             View::Loupe => "session",
@@ -62,7 +62,7 @@ pub(super) fn framed(named: &Named, view: View, index: u32, title: &str, main: &
     framed_session(&page, &head(named, view, index), &menu(named, view), main)
 }
 
-/// The header by itself, for a page that is open while the session changes.
+/// Renders the header by itself, for a page that is open while the session changes.
 pub(super) fn part(named: &Named) -> Response {
     reply::html(html! { (about(named)) (menu(named, View::Loupe)) })
 }
@@ -163,7 +163,7 @@ pub(super) fn summary_of(workspace: &Workspace, id: &str) -> Option<Summary> {
     workspace.summary(session_id(id).ok()?).ok()
 }
 
-/// The beginning of a text, at most ten words of it.
+/// Returns the beginning of a text, at most ten words.
 fn first_words(text: &str) -> String {
     const MOST: usize = 60;
     let mut short = String::new();

@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
+use super::statistics::MAX_COSTED;
 use super::{card, recovery};
 use crate::model::{Status, Summary};
 use crate::web::reply;
@@ -24,8 +25,6 @@ use crate::workspace::{Cover, Overview, Selection, Workspace};
 pub(super) const PART: usize = 60;
 /// Sessions in the row of those to continue.
 const CONTINUED: usize = 4;
-/// The maximum number of sessions whose cost is added up to order them, newest first.
-const MAX_COSTED: usize = 5000;
 
 /// Which sessions, as the address says it. What cannot be read counts as absent: an address is typed and cut by people.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -54,7 +53,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
         Ok((part, to_continue, Api::new(workspace).recovery_notice()?))
     });
     let (part, to_continue, notice) = read.await?;
-    // Who searches from here looks for sessions, among those that are shown.
+    // A search from here looks for sessions, among those that are shown.
     let choices = [("by", Some("session")), ("status", wall.status.as_deref()), ("project", wall.project.as_deref())];
     let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let typed = SearchBox { query: "", carried: &carried, emptied: &wall.address() };
@@ -105,20 +104,20 @@ impl Wall {
         Ok(overview.select(workspace, status_of(self.status.as_deref())?, self.project())?)
     }
 
-    /// Whether this is the shelf as one comes in: everything that is active, the newest first.
+    /// Returns whether this is the shelf as it is opened: everything that is active, the newest first.
     fn is_plain(&self) -> bool {
         let active = matches!(status_of(self.status.as_deref()), Ok(Status::Active));
         active && self.sort() == "recent" && self.project().is_none() && self.from() == 0
     }
 
-    /// The address of this wall.
+    /// Returns the address of this wall.
     fn address(&self) -> String {
         let Wall { status, sort, project, .. } = self;
         let parts = [("status", status), ("sort", sort), ("project", project)];
         words::address("/", parts.map(|(name, value)| (name, value.as_deref())))
     }
 
-    /// The address of this wall with another choice.
+    /// Returns the address of this wall with another choice.
     fn with(&self, change: impl FnOnce(&mut Wall)) -> String {
         let mut wall = self.clone();
         change(&mut wall);
@@ -126,7 +125,7 @@ impl Wall {
     }
 }
 
-/// Which sessions a word in an address means.
+/// Returns the status that a word in an address stands for.
 pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
     match text.filter(|text| !text.is_empty()) {
         None | Some("active") => Ok(Status::Active),
@@ -136,7 +135,7 @@ pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
     }
 }
 
-/// The choice between active and archived sessions; `address` is that of the page with another one.
+/// Renders the choice between active and archived sessions; `address` is that of the page with another one.
 pub(super) fn status_choice(now: Option<&str>, address: impl Fn(Option<&str>) -> String) -> Markup {
     let now = now.filter(|now| *now != "active" && !now.is_empty());
     html! {
@@ -163,8 +162,8 @@ impl Part {
         let (total, from) = (selection.rows.len(), wall.from());
         let rows: Vec<Arc<Summary>> = match wall.sort() {
             "oldest" => selection.rows.iter().rev().skip(from).take(PART).cloned().collect(),
-            "name" => by_name(&selection.rows).into_iter().skip(from).take(PART).collect(),
-            "cost" => by_cost(workspace, overview, &selection.rows)?.into_iter().skip(from).take(PART).collect(),
+            "name" => selection.by_name().iter().skip(from).take(PART).cloned().collect(),
+            "cost" => by_cost(workspace, &selection.rows)?.into_iter().skip(from).take(PART).collect(),
             _ => selection.rows.iter().skip(from).take(PART).cloned().collect(),
         };
         let covers = overview.covers(workspace, &rows)?;
@@ -191,22 +190,15 @@ impl Part {
     }
 }
 
-fn by_name(rows: &[Arc<Summary>]) -> Vec<Arc<Summary>> {
-    let mut named: Vec<(bool, String, &Arc<Summary>)> = rows
-        .iter()
-        .map(|row| (row.title.is_none(), row.title.as_deref().unwrap_or_default().to_lowercase(), row))
-        .collect();
-    named.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
-    named.into_iter().map(|(_, _, row)| Arc::clone(row)).collect()
-}
-
-/// Returns the dearest first. Of very many sessions only the newest are read for it, and the rest follow as they are.
-fn by_cost(workspace: &Workspace, overview: &Overview, rows: &[Arc<Summary>]) -> Result<Vec<Arc<Summary>>, Error> {
+/// Returns the most expensive sessions first. Of very many sessions only the newest are read for it, and the rest follow as
+/// they are.
+fn by_cost(workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Arc<Summary>>, Error> {
     let (newest, rest) = rows.split_at(rows.len().min(MAX_COSTED));
-    let covers = overview.covers(workspace, newest)?;
-    let amount =
-        |cover: Option<Arc<Cover>>| cover.map_or(0.0, |cover| cover.cost.values().copied().fold(0.0, f64::max));
-    let mut costed: Vec<(f64, &Arc<Summary>)> = covers.into_iter().map(amount).zip(newest).collect();
+    let mut costed: Vec<(f64, &Arc<Summary>)> = Vec::with_capacity(newest.len());
+    for row in newest {
+        let costs = workspace.cost(row.id)?;
+        costed.push((costs.iter().map(|cost| cost.amount).fold(0.0, f64::max), row));
+    }
     costed.sort_by(|one, other| other.0.total_cmp(&one.0));
     Ok(costed.into_iter().map(|(_, row)| row).chain(rest).cloned().collect())
 }
@@ -275,17 +267,17 @@ fn with_from(address: &str, from: usize) -> String {
     format!("{address}{}from={from}", if address.contains('?') { '&' } else { '?' })
 }
 
-/// The control of how large the images are, which scripts bring to life.
+/// Renders the slider for the size of the images, which works with scripts.
 pub(super) fn size_slider() -> Markup {
     html! { label.size hidden { span.sr { "Size of the images" } input #size type="range" min="110" max="420" step="10" value="220"; } }
 }
 
-/// Searches that were saved in this browser.
+/// Renders the menu of searches that were saved in this browser.
 pub(super) fn saved_searches() -> Markup {
     html! { details.drop.saved hidden { summary { "Saved" } div #saved {} } }
 }
 
-/// The last few sessions, as one would come back to them.
+/// Renders the last few sessions, to continue with.
 fn continue_row(sessions: &[Continued]) -> Markup {
     html! {
         section.continue aria-labelledby="continue" {

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::card;
 use crate::model::Status;
+use crate::model::query::facet_term;
 use crate::web::words;
 use crate::wire::{Api, Error, FacetCount, FacetsView, SearchRequest};
 use crate::workspace::{Overview, Workspace};
@@ -15,7 +16,7 @@ const MONTHS: usize = 12;
 /// Models that are shown.
 const MODELS: usize = 8;
 /// The maximum number of sessions whose cost is added up, newest first.
-const MAX_COSTED: usize = 3000;
+pub(super) const MAX_COSTED: usize = 5000;
 
 /// What was made.
 pub(super) struct Statistics {
@@ -33,10 +34,9 @@ impl Statistics {
         let request = SearchRequest { facets: true, limit: Some(1), ..SearchRequest::default() };
         let found = Api::new(workspace).unbounded().find_iterations(&request, 0)?;
         let mut cost = BTreeMap::new();
-        let counted = selection.rows.get(..selection.rows.len().min(MAX_COSTED)).unwrap_or_default();
-        for cover in overview.covers(workspace, counted)?.into_iter().flatten() {
-            for (currency, amount) in &cover.cost {
-                *cost.entry(currency.clone()).or_insert(0.0) += amount;
+        for row in selection.rows.iter().take(MAX_COSTED) {
+            for spent in workspace.cost(row.id)? {
+                *cost.entry(spent.currency).or_insert(0.0) += spent.amount;
             }
         }
         Ok(Statistics {
@@ -87,7 +87,7 @@ fn list(heading: &str, facet: &str, counts: &[FacetCount]) -> Markup {
             @if counts.is_empty() { p.muted { "None recorded" } }
             div.projects {
                 @for FacetCount { value, count } in counts.iter().take(MODELS) {
-                    @let query = format!("{facet}:\"{}\"", value.replace('"', ""));
+                    @let query = facet_term(facet, value);
                     a href=(words::address("/search", [("q", Some(query.as_str())), ("status", Some("all"))])) {
                         span dir="auto" { @if facet == "rating" && value != "none" { "★ " } (value) } span { (words::grouped(*count)) }
                     }

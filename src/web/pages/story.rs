@@ -11,11 +11,12 @@ use serde::Deserialize;
 use super::frame::Broken;
 use super::session_head::{self, Named, View, session_id, summary_of, worded};
 use super::{continuing, film};
+use crate::model::query::facet_term;
 use crate::model::{Annotation, Hash, IterationId, OutcomeStatus, Position, Reference, SessionChoice, SessionId};
 use crate::web::state::Gallery;
 use crate::web::{url, words};
 use crate::wire::Error;
-use crate::workspace::{Branch, Earlier, Liked, Resumption, Step, Workspace};
+use crate::workspace::{Branch, Earlier, Liked, Resumption, Step, Workspace, is_image_rating};
 
 /// Failed attempts that are listed.
 const MAX_FAILURES: usize = 24;
@@ -123,7 +124,7 @@ impl Told {
         Ok(Told { found, subject, images, failures, costs, spent_ms })
     }
 
-    /// The branches, if there are any. A single attempt that failed is only listed as a failure.
+    /// Renders the branches, if there are any. A single attempt that failed is only listed as a failure.
     fn open_branches(&self) -> Option<Vec<&Branch>> {
         let is_open = |branch: &&Branch| branch.end.failure().is_none() || branch.steps > 1;
         let open: Vec<&Branch> = self.found.branches.iter().filter(is_open).collect();
@@ -139,7 +140,7 @@ fn first_image(found: &Resumption) -> Option<Hash> {
     found.state.iteration.images.first().map(|image| image.hash)
 }
 
-/// How an iteration is called where its session is known.
+/// Returns what an iteration is called where its session is known.
 fn name_of(id: IterationId, here: SessionId) -> String {
     if id.session == here { format!("#{}", id.index) } else { id.to_string() }
 }
@@ -189,14 +190,14 @@ fn step_item(found: &Resumption, step: &Step) -> Markup {
     }
 }
 
-/// What people said of an iteration: stars, the note, tags.
+/// Renders the annotation of an iteration: stars, the note, tags.
 fn said(annotation: &Annotation) -> Markup {
     html! {
         @if annotation.rating.is_some() || annotation.note.is_some() || !annotation.tags.is_empty() {
             p.said {
                 @if annotation.rating.is_some() { (film::stars(annotation.rating)) " " }
                 @if let Some(note) = &annotation.note { q dir="auto" { (shortened(note, 400)) } " " }
-                @for tag in &annotation.tags { a.chip dir="auto" href={ "/search?q=" (url::encode(&format!("tag:\"{tag}\""))) } { (tag) } " " }
+                @for tag in annotation.tags.iter().filter(|tag| !is_image_rating(tag)) { a.chip dir="auto" href={ "/search?q=" (url::encode(&facet_term("tag", tag))) } { (tag) } " " }
             }
         }
     }
@@ -252,14 +253,14 @@ fn figures(told: &Told) -> Markup {
     }
 }
 
-/// An amount without the digits that adding floats brings.
+/// Returns an amount without the digits that adding floats brings.
 fn money(amount: f64) -> String {
     let text = format!("{amount:.4}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short.is_empty() { "0".to_owned() } else { short.to_owned() }
 }
 
-/// A line of changes, each part by itself: additions and removals are marked.
+/// Renders a line of changes, each part by itself: additions and removals are marked.
 pub(super) fn summary(line: &str) -> Markup {
     let parts = line.split("  ").map(str::trim).filter(|part| !part.is_empty() && *part != "reroll");
     html! {

@@ -1,6 +1,8 @@
 //! The values of a facet that a query chooses: any of some, and none of others, as the filter beside a search writes them.
 //! `(model:"a" OR model:"b") -model:"c"` is any of a and b, and not c. Everything else of the query stays as it was typed.
 
+use crate::model::query::facet_term;
+
 /// The values of one facet in a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -59,11 +61,11 @@ impl Terms {
 
     fn query(&self) -> String {
         let term = |value: &String| {
-            // A comparison is no value, and stands without quotes.
-            if value.starts_with(['>', '<']) {
+            // A comparison of ratings stands without quotes; names may begin with any character.
+            if self.name == "rating" && value.starts_with(['>', '<']) {
                 format!("{}:{value}", self.name)
             } else {
-                format!("{}:\"{}\"", self.name, value.replace('"', ""))
+                facet_term(&self.name, value)
             }
         };
         let any: Vec<String> = self.any.iter().map(term).collect();
@@ -93,17 +95,33 @@ fn token(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// Returns the value of `name:"value"` or `name:value`.
+/// Returns the value of `name:"value"` or `name:value`. Two quotes in a quoted value stand for one.
 fn value(term: &str, name: &str) -> Option<String> {
     let (facet, value) = term.split_once(':')?;
-    let value = value.strip_prefix('"').map_or(value, |value| value.strip_suffix('"').unwrap_or(value));
-    (facet.eq_ignore_ascii_case(name) && !value.is_empty() && !value.contains('"')).then(|| value.to_owned())
+    if !facet.eq_ignore_ascii_case(name) || value.is_empty() {
+        return None;
+    }
+    let Some(quoted) = value.strip_prefix('"') else {
+        return (!value.contains('"')).then(|| value.to_owned());
+    };
+    let quoted = quoted.strip_suffix('"')?;
+    let plain = quoted.replace("\"\"", "");
+    (!quoted.is_empty() && !plain.contains('"')).then(|| quoted.replace("\"\"", "\""))
 }
 
 /// Returns the values of `(name:"a" OR name:"b")`.
-fn group(token: &str, name: &str) -> Option<Vec<String>> {
-    let inner = token.strip_prefix('(')?.strip_suffix(')')?;
-    inner.split(" OR ").map(|term| value(term.trim(), name)).collect()
+fn group(group: &str, name: &str) -> Option<Vec<String>> {
+    let mut left = group.strip_prefix('(')?.strip_suffix(')')?.trim();
+    let mut values = Vec::new();
+    loop {
+        let (term, after) = token(left);
+        values.push(value(term, name)?);
+        let after = after.trim_start();
+        if after.is_empty() {
+            return Some(values);
+        }
+        left = after.strip_prefix("OR ")?.trim_start();
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +143,19 @@ mod tests {
         assert_eq!(Terms::of("(a OR b) tag:x", "model").rest, "(a OR b) tag:x", "what others wrote stays");
         assert_eq!(Terms::of("fox", "rating").with_any(&[">=4"]), "fox rating:>=4");
         assert_eq!(Terms::of("fox rating:>=4", "rating").any, [">=4"]);
+    }
+
+    #[test]
+    fn values_keep_their_quotes() {
+        let odd = ["6\" by 4\"", "\"quoted\"", "a OR b", "(half", "<b>"];
+        let mut query = "fox".to_owned();
+        for (at, value) in odd.iter().enumerate() {
+            query = Terms::of(&query, "tag").toggled(value, false);
+            assert_eq!(Terms::of(&query, "tag").any, odd[..=at], "{query}");
+        }
+        for value in odd {
+            query = Terms::of(&query, "tag").toggled(value, false);
+        }
+        assert_eq!(query, "fox");
     }
 }

@@ -1,12 +1,13 @@
 //! The trail of a session as sentences: "Ada rated #8 ★5, was ★4". One pass over the events, oldest first, which knows at
 //! each what was there before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::diff::RecipeDiff;
 use crate::model::{Annotation, AnnotationChange, Event, EventBody, EventKind, Hash, Iteration, OutcomeStatus};
 
 use super::naming;
+use crate::workspace::{image_rating, is_image_rating, rated_image};
 
 /// An event as people read it.
 pub(super) struct Line<'a> {
@@ -116,22 +117,27 @@ fn recorded(index: u32, iteration: &Iteration, parent: Option<u32>, before: Opti
 fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> String {
     let mut did = Vec::new();
     let was = before.rating.map(|rating| format!(", was ★{rating}")).unwrap_or_default();
-    match change.rating {
+    let of_images = rated_images(index, before, change);
+    did.extend(of_images.iter().cloned());
+    match change.rating.filter(|_| of_images.is_empty()) {
         Some(AnnotationChange::NO_RATING) => did.push(format!("cleared the rating of #{index}{was}")),
         Some(rating) if before.rating == Some(rating) => did.push(format!("rated #{index} ★{rating} again")),
         Some(rating) => did.push(format!("rated #{index} ★{rating}{was}")),
         None => {}
     }
     if let Some(tags) = &change.tags {
-        let added: Vec<&str> = tags.iter().filter(|tag| !before.tags.contains(tag)).map(String::as_str).collect();
-        let removed: Vec<&str> = before.tags.iter().filter(|tag| !tags.contains(tag)).map(String::as_str).collect();
+        let only = |tags: &[String], others: &[String]| -> Vec<String> {
+            tags.iter().filter(|tag| !others.contains(tag) && !is_image_rating(tag)).cloned().collect()
+        };
+        let (added, removed) = (only(tags, &before.tags), only(&before.tags, tags));
         if !added.is_empty() {
             did.push(format!("tagged #{index} {}", added.join(", ")));
         }
         if !removed.is_empty() {
             did.push(format!("took the tag {} off #{index}", removed.join(", ")));
         }
-        if added.is_empty() && removed.is_empty() {
+        // A rating of a batch states its tags, too.
+        if added.is_empty() && removed.is_empty() && change.rating.is_none() {
             did.push(format!("kept the tags of #{index}"));
         }
     }
@@ -141,6 +147,24 @@ fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> Stri
         None => {}
     }
     if did.is_empty() { format!("annotated #{index}") } else { did.join(", ") }
+}
+
+/// Returns what changed for single images of a batch.
+fn rated_images(index: u32, before: &Annotation, change: &AnnotationChange) -> Vec<String> {
+    let mut after = before.clone();
+    apply(&mut after, change);
+    let numbers: BTreeSet<usize> = before.tags.iter().chain(&after.tags).filter_map(|tag| rated_image(tag)).collect();
+    let rating = |of: &Annotation, number: usize| image_rating(of.rating, &of.tags, number);
+    let changed = numbers.into_iter().map(|number| (number, rating(before, number), rating(&after, number)));
+    let worded = changed.filter(|(_, was, now)| was != now).map(|(number, was, now)| {
+        let was = was.map(|rating| format!(", was ★{rating}")).unwrap_or_default();
+        let image = format!("image {} of #{index}", number + 1);
+        match now {
+            Some(rating) => format!("rated {image} ★{rating}{was}"),
+            None => format!("cleared the rating of {image}{was}"),
+        }
+    });
+    worded.collect()
 }
 
 fn titled(title: Option<&str>, project: Option<&str>) -> String {
@@ -188,6 +212,14 @@ mod tests {
         assert_eq!(annotated(8, &before, &tags(&["hero"])), "tagged #8 hero, noted on #8: “softer”");
         apply(&mut before, &tags(&["hero"]));
         assert_eq!(annotated(8, &before, &tags(&[])), "took the tag hero off #8, noted on #8: “softer”");
+    }
+
+    #[test]
+    fn a_judgement_of_one_image_names_it() {
+        let before = Annotation { rating: Some(3), tags: vec!["hero".to_owned()], note: None };
+        let tags = ["hero", "image/0:3", "image/1:5"].map(str::to_owned).to_vec();
+        let change = AnnotationChange { rating: Some(5), tags: Some(tags), note: None };
+        assert_eq!(annotated(8, &before, &change), "rated image 2 of #8 ★5, was ★3");
     }
 
     #[test]

@@ -64,12 +64,12 @@ fn drawing(strip: &Strip, from: u32) -> Markup {
     }
 }
 
-/// Where an iteration lies: the left upper corner of its image.
+/// Returns the upper left corner of the image of an iteration.
 fn place(index: u32, lane: u32, from: u32) -> (u32, u32) {
     (MARGIN + index.saturating_sub(from) * STEP, MARGIN + lane * LANE)
 }
 
-/// The line from the parent: along its lane, then down or up just before the child.
+/// Returns the line from the parent: along its lane, then down or up just before the child.
 fn line(step: &StripStep, from: u32) -> Markup {
     let parent = step.parent.zip(step.parent_lane).filter(|(parent, _)| parent.index >= from);
     html! {

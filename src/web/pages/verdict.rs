@@ -66,7 +66,7 @@ impl Verdict {
     }
 }
 
-/// The verdict in the header of a session: a link to its provenance, which says more once it is known.
+/// Renders the verdict in the header of a session: a link to its provenance, which says more once it is known.
 pub(super) fn badge(id: SessionId) -> Markup {
     html! { a.verdict-badge href={ "/sessions/" (id) "/audit" } data-verdict={ "/sessions/" (id) "/verdict" } { "Provenance" } }
 }

@@ -17,7 +17,7 @@ const SAME_COLOUR: f64 = 2.0;
 /// The smallest colour difference that makes another picture of it, such as another time of day.
 const STRONG_COLOUR: f64 = 16.0;
 
-/// The desk on which two images lie, with the controls of the ways to compare them.
+/// Renders two images with the controls of the ways to compare them.
 pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
     let pane = |side: &str, shown: Option<&Side>| {
         html! {
@@ -54,7 +54,7 @@ pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
     }
 }
 
-/// The image of a side, or a word in its place. The thumbnail comes first, and scripts put the original in its place.
+/// Renders the image of a side, or a word in its place. The thumbnail comes first, and scripts replace it by the original.
 pub(super) fn image(side: &Side) -> Markup {
     html! {
         @match side.image {
@@ -75,7 +75,7 @@ pub(super) fn image(side: &Side) -> Markup {
     }
 }
 
-/// What differs between two sides: the prompt first, then the parameters, then what is seen.
+/// Renders what differs between two sides: the prompt first, then the parameters, then what is seen.
 pub(super) fn differences(a: &Side, b: &Side) -> Markup {
     let diff = RecipeDiff::between(&a.recipe, &b.recipe);
     let negative = |side: &Side| side.recipe.negative_prompt.clone().unwrap_or_default();
@@ -117,7 +117,7 @@ pub(super) fn differences(a: &Side, b: &Side) -> Markup {
     }
 }
 
-/// How much two images differ, in words; the measurements are folded away.
+/// Renders how much two images differ, in words; the measurements are folded.
 pub(super) fn seen(found: Option<&Result<Comparison, Error>>) -> Markup {
     let found = match found {
         Some(Ok(found)) => found,

@@ -6,14 +6,14 @@ use crate::model::{OutcomeStatus, Timestamp};
 use crate::web::pages::naming;
 use crate::web::pictures;
 use crate::wire::{Api, Error};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, image_rating};
 
 /// The maximum number of images that are compared at once.
 pub(super) const MAX_SIDES: usize = 12;
 
 /// An image that is compared, with the iteration it belongs to.
 pub(super) struct Side {
-    /// The reference, exact; of an image after the first with its number: `…#3/1`.
+    /// The reference, exact; of an image of a batch with its number: `…#3/1`.
     pub(super) reference: String,
     pub(super) id: IterationId,
     /// What it is called: `Harbour at dusk #3`.
@@ -97,11 +97,11 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
         video: pictures::is_played(&image.mime_type),
     });
     Ok(Side {
-        reference: if number > 0 { format!("{id}/{number}") } else { id.to_string() },
+        reference: if count > 1 { format!("{id}/{number}") } else { id.to_string() },
         id,
         label,
         image,
-        rating: state.annotation.rating,
+        rating: image_rating(state.annotation.rating, &state.annotation.tags, number as usize),
         outcome: iteration.outcome.status,
         at: iteration.created_at,
         cost: iteration.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)),

@@ -152,6 +152,11 @@ pub fn facet_names() -> impl Iterator<Item = &'static str> {
     FACETS.iter().filter_map(|(names, _)| names.first().copied())
 }
 
+/// Returns the term that asks for exactly this value of a facet: `tag:"hero"`. A quote in the value is doubled.
+pub fn facet_term(name: &str, value: &str) -> String {
+    format!("{name}:\"{}\"", value.replace('"', "\"\""))
+}
+
 /// Parses a whole number without a sign.
 pub(super) fn digits(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?

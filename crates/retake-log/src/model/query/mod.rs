@@ -14,7 +14,7 @@ mod parse;
 mod typing;
 pub mod when;
 
-pub use facet::facet_names;
+pub use facet::{facet_names, facet_term};
 pub use matching::{Candidate, millionths};
 pub use parse::{MAX_CONDITIONS, MAX_DEPTH, MAX_QUERY_BYTES};
 pub use typing::while_typing;

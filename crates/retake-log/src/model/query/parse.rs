@@ -158,7 +158,7 @@ impl Parser {
     /// Parses a quoted phrase, whose last word may be a prefix: `"glass brid*"`.
     fn quoted(&mut self, field: Option<Field>) -> Result<Query, ParseQueryError> {
         let start = self.at;
-        let (text, _) = self.quotes()?;
+        let text = self.quotes(field.is_some())?;
         self.text_condition(start, field, &text, MatchKind::Whole)?.ok_or_else(|| {
             self.error_at(start, "there is no word in these quotes", "put words between them, or remove them")
         })
@@ -257,7 +257,7 @@ impl Parser {
     /// Parses the value after a colon, and returns whether it was quoted. A time may have two words: `last week`.
     fn value(&mut self, time: bool) -> Result<(String, bool), ParseQueryError> {
         if self.peek() == Some('"') {
-            return self.quotes();
+            return Ok((self.quotes(true)?, true));
         }
         let mut value = self.run();
         if time && matches!(value.to_lowercase().as_str(), "last" | "this") {
@@ -282,12 +282,18 @@ impl Parser {
         run
     }
 
-    fn quotes(&mut self) -> Result<(String, bool), ParseQueryError> {
+    /// Parses text between quotes. Two quotes in a row stand for one in the value of a facet; elsewhere they end a phrase and
+    /// begin the next.
+    fn quotes(&mut self, is_value: bool) -> Result<String, ParseQueryError> {
         let open = self.at;
         self.at += 1;
         let mut text = String::new();
         loop {
             match self.peek() {
+                Some('"') if is_value && self.text.get(self.at + 1) == Some(&'"') => {
+                    text.push('"');
+                    self.at += 1;
+                }
                 Some('"') => break,
                 Some(next) => text.push(next),
                 None => return Err(self.error_at(open, "unclosed quote", "add a `\"` after the phrase")),
@@ -295,7 +301,7 @@ impl Parser {
             self.at += 1;
         }
         self.at += 1;
-        Ok((text, true))
+        Ok(text)
     }
 
     fn text_condition(
@@ -422,6 +428,17 @@ mod tests {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let text = |field| Condition::Text { field: Some(field), words: words.clone(), by: by(&words) }.into();
         Query::Not(Box::new(Query::Any([Field::Prompt, Field::Note, Field::Title, Field::Message].map(text).into())))
+    }
+
+    #[test]
+    fn a_value_may_contain_quotes() {
+        use crate::model::query::facet_term;
+        for value in ["plain", "6\" \"big\" hands", "\"", "a \"b or c\"", "ends with \""] {
+            let term = facet_term("tag", value);
+            assert_eq!(parse(&term), name(Facet::Tag, MatchKind::Whole, value), "{term}");
+        }
+        assert_eq!(parse("\"a b\"\"c d\""), Query::All(vec![text("a b"), text("c d")]), "phrases stay two");
+        assert!(Query::parse("tag:\"\"", now()).is_err());
     }
 
     fn name(facet: Facet, by: MatchKind, value: &str) -> Query {
