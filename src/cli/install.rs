@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use crate::platform::PROGRAM_FILE_NAME;
 use crate::wire::{Error, ErrorKind};
 
 use super::args::Json;
@@ -321,10 +322,9 @@ fn program(project: bool) -> Result<String, Error> {
 /// Returns this program as it is found in PATH. A link is kept as it is: package managers replace what it points to.
 fn on_path() -> Option<String> {
     let ours = std::env::current_exe().ok()?.canonicalize().ok()?;
-    let name = if cfg!(windows) { "retake.exe" } else { "retake" };
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(name))
+        .map(|dir| dir.join(PROGRAM_FILE_NAME))
         .find(|path| path.canonicalize().is_ok_and(|path| path == ours))?;
     found.to_str().map(str::to_owned)
 }
@@ -349,7 +349,10 @@ fn unwrapped(entry: &Entry) -> Entry {
 
 /// Returns the command of the server that an entry runs through `retake wrap`; `None` if it does not.
 pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
-    let is_ours = Path::new(&entry.command).file_stem().is_some_and(|stem| stem == "retake");
+    let program = Path::new(&entry.command);
+    // Also under another name, if this program is installed under one.
+    let is_this = || std::env::current_exe().is_ok_and(|this| this == program);
+    let is_ours = program.file_stem().is_some_and(|stem| stem == "retake") || is_this();
     let command = entry.args.iter().position(|arg| arg == "--").and_then(|place| entry.args.get(place + 1..));
     command.filter(|_| is_ours && entry.args.first().is_some_and(|verb| verb == "wrap"))
 }
