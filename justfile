@@ -43,6 +43,10 @@ pictures:
 package:
     cargo package --workspace --exclude retake-benches --exclude retake-testutils --locked
 
+# The container image, with podman
+image:
+    podman build --format docker -f packaging/container/Containerfile -t retake .
+
 # Everything a release consists of, in target/dist
 release:
     packaging/release.sh --strict

@@ -23,12 +23,15 @@ retake record "a fox" --seed 1
 man --warnings --locale=C --pager=cat retake-record > page.txt 2> page.err
 [ ! -s page.err ] || { cat page.err; exit 1; }
 grep -q 'retake-record' page.txt
-for file in /usr/lib/systemd/user/retake-serve.service /usr/share/bash-completion/completions/retake \
-    /usr/share/doc/retake/copyright /usr/share/doc/retake/NOTICES.txt; do
+for file in /usr/share/bash-completion/completions/retake /usr/share/zsh/vendor-completions/_retake \
+    /usr/share/fish/vendor_completions.d/retake.fish /usr/share/doc/retake/copyright /usr/share/doc/retake/NOTICES.txt \
+    /usr/lib/systemd/user/retake-serve.service /usr/lib/systemd/user/retake-watch@.service; do
     [ -e "$file" ] || { echo "error: $file is missing" >&2; exit 1; }
 done
 if command -v systemd-analyze > /dev/null; then
-    XDG_RUNTIME_DIR="$work" systemd-analyze --user verify /usr/lib/systemd/user/retake-serve.service
+    for unit in retake-serve retake-watch@; do
+        XDG_RUNTIME_DIR="$work" systemd-analyze --user verify "/usr/lib/systemd/user/$unit.service"
+    done
 fi
 
 echo "== upgrade keeps the workspace"

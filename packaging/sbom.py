@@ -29,7 +29,9 @@ def component(crate: dict, kind: str) -> dict:
     purl = f"pkg:cargo/{crate['name']}@{crate['version']}"
     entry = {"type": kind, "bom-ref": purl, "name": crate["name"], "version": crate["version"], "purl": purl}
     if crate["license"]:
-        entry["licenses"] = [{"expression": crate["license"].replace("/", " OR ")}]
+        entry["licenses"] = [{"expression": " ".join(crate["license"].replace("/", " OR ").split())}]
+    elif crate["license_file"]:
+        entry["licenses"] = [{"license": {"name": "in words of its own: see NOTICES.txt"}}]
     if crate["checksum"]:
         entry["hashes"] = [{"alg": "SHA-256", "content": crate["checksum"]}]
     return entry

@@ -45,7 +45,8 @@ def main() -> None:
     for number, (command, lines) in enumerate(scenes):
         parts.append(f'<g class="scene" style="animation-delay:{SECONDS * number}s">')
         parts.append(line_of(0, f"\x1b[32m$\x1b[0m \x1b[1mretake {command}\x1b[0m"))
-        parts += [line_of(row + 1, line) for row, line in enumerate(lines[: ROWS - 1])]
+        rows = [row for line in lines for row in wrapped(line)]
+        parts += [line_of(number + 1, row) for number, row in enumerate(rows[: ROWS - 1])]
         parts.append("</g>")
     parts.append("</svg>\n")
     with open(output, "w", encoding="utf-8") as file:
@@ -56,6 +57,23 @@ def run(retake: str, workspace: str, command: str) -> list[str]:
     words = [retake, "--workspace", workspace, "--color", "always", *shlex.split(command)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, env={"COLUMNS": str(COLUMNS), "TZ": "UTC"})
     return done.stdout.rstrip("\n").split("\n")
+
+
+def wrapped(line: str) -> list[str]:
+    """Breaks a line where a terminal would, at the last column; colours go on in the next row."""
+    rows, column, styles = [""], 0, ""
+    for piece in re.split(r"(\x1b\[[0-9;]*m)", line):
+        if piece.startswith("\x1b"):
+            styles = "" if piece in ("\x1b[0m", "\x1b[m") else styles + piece
+            rows[-1] += piece
+            continue
+        for character in piece:
+            if column == COLUMNS:
+                rows.append(styles)
+                column = 0
+            rows[-1] += character
+            column += 1
+    return rows
 
 
 def line_of(row: int, line: str) -> str:

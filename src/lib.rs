@@ -57,6 +57,7 @@ mod layers {
     pub mod import;
     #[cfg(feature = "mcp")]
     pub mod mcp;
+    pub(crate) mod platform;
     pub mod scrub;
     #[cfg(feature = "team")]
     pub mod team;
@@ -78,7 +79,7 @@ use layers::team;
 use layers::web;
 #[cfg(feature = "cli")]
 use layers::wrap;
-use layers::{export, images, import, scrub, wire, workspace};
+use layers::{export, images, import, platform, scrub, wire, workspace};
 use retake_log::{disk, model, sharing, store};
 use retake_search as search;
 

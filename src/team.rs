@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::Disk;
 use crate::images::Originals;
 use crate::model::{Hash, SessionId};
+use crate::platform;
 use crate::store::{self, Clock};
 
 /// The file with what this machine remembers of a workspace's settings.
@@ -134,12 +135,7 @@ impl TeamWorkspace {
     /// Makes this machine's directory, readable for its user only: it holds copies of images and texts.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))?;
-        }
-        Ok(())
+        platform::restrict_dir(&self.dir)
     }
 }
 

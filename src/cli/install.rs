@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
+use crate::platform::PROGRAM_FILE_NAME;
 use crate::wire::{Error, ErrorKind};
 
 use super::args::Json;
@@ -358,10 +359,9 @@ fn program(project: bool) -> Result<String, Error> {
 /// Returns this program as it is found in PATH. A link is kept as it is: package managers replace what it points to.
 fn on_path() -> Option<String> {
     let ours = std::env::current_exe().ok()?.canonicalize().ok()?;
-    let name = if cfg!(windows) { "retake.exe" } else { "retake" };
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(name))
+        .map(|dir| dir.join(PROGRAM_FILE_NAME))
         .find(|path| path.canonicalize().is_ok_and(|path| path == ours))?;
     found.to_str().map(str::to_owned)
 }
@@ -392,7 +392,10 @@ pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
 
 /// Returns whether an entry runs a verb of Retake.
 pub(super) fn runs(entry: &Entry, verb: &str) -> bool {
-    let is_ours = Path::new(&entry.command).file_stem().is_some_and(|stem| stem == "retake");
+    let program = Path::new(&entry.command);
+    // Also under another name, if this program is installed under one.
+    let is_this = || std::env::current_exe().is_ok_and(|this| this == program);
+    let is_ours = program.file_stem().is_some_and(|stem| stem == "retake") || is_this();
     is_ours && entry.args.first().is_some_and(|first| first == verb)
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use crate::mcp::{self, Paths};
+use crate::platform::PATH_DELIMITER;
 use crate::workspace::Lifetime;
 
 use super::args::Json;
@@ -27,7 +28,7 @@ pub(super) struct McpArgs {
     #[command(subcommand)]
     pub(super) verb: Option<McpVerb>,
     /// Read images only below this directory; may be repeated [default: any]
-    #[arg(long, value_name = "DIR", env = "RETAKE_ROOTS", value_delimiter = DELIMITER, hide_env_values = true)]
+    #[arg(long, value_name = "DIR", env = "RETAKE_ROOTS", value_delimiter = PATH_DELIMITER, hide_env_values = true)]
     root: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) json: Json,
@@ -39,9 +40,6 @@ pub(super) enum McpVerb {
     Install(InstallArgs),
     Uninstall(UninstallArgs),
 }
-
-/// What lies between paths in a variable.
-const DELIMITER: char = if cfg!(windows) { ';' } else { ':' };
 
 impl McpVerb {
     /// Returns whether its own `--json` was given.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::platform;
+
 /// Sets `stop` on Ctrl-C and SIGTERM. A second one ends the process.
 pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
@@ -30,21 +32,10 @@ pub(super) fn set_on(stop: &Arc<AtomicBool>) {
     });
 }
 
-#[cfg(unix)]
+/// Completes on Ctrl-C and SIGTERM; never if there can be no handlers, and then both end the process.
 async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
+    match platform::end_requested() {
+        Ok(ended) => ended.await,
+        Err(_) => std::future::pending().await,
     }
-}
-
-#[cfg(not(unix))]
-async fn signal() {
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -4,12 +4,10 @@
 //! other is to come. A terminal that does not answer within half a second is treated as one that draws nothing: the crate
 //! that draws images asks too, but waits forever.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-#[cfg(unix)]
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use crate::platform::RawTerminal;
 
 /// The abilities of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,11 +20,9 @@ pub(super) struct Abilities {
     pub(super) cell: Option<(u32, u32)>,
 }
 
-/// A terminal whose answers are neither echoed nor held back until the end of a line. Dropping this restores it.
+/// A terminal that can be asked. Dropping this restores its settings.
 pub(super) struct Listening {
-    terminal: File,
-    #[cfg(unix)]
-    before: Termios,
+    terminal: RawTerminal,
 }
 
 /// The time a terminal may take to answer, in tenths of a second: several times what a slow connection needs.
@@ -41,35 +37,16 @@ const KITTY: &str = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b_Gi=32,s=1,v=
 const OTHERS: &str = "\x1b[16t\x1b[c";
 
 impl Listening {
-    /// Prepares the terminal of this process; `None` if there is none, or if this process runs in its background, where
-    /// changing settings would stop it.
-    #[cfg(unix)]
+    /// Prepares the terminal of this process; `None` if it cannot be asked.
     pub(super) fn begin() -> Option<Listening> {
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
-        if tcgetpgrp(&terminal).ok()? != rustix::process::getpgrp() {
-            return None;
-        }
-        let before = tcgetattr(&terminal).ok()?;
-        let mut settings = before.clone();
-        settings.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-        settings.special_codes[SpecialCodeIndex::VMIN] = 0;
-        settings.special_codes[SpecialCodeIndex::VTIME] = ANSWER_TIMEOUT;
-        let listening = Listening { terminal, before };
-        tcsetattr(&listening.terminal, OptionalActions::Drain, &settings).ok()?;
-        Some(listening)
-    }
-
-    /// Returns `None`: terminals of other systems are not asked.
-    #[cfg(not(unix))]
-    pub(super) fn begin() -> Option<Listening> {
-        None
+        RawTerminal::open(ANSWER_TIMEOUT).map(|terminal| Listening { terminal })
     }
 
     /// Asks the terminal what it can draw. The kitty query is only sent to those that may know it, since some terminals
     /// print what they do not understand.
     pub(super) fn ask(&mut self, may_know_kitty: bool) -> Abilities {
         let query = if may_know_kitty { format!("{KITTY}{OTHERS}") } else { OTHERS.to_owned() };
-        let sent = self.terminal.write_all(query.as_bytes()).and_then(|()| self.terminal.flush());
+        let sent = self.terminal.file.write_all(query.as_bytes()).and_then(|()| self.terminal.file.flush());
         if sent.is_err() {
             return Abilities::default();
         }
@@ -78,20 +55,12 @@ impl Listening {
         let mut part = [0; 256];
         while abilities(&answer).is_none() && answer.len() < MAX_ANSWER && Instant::now() < until {
             // A read returns nothing once the timeout of the settings has passed.
-            match self.terminal.read(&mut part) {
+            match self.terminal.file.read(&mut part) {
                 Ok(read @ 1..) => answer.extend_from_slice(part.get(..read).unwrap_or_default()),
                 Ok(0) | Err(_) => break,
             }
         }
         abilities(&answer).unwrap_or_default()
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // Shells reset their terminal by themselves if this fails.
-        #[cfg(unix)]
-        let _ = tcsetattr(&self.terminal, OptionalActions::Drain, &self.before);
     }
 }
 

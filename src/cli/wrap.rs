@@ -208,8 +208,9 @@ fn layout(explained: &Explained, output: &mut Output) {
         let iteration = call.iteration.as_ref().and_then(Value::as_object);
         for (field, value) in iteration.into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let source = call.sources.get(field).and_then(Value::as_str).map(|source| format!("  ← {source}"));
-            let source = paint(FAINT, words::one_line(&source.unwrap_or_default()));
+            let source = call.sources.get(field).and_then(Value::as_str).map(words::one_line);
+            // Joined after each part was put on one line, which also trims it.
+            let source = paint(FAINT, source.map(|source| format!("  ← {source}")).unwrap_or_default());
             output.line(format_args!("  {field:<16} {}{source}", words::one_line(&text)));
         }
     }

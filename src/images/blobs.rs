@@ -19,6 +19,7 @@ use super::video;
 use super::whole::{Written, written};
 use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile, read_at};
 use crate::model::{Hash, ImageRef, PerceptualHash};
+use crate::platform;
 
 /// The largest image that is stored: well above any that generators make, and small enough for a line of an export.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
@@ -301,7 +302,7 @@ impl Images {
     /// Where there are none, and where other machines share the originals, it gets a copy. Returns whether the file is that
     /// image.
     pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, Error> {
-        if self.elsewhere.is_some() || !cfg!(unix) {
+        if self.elsewhere.is_some() || !platform::HAS_SYMLINKS {
             return Ok(self.put_file(path)?.hash == hash);
         }
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
@@ -556,8 +557,7 @@ fn other_bytes() -> io::Error {
 fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    platform::open_without_blocking(&mut options);
     let file = options.open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
@@ -579,19 +579,13 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Puts a symbolic link to `path` in the place of whatever is at `kept`.
-#[cfg(unix)]
 fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
     let dir = kept.parent().unwrap_or(kept);
     fs::create_dir_all(dir)?;
     let name = kept.file_name().unwrap_or_default().to_string_lossy();
     let new = dir.join(format!(".{name}.{}.link", std::process::id()));
-    std::os::unix::fs::symlink(path, &new)?;
+    platform::symlink(path, &new)?;
     fs::rename(&new, kept).inspect_err(|_| drop(fs::remove_file(&new)))
-}
-
-#[cfg(not(unix))]
-fn link_at(_kept: &Path, _path: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 fn is_same_path(one: &Path, other: &Path) -> bool {

@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::platform;
 use crate::wire::{Error, ErrorKind, ImageFile, ImageInput, OpenedImage};
 
 /// The files that may be named.
@@ -32,7 +33,6 @@ pub enum Paths {
 #[derive(Clone, Debug)]
 pub struct Root {
     path: PathBuf,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no calls relative to a handle in std"))]
     handle: Option<Arc<File>>,
 }
 
@@ -50,33 +50,14 @@ impl Root {
         if !path.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is a file"));
         }
-        let handle = if cfg!(unix) { Some(Arc::new(File::open(&path)?)) } else { None };
+        let handle = platform::open_dir(&path)?.map(Arc::new);
         Ok(Root { path, handle })
     }
 
     /// Opens a file by its canonical path, which has no links as long as it is what it was when it was resolved.
-    #[cfg(unix)]
     fn open_file(&self, path: &Path) -> io::Result<File> {
-        use rustix::fs::{Mode, OFlags, openat};
         let below = path.strip_prefix(&self.path).map_err(io::Error::other)?;
-        let mut directory = match &self.handle {
-            Some(handle) => handle.try_clone()?,
-            None => return Err(io::ErrorKind::NotFound.into()),
-        };
-        let mut components = below.components().peekable();
-        while let Some(component) = components.next() {
-            let std::path::Component::Normal(name) = component else { return Err(io::ErrorKind::NotFound.into()) };
-            // Without blocking, since it may be a pipe by now.
-            let kind = if components.peek().is_some() { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
-            directory = openat(&directory, name, flags, Mode::empty())?.into();
-        }
-        Ok(directory)
-    }
-
-    #[cfg(not(unix))]
-    fn open_file(&self, path: &Path) -> io::Result<File> {
-        if path.starts_with(&self.path) { File::open(path) } else { Err(io::ErrorKind::NotFound.into()) }
+        platform::open_beneath(self.handle.as_deref(), &self.path, below)
     }
 }
 
@@ -147,8 +128,7 @@ fn outside(number: usize, path: &str, roots: &[Root]) -> Error {
     )
 }
 
-#[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::io::Read;
 

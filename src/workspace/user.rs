@@ -4,56 +4,13 @@
 
 use std::env;
 
+use crate::platform::user_name;
+
 /// Returns the user's name: from the environment, else as the system knows it, else its number. Empty if there is no way to
 /// find out.
 pub(crate) fn current() -> String {
     let named = ["USER", "USERNAME", "LOGNAME"]
         .into_iter()
         .find_map(|name| env::var(name).ok().filter(|user| !user.trim().is_empty()));
-    named.or_else(of_the_system).unwrap_or_default()
-}
-
-/// Asks the system, since containers, cron and systemd start programs without `USER`.
-#[cfg(unix)]
-fn of_the_system() -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-
-    let Ok(process) = std::fs::metadata("/proc/self") else {
-        // Only Linux has /proc; POSIX has this command.
-        let output = std::process::Command::new("id").arg("-un").output().ok()?;
-        let name = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        return Some(name).filter(|name| !name.is_empty());
-    };
-    let uid = process.uid();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Some(name_of(uid, &users).unwrap_or_else(|| format!("uid {uid}")))
-}
-
-#[cfg(not(unix))]
-fn of_the_system() -> Option<String> {
-    None
-}
-
-/// Returns the name of a user in the lines of `/etc/passwd`.
-#[cfg(unix)]
-fn name_of(uid: u32, users: &str) -> Option<String> {
-    let uid = uid.to_string();
-    users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|name| !name.is_empty())?;
-        (fields.nth(1) == Some(uid.as_str())).then(|| name.to_owned())
-    })
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_user_is_found_by_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n";
-        assert_eq!(name_of(1000, users).as_deref(), Some("ada"));
-        assert_eq!(name_of(7, users), None);
-        assert!(!of_the_system().unwrap().is_empty());
-    }
+    named.or_else(user_name).unwrap_or_default()
 }

@@ -26,6 +26,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::platform::end_requested;
+
 use super::mark::{Announce, marked};
 use super::message::Direction;
 use super::observe::Scope;
@@ -65,6 +67,7 @@ pub(crate) fn run(
     let pipeline = Pipeline::start(setup)?;
     let tap = pipeline.tap().clone();
     let served = runtime.block_on(async {
+        let ended = end_requested()?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         let connector = HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
@@ -79,7 +82,7 @@ pub(crate) fn run(
         ready(local);
         tokio::select! {
             served = accept(&listener, &proxy) => served,
-            () = asked_to_end() => Ok(()),
+            () = ended => Ok(()),
         }
     });
     runtime.shutdown_background();
@@ -325,23 +328,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-#[cfg(unix)]
-async fn asked_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_end() {
-    drop(tokio::signal::ctrl_c().await);
 }

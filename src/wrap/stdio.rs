@@ -1,16 +1,17 @@
 //! `retake wrap -- COMMAND`: a stdio server as a child, with the client on our own stdin and stdout.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::child::{self, Signal};
+use crate::platform::{self, Signal, exit_code, is_group_alive, signal_group};
+
+use super::child;
 use super::mark::Announce;
 use super::pipeline::{Pipeline, Setup};
 use super::pump;
@@ -43,7 +44,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// Runs the server until it ends, and returns its exit code.
 pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io::Result<i32> {
     let (events, incoming) = mpsc::channel();
-    listen_for_signals(events.clone())?;
+    let signals = events.clone();
+    platform::on_signals(move |signal| signals.send(Event::Signal(signal)).is_ok())?;
     // On a terminal the server keeps its colours; elsewhere a copy of what it says explains failures.
     let keep_stderr = !io::stderr().is_terminal();
     let mut server = child::spawn(command, keep_stderr)?;
@@ -61,7 +63,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
     }
     if let Some(stdout) = server.stdout.take() {
         let (tap, events) = (pipeline.tap().clone(), events.clone());
-        let client = unbuffered_stdout()?;
+        let client = platform::unbuffered_stdout()?;
         spawn("retake-to-client", move || {
             if let Err(error) = pump::to_client(stdout, client, &tap, announce) {
                 tracing::debug!(%error, "the way to the client ended");
@@ -79,7 +81,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
     let status = supervise(&incoming, pid, &pipeline);
     clean_up(&incoming, pid);
     pipeline.finish();
-    status.map(child::exit_code)
+    status.map(exit_code)
 }
 
 /// Passes signals on and asks the server to end when the client is gone, until the server has ended.
@@ -90,7 +92,7 @@ fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::R
         match incoming.recv_timeout(TICK) {
             Ok(Event::Exited(status)) => return status,
             Ok(Event::Signal(signal)) => {
-                child::signal(pid, signal);
+                signal_group(pid, signal);
                 pipeline.give_up();
                 if signal == Signal::Terminate {
                     deadline = Some((Instant::now() + TERM_TIMEOUT, Signal::Kill));
@@ -115,7 +117,7 @@ fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::R
         if let Some((at, signal)) = deadline
             && now >= at
         {
-            child::signal(pid, signal);
+            signal_group(pid, signal);
             deadline = Some((now + TERM_TIMEOUT, Signal::Kill));
         }
     }
@@ -135,15 +137,15 @@ fn clean_up(incoming: &Receiver<Event>, pid: u32) {
         }
     };
     let drained = is_drained(DRAIN_TIMEOUT);
-    if !child::is_group_alive(pid) {
+    if !is_group_alive(pid) {
         return;
     }
-    child::signal(pid, Signal::Terminate);
+    signal_group(pid, Signal::Terminate);
     let deadline = Instant::now() + TERM_TIMEOUT;
-    while child::is_group_alive(pid) && Instant::now() < deadline {
+    while is_group_alive(pid) && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(5));
     }
-    child::signal(pid, Signal::Kill);
+    signal_group(pid, Signal::Kill);
     if !drained {
         is_drained(DRAIN_TIMEOUT);
     }
@@ -151,63 +153,4 @@ fn clean_up(incoming: &Receiver<Event>, pid: u32) {
 
 fn spawn(name: &str, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(job).map(drop)
-}
-
-/// Opens our stdout without the line buffer of the standard library.
-#[cfg(unix)]
-fn unbuffered_stdout() -> io::Result<File> {
-    use std::os::fd::AsFd;
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
-}
-
-#[cfg(windows)]
-fn unbuffered_stdout() -> io::Result<File> {
-    use std::os::windows::io::AsHandle;
-    Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
-}
-
-/// Turns signals into events. The handlers are in place when this returns.
-#[cfg(unix)]
-fn listen_for_signals(events: Sender<Event>) -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let guard = runtime.enter();
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut quit = signal(SignalKind::quit())?;
-    let mut user1 = signal(SignalKind::user_defined1())?;
-    let mut user2 = signal(SignalKind::user_defined2())?;
-    drop(guard);
-    spawn("retake-signals", move || {
-        runtime.block_on(async move {
-            loop {
-                let signal = tokio::select! {
-                    _ = interrupt.recv() => Signal::Interrupt,
-                    _ = terminate.recv() => Signal::Terminate,
-                    _ = hangup.recv() => Signal::Hangup,
-                    _ = quit.recv() => Signal::Quit,
-                    _ = user1.recv() => Signal::User1,
-                    _ = user2.recv() => Signal::User2,
-                };
-                if events.send(Event::Signal(signal)).is_err() {
-                    return;
-                }
-            }
-        });
-    })
-}
-
-#[cfg(not(unix))]
-fn listen_for_signals(events: Sender<Event>) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    spawn("retake-signals", move || {
-        runtime.block_on(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if events.send(Event::Signal(Signal::Terminate)).is_err() {
-                    return;
-                }
-            }
-        });
-    })
 }

@@ -1,29 +1,77 @@
-//! The README's console blocks, run as a reader would run them, in a fresh workspace.
+//! The console blocks of the README and of the book, run as a reader would run them, each page in a fresh workspace.
 //!
 //! Every line that starts with `$ ` in a ```` ```console ```` block is run in order by the shell, and what follows up to the
-//! next one is what it must print. What differs from day to day is compared by its shape: dates, times, hashes and sizes.
-//! The day in session ids is that of the README in the text and today when it is run. `<!-- setup: COMMAND -->` runs a
+//! next one is what it must print. What differs from day to day is compared by its shape: dates, times and hashes. The
+//! day in session ids is that of the page in the text and today when it is run. The home directory is `/home/ada`; it has
+//! four images of A1111 in `webui/outputs`. In the current directory is `cat.png`. `<!-- setup: COMMAND -->` runs a
 //! command without showing it, and `<!-- not run -->` before a block leaves it out.
 //!
-//! `RETAKE_BLESS=readme cargo test --test cli readme` writes what the commands print into the README.
+//! `RETAKE_BLESS=readme cargo test --test cli readme` writes what the commands print into the pages.
+//!
+//! Commands in other blocks need servers, browsers or files of the reader. They are not run, but the program must accept
+//! their flags and values.
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
+
+use retake_testutils::images::patterned;
 
 use crate::support::{PIXEL, TestWorkspace};
 
 #[test]
-fn the_readme_shows_what_happens() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = fs::read_to_string(&path).unwrap();
-    let ran = run(&text);
-    if std::env::var("RETAKE_BLESS").is_ok_and(|what| what == "readme") {
-        fs::write(&path, ran.text).unwrap();
-        return;
+fn the_readme_and_the_book_show_what_happens() {
+    let mut commands = 0;
+    let mut differences = Vec::new();
+    for path in pages() {
+        let text = fs::read_to_string(&path).unwrap();
+        let ran = run(&text);
+        commands += ran.commands;
+        if std::env::var("RETAKE_BLESS").is_ok_and(|what| what == "readme") {
+            fs::write(&path, ran.text).unwrap();
+        } else {
+            differences.extend(ran.differences.iter().map(|difference| format!("{}: {difference}", path.display())));
+        }
     }
-    assert!(ran.differences.is_empty(), "{}", ran.differences.join("\n\n"));
+    assert!(commands >= 20, "only {commands} commands were found");
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+#[test]
+fn the_readme_and_the_book_name_only_flags_that_exist() {
+    let workspace = TestWorkspace::new();
+    let mut checked = 0;
+    let mut wrong = Vec::new();
+    for path in pages() {
+        for line in commands_not_run(&fs::read_to_string(&path).unwrap()) {
+            checked += 1;
+            // Help comes before anything is done, but after the flags and values on its left were accepted.
+            let line = match line.split_once(" -- ") {
+                Some((ours, _)) => format!("{ours} --help"),
+                None => format!("{line} --help"),
+            };
+            let ran = Shell::new(&workspace).output(&line);
+            if !ran.status.success() {
+                let said = String::from_utf8_lossy(&ran.stdout);
+                wrong.push(format!("{}: {line}\n{said}", path.display()));
+            }
+        }
+    }
+    assert!(checked >= 20, "only {checked} commands were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_flag_that_does_not_exist_is_found() {
+    let text = "```sh\nRETAKE_LOG=debug retake list --limits 3   # the first\n```\n```console\n$ retake list\n```\n";
+    assert_eq!(commands_not_run(text), ["retake list --limits 3"]);
+    let workspace = TestWorkspace::new();
+    let shell = Shell::new(&workspace);
+    assert!(!shell.output("retake list --limits 3 --help").status.success());
+    assert!(!shell.output("retake list --limit many --help").status.success());
+    assert!(shell.output("retake list --limit 3 --help").status.success());
 }
 
 #[test]
@@ -56,6 +104,8 @@ never
 
 /// What came of running a text.
 struct Outcome {
+    /// How many commands were run.
+    commands: usize,
     /// The commands that print something else.
     differences: Vec<String>,
     /// The text with what they print.
@@ -65,8 +115,9 @@ struct Outcome {
 fn run(text: &str) -> Outcome {
     let workspace = TestWorkspace::new();
     workspace.file("cat.png", PIXEL);
-    let mut shell = Shell { workspace: &workspace, days: HashMap::new() };
-    let mut outcome = Outcome { differences: Vec::new(), text: String::new() };
+    let mut shell = Shell::new(&workspace);
+    shell.generate();
+    let mut outcome = Outcome { commands: 0, differences: Vec::new(), text: String::new() };
     let mut lines = text.lines().peekable();
     let mut skip = false;
     while let Some(line) = lines.next() {
@@ -85,6 +136,7 @@ fn run(text: &str) -> Outcome {
             while let Some(line) = lines.next_if(|line| !line.starts_with("$ ") && line.trim() != "```") {
                 expected += &format!("{line}\n");
             }
+            outcome.commands += 1;
             let printed = shell.run(command);
             shell.learn(&expected, &printed);
             if shape(&expected) == shape(&printed) {
@@ -107,25 +159,54 @@ struct Shell<'a> {
 }
 
 impl Shell<'_> {
+    fn new(workspace: &TestWorkspace) -> Shell<'_> {
+        Shell { workspace, days: HashMap::new() }
+    }
+
+    /// Creates the images that a reader has: one idea, another seed, another prompt, another parameter.
+    fn generate(&self) {
+        let dir = self.home().join("webui/outputs");
+        fs::create_dir_all(&dir).unwrap();
+        let images = [("a glass bridge", 42, 7), ("a glass bridge", 43, 7), ("a glass bridge, fog", 43, 7)];
+        for (number, (prompt, seed, cfg)) in (0..).zip(images.into_iter().chain([("a glass bridge, fog", 43, 9)])) {
+            let parameters = format!(
+                "{prompt}\nSteps: 20, Sampler: Euler a, CFG scale: {cfg}, Seed: {seed}, Size: 512x512, Model: sdxl"
+            );
+            let path = dir.join(format!("0000{number}-{seed}.png"));
+            fs::write(&path, patterned(number + 1, &[("parameters", &parameters)])).unwrap();
+            // 2025-12-11 10:00 UTC and the minutes after it.
+            let made = UNIX_EPOCH + Duration::from_secs(1_765_447_200 + 60 * number);
+            fs::File::options().write(true).open(&path).unwrap().set_modified(made).unwrap();
+        }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.workspace.root().join("home")
+    }
+
     fn run(&self, command: &str) -> String {
+        let printed = String::from_utf8(self.output(command).stdout).unwrap();
+        printed.replace(self.home().to_str().unwrap(), "/home/ada")
+    }
+
+    fn output(&self, command: &str) -> std::process::Output {
         let mut command = command.to_owned();
         for (written, here) in &self.days {
             command = command.replace(&format!("session-{written}"), &format!("session-{here}"));
         }
         let binary = Path::new(env!("CARGO_BIN_EXE_retake"));
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", binary.parent().unwrap().display());
-        let output = Command::new("sh")
+        Command::new("sh")
             .args(["-c", &format!("{command} 2>&1")])
             .current_dir(self.workspace.dir())
             .env_clear()
             .env("PATH", path)
-            .env("HOME", self.workspace.root().join("home"))
+            .env("HOME", self.home())
             .env("USER", "ada")
             .env("TZ", "UTC")
             .stdin(Stdio::null())
             .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
+            .unwrap()
     }
 
     /// Learns which day of the README is which here, from the first id of an output.
@@ -138,6 +219,37 @@ impl Shell<'_> {
     fn as_written(&self, printed: &str) -> String {
         self.days.iter().fold(printed.to_owned(), |text, (written, here)| text.replace(here, written))
     }
+}
+
+/// Returns the README and the pages of the book, without the references, which are generated.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = docs.filter(|path| {
+        path.extension().is_some_and(|ending| ending == "md") && !path.ends_with("command-reference.md")
+    });
+    let mut pages: Vec<PathBuf> = docs.chain([root.join("README.md")]).collect();
+    pages.sort();
+    pages
+}
+
+/// Returns the calls of `retake` in blocks of shell lines that are not run: without variables before and comments after.
+fn commands_not_run(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut block = None;
+    for line in text.lines() {
+        if let Some(language) = line.trim().strip_prefix("```") {
+            block = if block.is_some() { None } else { Some(language) };
+        } else if matches!(block, Some("sh" | "")) {
+            let calls = line.find("retake ").filter(|at| {
+                let before = &line[..*at];
+                before.is_empty() || before.split_whitespace().all(|word| word.contains('=')) && before.ends_with(' ')
+            });
+            let call = calls.map(|at| line[at..].split("  #").next().unwrap().trim_end());
+            found.extend(call.filter(|call| !call.contains('…') && !call.ends_with('\\')));
+        }
+    }
+    found
 }
 
 fn first_day(text: &str) -> Option<String> {

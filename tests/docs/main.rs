@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         optional("links_lead_somewhere", None, links_lead_somewhere),
         optional("quoted_messages_exist", None, quoted_messages_exist),
         optional("every_page_is_in_the_book", None, every_page_is_in_the_book),
+        optional("platform_code_is_in_one_place", None, platform_code_is_in_one_place),
         optional("the_book_builds", missing_mdbook(), the_book_builds),
     ])
 }
@@ -92,10 +93,50 @@ fn every_page_is_in_the_book() {
     }
 }
 
+/// Code that depends on the operating system is in the `platform` module of each crate, where it can be read and ported as a
+/// whole. Tests may ask wherever they are.
+fn platform_code_is_in_one_place() {
+    let mut found = Vec::new();
+    for dir in [
+        "src",
+        "crates/retake-log/src",
+        "crates/retake-recipe/src",
+        "crates/retake-search/src",
+        "crates/retake-team/src",
+    ] {
+        for entry in walkdir::WalkDir::new(root().join(dir)).sort_by_file_name() {
+            let path = entry.unwrap().into_path();
+            let is_test = path.file_name().is_some_and(|it| it == "tests.rs");
+            let is_platform = path.to_str().unwrap().contains("/src/platform");
+            if path.extension().is_some_and(|it| it == "rs") && !is_test && !is_platform {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.extend(platform_lines(&text).into_iter().map(|line| format!("{}:{line}", path.display())));
+            }
+        }
+    }
+    assert!(found.is_empty(), "platform code outside of `platform`:\n{}", found.join("\n"));
+    assert_eq!(
+        platform_lines("fn f() {\n    if cfg!(unix) {}\n}\n#[cfg(test)]\nmod tests {\n#[cfg(unix)]\n"),
+        ["2: if cfg!(unix) {}"]
+    );
+}
+
+/// Returns the lines of a source file, before its tests, that depend on the operating system.
+fn platform_lines(text: &str) -> Vec<String> {
+    const MARKS: [&str; 8] =
+        ["(unix)", "(not(unix))", "(windows)", "target_os", "os::unix", "os::windows", "os::fd", "rustix::"];
+    let code = text.lines().enumerate().take_while(|(_, line)| *line != "mod tests {");
+    code.filter(|(_, line)| MARKS.iter().any(|mark| line.contains(mark)) && !line.trim_start().starts_with("//"))
+        .map(|(number, line)| format!("{}: {}", number + 1, line.trim()))
+        .collect()
+}
+
 fn the_book_builds() {
     let mdbook = mdbook().unwrap_or_else(|| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["install", "mdbook", "--version", "0.5.4", "--no-default-features", "--features", "search"]);
+        // Unoptimised: a book of this size takes a second either way, and compiling takes a third of the time.
+        cargo.args(["install", "--debug", "mdbook", "--version", "0.5.4", "--locked"]);
+        cargo.args(["--no-default-features", "--features", "search"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
         // Without the flags and the target directory of this build.
         cargo.arg("--root").arg(tools()).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR");
         let output = cargo.output().unwrap();

@@ -7,9 +7,12 @@
     reason = "a test says what is wrong by failing"
 )]
 
+mod container;
+mod licences;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::OnceLock;
 
 use retake_testutils::optional::{optional, run};
@@ -28,6 +31,11 @@ fn main() -> ExitCode {
         optional("an_mcp_bundle_starts_the_server", needs(&["python3"]), an_mcp_bundle_starts_the_server),
         optional("notices_and_bill_of_materials_name_what_is_inside", needs(&["python3"]), materials_are_named),
         optional("every_crate_can_be_packaged", None, every_crate_can_be_packaged),
+        optional(
+            "the_container_image_serves_as_an_ordinary_user",
+            container::missing(),
+            container::the_image_serves_as_an_ordinary_user,
+        ),
     ])
 }
 
@@ -91,6 +99,7 @@ fn materials_are_named() {
     let sled = bill["components"].as_array().unwrap().iter().find(|it| it["name"] == "sled").unwrap();
     assert!(sled["hashes"][0]["content"].as_str().unwrap().len() == 64, "{sled}");
     assert!(bill["components"].as_array().unwrap().iter().all(|it| it["name"] != "insta"), "only what is linked");
+    licences::are_allowed(&bill);
     let notices = python(&[], &[root.join("packaging/notices.py")]);
     assert!(notices.contains("Bitstream Vera"), "the fonts have a licence of their own");
     assert!(notices.contains("sled 0.34"));
@@ -177,7 +186,7 @@ fn python(args: &[&str], paths: &[PathBuf]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn succeed(command: &mut Command) {
+fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),
@@ -185,6 +194,7 @@ fn succeed(command: &mut Command) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+    output
 }
 
 fn is_installed(program: &str) -> bool {

@@ -1,6 +1,7 @@
 //! `mcp install --wrap` and `--unwrap`, and what `doctor` says about them.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::client::Desk;
 
 pub(crate) const TESTS: &[Test] = &[
     ("an_entry_is_wrapped_and_unwrapped", an_entry_is_wrapped_and_unwrapped),
+    ("a_program_of_another_name_knows_its_entries", a_program_of_another_name_knows_its_entries),
     ("comments_of_toml_stay", comments_of_toml_stay),
     ("an_entry_that_is_not_there_is_named", an_entry_that_is_not_there_is_named),
 ];
@@ -59,6 +61,28 @@ fn an_entry_is_wrapped_and_unwrapped() {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), original, "{client}");
         assert_eq!(desk.json(&["doctor"]).get("wrapped"), None);
     }
+}
+
+fn a_program_of_another_name_knows_its_entries() {
+    let desk = Desk::new();
+    let path = config(&desk, ".cursor/mcp.json");
+    let original = "{\n  \"mcpServers\": {\n    \"nano\": {\n      \"command\": \"npx\"\n    }\n  }\n}\n";
+    std::fs::write(&path, original).unwrap();
+    let program = desk.root.path().canonicalize().unwrap().join("retake-nightly");
+    let ours = env!("CARGO_BIN_EXE_retake");
+    std::fs::hard_link(ours, &program).or_else(|_| std::fs::copy(ours, &program).map(drop)).unwrap();
+    let run = |flag: &str| {
+        let mut command = Command::new(&program);
+        desk.settle(&mut command);
+        let output = command.args(["mcp", "install", "cursor", flag, "nano", "--write"]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["mcpServers"]["nano"].take()
+    };
+    let wrapped = run("--wrap");
+    assert_eq!(wrapped["command"], program.to_str().unwrap());
+    assert_eq!(run("--wrap"), wrapped, "twice is once");
+    assert_eq!(run("--unwrap")["command"], "npx");
 }
 
 fn comments_of_toml_stay() {

@@ -4,6 +4,7 @@
 pub mod disk;
 mod log;
 pub mod model;
+mod platform;
 pub mod sharing;
 pub mod store;
 

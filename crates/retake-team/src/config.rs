@@ -10,10 +10,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
 use super::Error;
 use super::passwords::{password_file, password_in, service};
+use super::platform::{host_name, is_local};
 
 /// The schema used if the URL names none.
 const DEFAULT_SCHEMA: &str = "retake";
@@ -270,24 +271,6 @@ fn complete(postgres: &mut tokio_postgres::Config, own: &mut Own) -> Result<(), 
         }
     }
     Ok(())
-}
-
-fn host_name(host: &Host) -> String {
-    match host {
-        Host::Tcp(name) => name.clone(),
-        #[cfg(unix)]
-        Host::Unix(path) => path.display().to_string(),
-    }
-}
-
-fn is_local(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    }
 }
 
 /// Returns whether a name needs no quoting, since it is put into SQL as it is.

@@ -37,6 +37,7 @@ mod import;
 mod location;
 mod log;
 mod passwords;
+mod platform;
 mod read;
 mod rows;
 mod schema;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::Error;
+use super::platform::is_readable_by_others;
 
 /// Finds the password for one server in the text of a password file (`host:port:database:user:password`).
 pub(crate) fn password_in(text: &str, host: &str, port: u16, database: &str, user: &str) -> Option<String> {
@@ -29,7 +30,7 @@ pub(crate) fn password_file(named: Option<&str>) -> Result<Option<String>, Error
     };
     match fs::read_to_string(&path) {
         Ok(text) => {
-            if readable_by_others(&path) {
+            if is_readable_by_others(&path) {
                 return Err(Error::Config(format!(
                     "password file {} is readable by others: run `chmod 600` on it",
                     path.display()
@@ -88,17 +89,6 @@ fn fields(line: &str) -> Vec<String> {
     }
     fields.push(field);
     fields
-}
-
-#[cfg(unix)]
-fn readable_by_others(path: &std::path::Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o077 != 0)
-}
-
-#[cfg(not(unix))]
-fn readable_by_others(_: &std::path::Path) -> bool {
-    false
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::platform;
+
 use self::temporary::TempFile;
 
 /// An operation that is about to happen.
@@ -183,8 +185,7 @@ impl Disk {
     /// Syncs the entries of a directory.
     pub fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.observe(Op::SyncDir(path))?;
-        // Windows has no way to sync a directory, and its renames need none.
-        if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+        platform::sync_dir(path)
     }
 
     /// Reports an operation to the observer, which may refuse it.
@@ -202,7 +203,7 @@ impl DiskFile {
     /// Writes all of `bytes` at `offset`.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.disk.observe(Op::Write(&self.path, offset, bytes))?;
-        write_all_at(&self.file, offset, bytes)
+        platform::write_all_at(&self.file, offset, bytes)
     }
 
     /// Syncs the bytes and the length: one fdatasync.
@@ -231,8 +232,7 @@ impl DiskFile {
 /// Returns options that create files which only their owner may read and write.
 pub fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    platform::restrict_file(&mut options);
     options
 }
 
@@ -244,8 +244,7 @@ pub fn create_cache_dir(path: &Path) -> io::Result<()> {
 /// Returns a builder of directories that only their owner may use.
 pub(crate) fn private_dir() -> DirBuilder {
     let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    platform::restrict_dir(&mut builder);
     builder
 }
 
@@ -254,7 +253,7 @@ pub fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match read_some_at(file, offset + filled as u64, rest) {
+        match platform::read_some_at(file, offset + filled as u64, rest) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -263,31 +262,6 @@ pub fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     }
     bytes.truncate(filled);
     Ok(bytes)
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(unix)]
-fn read_some_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-        offset += written as u64;
-        bytes = bytes.get(written..).unwrap_or_default();
-    }
-    Ok(())
-}
-
-#[cfg(windows)]
-fn read_some_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
 fn parent_of(path: &Path) -> &Path {

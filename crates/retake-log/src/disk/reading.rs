@@ -7,6 +7,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::platform;
+
 use super::{Disk, DiskFile, Op, read_at};
 
 /// What lies under a name.
@@ -119,16 +121,8 @@ impl DiskFile {
     }
 }
 
-#[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "other systems have no such identity")]
 fn id_in(metadata: &fs::Metadata) -> Option<FileId> {
-    use std::os::unix::fs::MetadataExt;
-    Some(FileId(metadata.dev(), metadata.ino()))
-}
-
-#[cfg(not(unix))]
-fn id_in(_: &fs::Metadata) -> Option<FileId> {
-    None
+    platform::file_id(metadata).map(|(device, number)| FileId(device, number))
 }
 
 impl ReadFile {
@@ -164,8 +158,7 @@ fn kind_of(path: &Path) -> io::Result<FileKind> {
         }
         // What should be the directory is something else, so nothing can be in it.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(FileKind::Absent),
-        // ELOOP on Linux and on the BSDs: links that go round in a circle.
-        Err(error) if matches!(error.raw_os_error(), Some(40 | 62)) && path.is_symlink() => return Ok(FileKind::Other),
+        Err(error) if platform::is_link_loop(&error) && path.is_symlink() => return Ok(FileKind::Other),
         Err(error) => return Err(error),
     };
     Ok(match metadata.file_type() {

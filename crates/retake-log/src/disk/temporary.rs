@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::platform;
+
 use super::{Disk, DiskFile};
 
 /// The beginning of every temporary file name.
@@ -30,8 +32,8 @@ impl TempFile {
     /// Creates an empty file in `dir` under a name that no other process uses.
     pub(super) fn create_in(disk: &Disk, dir: &Path) -> io::Result<TempFile> {
         let file = disk.create(&dir.join(temp_name()?))?;
-        if cfg!(unix) {
-            // Advisory, and only examined by the sweep. On Windows it would keep others from reading the file.
+        if platform::LOCKS_ARE_ADVISORY {
+            // Only the sweep examines it.
             let _ = file.file.try_lock();
         }
         Ok(TempFile { file })
@@ -62,16 +64,9 @@ impl TempFile {
     }
 
     /// Returns whether the name still belongs to the file that was created.
-    #[cfg(unix)]
     fn is_ours(&self) -> io::Result<bool> {
-        use std::os::unix::fs::MetadataExt;
         let (open, named) = (self.file.file.metadata()?, fs::symlink_metadata(&self.file.path)?);
-        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
-    }
-
-    #[cfg(not(unix))]
-    fn is_ours(&self) -> io::Result<bool> {
-        Ok(true)
+        Ok(platform::file_id(&open) == platform::file_id(&named))
     }
 }
 
@@ -106,7 +101,7 @@ fn is_abandoned(path: &Path, now: SystemTime) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else { return false };
     let age = metadata.modified().ok().and_then(|modified| now.duration_since(modified).ok());
     let Some(age) = age.filter(|age| metadata.is_file() && *age >= MIN_AGE) else { return false };
-    if kind == TempKind::Locked && cfg!(unix) {
+    if kind == TempKind::Locked && platform::LOCKS_ARE_ADVISORY {
         match File::open(path).map(|file| file.try_lock()) {
             Ok(Ok(())) => return true,
             Ok(Err(TryLockError::WouldBlock)) => return false,

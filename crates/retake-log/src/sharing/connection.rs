@@ -1,18 +1,21 @@
-//! Connections between processes: where the socket is, and frames on it. The only file that knows the kind of socket.
+//! Connections between processes, and frames on them. `platform` knows the kind of socket.
 //!
 //! A frame is its length, four bytes that are zero, and that many bytes: JSON in the greeting, MessagePack afterwards,
 //! which carries any JSON value (parameters are nested as their senders like) and byte strings as they are.
 
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use interprocess::ConnectWaitMode;
 use interprocess::local_socket::prelude::*;
-use interprocess::local_socket::{ConnectOptions, Listener as SocketListener, ListenerOptions, Name, Stream};
+use interprocess::local_socket::{ConnectOptions, Listener as SocketListener, ListenerOptions, Stream};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::platform::{HAS_TIMEOUTS, restrict_listener, socket_name_of};
+pub(super) use crate::platform::{address, is_trusted, remove_socket as remove};
 
 /// The largest frame. The largest recipe takes a quarter of it.
 pub(super) const MAX_FRAME_BYTES: usize = 32 << 20;
@@ -29,9 +32,6 @@ const READ_BYTES: usize = 8 << 10;
 const MAX_READ_BYTES: usize = 64 << 10;
 /// Timeouts of the socket are rounded up to a multiple of this, so that they are seldom set again.
 const TIMEOUT_STEP: Duration = Duration::from_millis(10);
-/// The longest path of a socket: 108 bytes on Linux, 104 elsewhere, less a little.
-#[cfg(unix)]
-const MAX_SOCKET_PATH: usize = 100;
 
 /// One end of a connection.
 pub(super) struct Connection {
@@ -59,10 +59,8 @@ impl Listener {
     /// Listens at `path`, for this user only. The caller holds the workspace's lock, so a socket there is left over.
     pub(super) fn bind(path: &Path) -> io::Result<Listener> {
         remove(path);
-        let options = ListenerOptions::new().name(name(path)?).reclaim_name(false);
-        #[cfg(unix)]
-        let options = interprocess::os::unix::local_socket::ListenerOptionsExt::mode(options, 0o600);
-        Ok(Listener { socket: options.create_sync()? })
+        let options = ListenerOptions::new().name(socket_name_of(path)?).reclaim_name(false);
+        Ok(Listener { socket: restrict_listener(options).create_sync()? })
     }
 
     pub(super) fn accept(&self) -> io::Result<Connection> {
@@ -74,8 +72,8 @@ impl Connection {
     /// Connects, or returns `None` if no process listens there. A listener that does not accept within `timeout` is an
     /// error of kind `TimedOut`.
     pub(super) fn connect(path: &Path, timeout: Duration) -> io::Result<Option<Connection>> {
-        let wait_mode = if cfg!(unix) { ConnectWaitMode::Timeout(timeout) } else { ConnectWaitMode::Unbounded };
-        match ConnectOptions::new().name(name(path)?).wait_mode(wait_mode).connect_sync() {
+        let wait_mode = if HAS_TIMEOUTS { ConnectWaitMode::Timeout(timeout) } else { ConnectWaitMode::Unbounded };
+        match ConnectOptions::new().name(socket_name_of(path)?).wait_mode(wait_mode).connect_sync() {
             Ok(stream) => Connection::new(stream).map(Some),
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::TimedOut) => {
                 Err(error)
@@ -87,8 +85,7 @@ impl Connection {
     }
 
     fn new(stream: Stream) -> io::Result<Connection> {
-        // Named pipes have no timeouts; a slow client costs a thread there.
-        if cfg!(unix) {
+        if HAS_TIMEOUTS {
             stream.set_send_timeout(Some(FRAME_TIMEOUT))?;
         }
         Ok(Connection { stream, sending: Mutex::new(()), receiving: Mutex::default() })
@@ -211,83 +208,4 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(bytes);
     deserializer.set_max_depth(MAX_DEPTH);
     T::deserialize(&mut deserializer).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
-
-/// Returns where the socket of a workspace is.
-#[cfg(unix)]
-pub(super) fn address(dir: &Path) -> PathBuf {
-    let usual = dir.join("owner.sock");
-    if usual.as_os_str().len() <= MAX_SOCKET_PATH { usual } else { in_runtime_dir(dir).unwrap_or(usual) }
-}
-
-/// Returns the name of the pipe of a workspace, made from its path.
-#[cfg(windows)]
-pub(super) fn address(dir: &Path) -> PathBuf {
-    PathBuf::from(format!("retake-{}", digest(dir)))
-}
-
-/// Returns whether `socket` may be the socket of the workspace in `dir`, as a file in the workspace claims.
-///
-/// A workspace can come from elsewhere, and what is written to a socket goes to the process that listens. So it must be
-/// in the workspace itself, or in a directory that only the owner of the workspace can write to under the name made
-/// from the workspace's path; and it must be a socket that only its owner can use.
-#[cfg(unix)]
-pub(super) fn is_trusted(socket: &Path, dir: &Path) -> bool {
-    use std::os::unix::fs::{FileTypeExt, MetadataExt};
-    let (Ok(workspace), Ok(found)) = (std::fs::metadata(dir), std::fs::symlink_metadata(socket)) else { return false };
-    let private = |found: &std::fs::Metadata| found.uid() == workspace.uid() && found.mode() & 0o077 == 0;
-    let in_private_dir = || {
-        socket.file_name().is_some_and(|name| name == socket_name(dir).as_str())
-            && socket
-                .parent()
-                .and_then(|parent| std::fs::symlink_metadata(parent).ok())
-                .is_some_and(|parent| parent.is_dir() && private(&parent))
-    };
-    found.file_type().is_socket() && private(&found) && (socket == dir.join("owner.sock") || in_private_dir())
-}
-
-#[cfg(windows)]
-pub(super) fn is_trusted(socket: &Path, dir: &Path) -> bool {
-    socket == address(dir)
-}
-
-/// Removes a socket that is not, or no longer, in use.
-pub(super) fn remove(path: &Path) {
-    if cfg!(unix) {
-        let _ = std::fs::remove_file(path);
-    }
-}
-
-/// Returns where the socket is if the path of the workspace is too long for one: in a directory of this user.
-#[cfg(unix)]
-fn in_runtime_dir(dir: &Path) -> Option<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-    let user = std::fs::metadata(dir).ok()?.uid();
-    let place = match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|place| place.is_dir()) {
-        Some(place) => place.join("retake"),
-        None => std::env::temp_dir().join(format!("retake-{user}")),
-    };
-    let _ = std::fs::DirBuilder::new().mode(0o700).create(&place);
-    // Anyone can create directories in a shared place, so it must be this user's, and closed to others.
-    let found = std::fs::symlink_metadata(&place).ok()?;
-    (found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0).then(|| place.join(socket_name(dir)))
-}
-
-#[cfg(unix)]
-fn socket_name(dir: &Path) -> String {
-    format!("{}.sock", digest(dir))
-}
-
-fn digest(dir: &Path) -> String {
-    blake3::hash(dir.as_os_str().as_encoded_bytes()).to_hex().chars().take(32).collect()
-}
-
-#[cfg(unix)]
-fn name(path: &Path) -> io::Result<Name<'_>> {
-    path.to_fs_name::<interprocess::local_socket::GenericFilePath>()
-}
-
-#[cfg(windows)]
-fn name(path: &Path) -> io::Result<Name<'_>> {
-    path.to_ns_name::<interprocess::local_socket::GenericNamespaced>()
 }

@@ -15,8 +15,7 @@ mod patience;
 mod protocol;
 mod watch;
 
-#[cfg(test)]
-#[cfg(unix)]
+#[cfg(all(test, unix))]
 mod tests;
 
 pub use call::{Call, CallContext, Extension, LogHandle, Registry};

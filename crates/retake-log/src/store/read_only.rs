@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, FileKind, private_dir, temp_name};
 use crate::log::{Follower, Log};
 use crate::model::{Hash, Head, IterationId, SessionId, Summary};
+use crate::platform;
 
 use super::layout::{Layout, segment_number};
 use super::{
@@ -259,19 +260,20 @@ fn copy_dir(disk: &Disk, from: &Path, to: &Path) -> io::Result<()> {
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let mut permissions = fs::metadata(to)?.permissions();
-    #[cfg(unix)]
-    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
-    #[cfg(not(unix))]
-    permissions.set_readonly(false);
+    platform::restrict_copy(&mut permissions);
     fs::set_permissions(to, permissions)
 }
 
-#[cfg(unix)]
+/// Links a file or directory, or copies it where there are no links.
 fn link(original: &Path, here: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(original, here)
-}
-
-#[cfg(not(unix))]
-fn link(original: &Path, here: &Path) -> io::Result<()> {
-    if original.is_dir() { copy_dir(&Disk::default(), original, here) } else { copy_file(original, here) }
+    match platform::symlink(original, here) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            if original.is_dir() {
+                copy_dir(&Disk::default(), original, here)
+            } else {
+                copy_file(original, here)
+            }
+        }
+        linked => linked,
+    }
 }

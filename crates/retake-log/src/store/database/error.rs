@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Once;
 use std::time::Duration;
 
+use crate::platform;
 use crate::store::Error;
 use crate::store::key_index::KeyIndexError;
 
@@ -81,9 +82,8 @@ pub(in crate::store) fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as Io;
     const STRUCTURAL: [Io; 6] =
         [Io::NotFound, Io::NotADirectory, Io::IsADirectory, Io::InvalidInput, Io::InvalidData, Io::UnexpectedEof];
-    // ENXIO, ENODEV, ELOOP: a socket, a device that is not there, links that go round in a circle.
     let is_structural =
-        STRUCTURAL.contains(&error.kind()) || (cfg!(unix) && matches!(error.raw_os_error(), Some(6 | 19 | 40)));
+        STRUCTURAL.contains(&error.kind()) || platform::is_no_such_device(error) || platform::is_link_loop(error);
     let is_shortage = matches!(
         error.kind(),
         Io::StorageFull

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sled::Tree;
 
 use crate::disk::{Disk, FileKind};
+use crate::platform;
 use crate::store::events::EventTree;
 use crate::store::head_tree::HeadTree;
 use crate::store::key_index::KeyIndex;
@@ -94,5 +95,5 @@ pub(super) fn sync_files(path: &Path) -> io::Result<()> {
             File::open(entry.path())?.sync_data()?;
         }
     }
-    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+    platform::sync_dir(path)
 }

@@ -1,0 +1,74 @@
+//! Files: links, rights, and opening without being led elsewhere or made to wait.
+
+#[cfg(feature = "mcp")]
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+
+/// Whether symbolic links can be created without special rights.
+pub(crate) const HAS_SYMLINKS: bool = cfg!(unix);
+
+/// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows.
+#[cfg(unix)]
+pub(crate) fn symlink(original: &Path, here: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(original, here)
+}
+
+#[cfg(windows)]
+pub(crate) fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Makes opening a pipe return at once, where names of the file system can stand for pipes.
+#[cfg(unix)]
+pub(crate) fn open_without_blocking(options: &mut OpenOptions) {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags);
+}
+
+#[cfg(windows)]
+pub(crate) fn open_without_blocking(_: &mut OpenOptions) {}
+
+/// Closes an existing directory to other users. On Windows it keeps the rights of its parent.
+#[cfg(all(unix, feature = "team"))]
+pub(crate) fn restrict_dir(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+}
+
+#[cfg(all(windows, feature = "team"))]
+pub(crate) fn restrict_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Opens a directory for [`open_beneath`]; `None` on Windows, where the standard library has no calls relative to a handle.
+#[cfg(feature = "mcp")]
+pub(crate) fn open_dir(path: &Path) -> io::Result<Option<File>> {
+    if cfg!(unix) { File::open(path).map(Some) } else { Ok(None) }
+}
+
+/// Opens the file `below` a directory, one component at a time and without following links.
+#[cfg(all(unix, feature = "mcp"))]
+pub(crate) fn open_beneath(handle: Option<&File>, _: &Path, below: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let mut directory = match handle {
+        Some(handle) => handle.try_clone()?,
+        None => return Err(io::ErrorKind::NotFound.into()),
+    };
+    let mut components = below.components().peekable();
+    while let Some(component) = components.next() {
+        let std::path::Component::Normal(name) = component else { return Err(io::ErrorKind::NotFound.into()) };
+        // Without blocking, since it may be a pipe by now.
+        let kind = if components.peek().is_some() { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
+        directory = openat(&directory, name, flags, Mode::empty())?.into();
+    }
+    Ok(directory)
+}
+
+/// Opens the file `below` a directory by its path. A link that appears after the path was resolved is followed.
+#[cfg(all(windows, feature = "mcp"))]
+pub(crate) fn open_beneath(_: Option<&File>, directory: &Path, below: &Path) -> io::Result<File> {
+    File::open(directory.join(below))
+}

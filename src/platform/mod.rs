@@ -1,0 +1,32 @@
+//! What differs between operating systems, as far as this crate is concerned. No other file here asks which system it is
+//! compiled for; `retake-log` and `retake-team` have a module of the same name.
+//!
+//! Each function has a form for Unix and one for Windows, side by side. `docs/platforms.md` lists the differences and what
+//! has never been tried.
+
+mod files;
+#[cfg(feature = "cli")]
+mod processes;
+#[cfg(feature = "mcp")]
+mod signals;
+#[cfg(feature = "cli")]
+mod terminal;
+mod users;
+
+#[cfg(feature = "team")]
+pub(crate) use files::restrict_dir;
+pub(crate) use files::{HAS_SYMLINKS, open_without_blocking, symlink};
+#[cfg(feature = "mcp")]
+pub(crate) use files::{open_beneath, open_dir};
+#[cfg(feature = "cli")]
+pub(crate) use processes::{
+    PATH_DELIMITER, PROGRAM_FILE_NAME, SCRIPT_SUFFIX, Signal, exit_code, is_group_alive, own_group, signal_group,
+    unbuffered_stdout,
+};
+#[cfg(feature = "mcp")]
+pub(crate) use signals::end_requested;
+#[cfg(feature = "cli")]
+pub(crate) use signals::on_signals;
+#[cfg(feature = "cli")]
+pub(crate) use terminal::RawTerminal;
+pub(crate) use users::user_name;
