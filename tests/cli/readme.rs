@@ -246,7 +246,9 @@ fn commands_not_run(text: &str) -> Vec<&str> {
                 before.is_empty() || before.split_whitespace().all(|word| word.contains('=')) && before.ends_with(' ')
             });
             let call = calls.map(|at| line[at..].split("  #").next().unwrap().trim_end());
-            found.extend(call.filter(|call| !call.contains('…') && !call.ends_with('\\')));
+            found.extend(
+                call.filter(|call| !call.starts_with("retake  ") && !call.contains('…') && !call.ends_with('\\')),
+            );
         }
     }
     found
