@@ -110,10 +110,8 @@ fn locked_session() {
     let server = Postgres::shared();
     let url = server.workspace();
     let log = Arc::new(open(&url));
-    let ids: Vec<SessionId> =
-        (0..6).map(|n| log.append(start("a", 0, &format!("{n}"))).unwrap().head.id).collect();
-    let holder =
-        Holder::new(server, &format!("SELECT 1 FROM {}.heads WHERE number = 1 FOR UPDATE", schema_of(&url)));
+    let ids: Vec<SessionId> = (0..6).map(|n| log.append(start("a", 0, &format!("{n}"))).unwrap().head.id).collect();
+    let holder = Holder::new(server, &format!("SELECT 1 FROM {}.heads WHERE number = 1 FOR UPDATE", schema_of(&url)));
     let write = |id: SessionId| {
         let log = Arc::clone(&log);
         std::thread::spawn(move || {

@@ -163,8 +163,7 @@ impl PgLog {
             self.schema()
         );
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values: Vec<Value> =
-            vec![Box::new(days), Box::new(session_numbers), Box::new(seqs), Box::new(limit)];
+        let values: Vec<Value> = vec![Box::new(days), Box::new(session_numbers), Box::new(seqs), Box::new(limit)];
         self.query(sql, values, |row| Ok(row.get(0)))
     }
 
@@ -184,9 +183,7 @@ impl PgLog {
         // Nearly every iteration is derived from the one before it, so the table leaves those out.
         if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
             let records = self.records_of_iteration(next)?;
-            let is_child = |event: &Event| {
-                matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id))
-            };
+            let is_child = |event: &Event| matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id));
             let events = self.decode_all(id.session, &records, Detail::Brief)?;
             children.extend(events.iter().any(is_child).then_some(next));
         }

@@ -125,7 +125,11 @@ impl Statements {
             .iter()
             .zip(&digests)
             // A batch without records only looks its key up.
-            .map(|(batch, digest)| if hits.contains(&digest.as_slice()) { Ok(None) } else { place.take(batch).map(Some) })
+            .map(
+                |(batch, digest)| {
+                    if hits.contains(&digest.as_slice()) { Ok(None) } else { place.take(batch).map(Some) }
+                },
+            )
             .collect();
         let sent: Vec<(&Batch, Option<&EncodedBatch>)> = batches
             .iter()
