@@ -1,8 +1,9 @@
 //! A team workspace beside plain SQL that does the same job, on one PostgreSQL server in one run.
 //!
 //! Its own program rather than a question of `retake-benches`, so that it needs a server only where one is at hand:
-//! `cargo run --release -p retake-team --example team -- postgres://postgres@127.0.0.1:5432/postgres [SESSIONS]`. Uses and
-//! drops the schemas `bench_retake` and `bench_plain`.
+//! `cargo run --release -p retake-team --example team -- postgres://postgres@127.0.0.1:5432/postgres [SESSIONS [QUESTION…]]`,
+//! where the questions are `appends`, `creates`, `history`, `page` and `catch-up`, by default all. Uses and drops
+//! the schemas `bench_retake`, `bench_same` and `bench_bare`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -15,25 +16,62 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use retake_log::model::{Actor, Draft, Hash, ImageRef, Iteration, Outcome, Recipe, Seed, SessionId, Timestamp};
-use retake_log::store::{Batch, Detail, Order, Status, Target};
-use retake_team::{Config, Cursor, PgLog};
+use retake_log::model::{
+    Actor, Draft, Hash, Head, ImageRef, Iteration, Outcome, Query, Recipe, Seed, SessionId, Timestamp,
+};
+use retake_log::store::carrier::encode_batch;
+use retake_log::store::{Batch, Clock, Detail, Order, Status, Target};
+use retake_search::{Index, Question, Sizes, Sort};
+use retake_team::{Config, Cursor, PgLog, open_log};
 use tokio_postgres::{Client, NoTls};
 
 /// How long each measurement of appends takes.
-const APPEND_TIME: Duration = Duration::from_secs(4);
+const APPEND_TIME: Duration = Duration::from_secs(3);
 /// How often the engines take turns.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
+/// The iterations of a session from which a new machine catches up.
+const LENGTH: u32 = 200;
+/// How often plain SQL notifies its followers, as Retake does.
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
+/// The place in a record of plain SQL at which the number of its session and the hash of the record before it are.
+const LINK: usize = 16;
 
-/// What plain SQL needs for the same job: compare-and-swap on a head, a unique key, a record, a gap-free number per day.
-const PLAIN: &str = "
-DROP SCHEMA IF EXISTS bench_plain CASCADE; CREATE SCHEMA bench_plain; SET search_path = bench_plain;
+/// The schemas of plain SQL. `bench_same` does the same job: compare-and-swap on a head whose hash the record names, a unique
+/// key, a gap-free number per day, the commit order and the role for followers and audits, and totals. `bench_bare` leaves
+/// the last three out.
+const PLAIN_SCHEMAS: [&str; 2] = ["bench_same", "bench_bare"];
+
+fn plain_script(schema: &str) -> String {
+    let same = schema == "bench_same";
+    let order = if same {
+        ", ord bigint NOT NULL, pos bigint GENERATED ALWAYS AS IDENTITY, role name NOT NULL DEFAULT session_user"
+    } else {
+        ""
+    };
+    let index = if same { "CREATE INDEX ON records (ord, pos);" } else { "" };
+    let columns = if same { "day, number, seq, bytes, ord" } else { "day, number, seq, bytes" };
+    let ord = if same { ", pg_current_xact_id()::text::bigint" } else { "" };
+    let count = |sessions: u32, events: u32| {
+        let sql = format!(
+            "UPDATE counters SET sessions = sessions + {sessions}, events = events + {events} \
+             WHERE slot = pg_backend_pid() % 128;"
+        );
+        if same { sql } else { String::new() }
+    };
+    let (one, two) = (count(0, 1), count(1, 2));
+    format!(
+        "
+DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}; SET search_path = {schema};
 CREATE TABLE heads (day int, number int, next_seq int NOT NULL, tip bytea NOT NULL, modified bigint NOT NULL,
     count int NOT NULL, PRIMARY KEY (day, number)) WITH (fillfactor = 85);
 CREATE INDEX ON heads (modified DESC, day DESC, number DESC);
-CREATE TABLE records (day int, number int, seq int, bytes bytea NOT NULL, PRIMARY KEY (day, number, seq));
+CREATE TABLE records (day int, number int, seq int, bytes bytea NOT NULL{order}, PRIMARY KEY (day, number, seq));
+{index}
 CREATE TABLE keys (key bytea PRIMARY KEY, day int, number int, index int);
 CREATE TABLE days (day int PRIMARY KEY, last int NOT NULL);
+CREATE TABLE counters (slot int PRIMARY KEY, sessions bigint NOT NULL, events bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO counters SELECT n, 0, 0 FROM generate_series(0, 127) AS n;
+INSERT INTO days VALUES (2, 0);
 CREATE FUNCTION add(p_day int, p_number int, p_seq int, p_prev bytea, p_tip bytea, p_key bytea, p_bytes bytea)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -41,47 +79,58 @@ BEGIN
         WHERE day = p_day AND number = p_number AND next_seq = p_seq AND tip = p_prev;
     IF NOT FOUND THEN RETURN false; END IF;
     INSERT INTO keys VALUES (p_key, p_day, p_number, p_seq);
-    INSERT INTO records VALUES (p_day, p_number, p_seq, p_bytes);
+    INSERT INTO records ({columns}) VALUES (p_day, p_number, p_seq, p_bytes{ord});
+    {one}
     RETURN true;
-END $$ SET search_path = bench_plain;
-CREATE FUNCTION create_session(p_day int, p_tip bytea, p_key bytea, p_first bytea, p_second bytea)
+END $$ SET search_path = {schema};
+CREATE FUNCTION create_session(p_day int, p_number int, p_tip bytea, p_key bytea, p_first bytea, p_second bytea)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE days SET last = p_number WHERE day = p_day;
+    INSERT INTO keys VALUES (p_key, p_day, p_number, 0);
+    INSERT INTO heads VALUES (p_day, p_number, 2, p_tip, p_number, 1);
+    INSERT INTO records ({columns}) VALUES (p_day, p_number, 0, p_first{ord}), (p_day, p_number, 1, p_second{ord});
+    {two}
+END $$ SET search_path = {schema};
+-- Chooses the number itself, which therefore cannot be part of the records.
+CREATE FUNCTION create_numbered(p_day int, p_tip bytea, p_key bytea, p_first bytea, p_second bytea)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE n int;
 BEGIN
-    INSERT INTO days VALUES (p_day, 1) ON CONFLICT (day) DO UPDATE SET last = days.last + 1 RETURNING last INTO n;
-    INSERT INTO keys VALUES (p_key, p_day, n, 0);
-    INSERT INTO heads VALUES (p_day, n, 2, p_tip, n, 1);
-    INSERT INTO records VALUES (p_day, n, 0, p_first), (p_day, n, 1, p_second);
+    SELECT last + 1 INTO n FROM days WHERE day = p_day FOR UPDATE;
+    PERFORM create_session(p_day, n, p_tip, p_key, p_first, p_second);
     RETURN n;
-END $$ SET search_path = bench_plain;";
+END $$ SET search_path = {schema};"
+    )
+}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let url = arguments.next().expect_url();
+    let url = arguments.next().unwrap_or_else(|| "postgres://postgres@127.0.0.1:5432/postgres".to_owned());
     let sessions: u32 = arguments.next().map_or(100_000, |count| count.parse().unwrap());
+    let wanted: Vec<String> = arguments.collect();
+    let wants = |question: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == question);
     let plain = Plain::new(&url);
     let log = fresh(&url);
     println!("round trip of `SELECT 1`: {}", micros(plain.median(200, "SELECT 1")));
     for writers in [1, 16] {
-        appends(&url, &log, writers);
+        if wants("appends") {
+            appends(&url, &log, writers);
+        }
+        if wants("creates") {
+            creates(&url, &log, writers);
+        }
     }
-    for writers in [1, 16] {
-        creates(&url, &log, writers);
+    if wants("history") {
+        history(&log, &plain);
     }
-    history(&log, &plain);
-    page(&log, &plain, sessions);
-    catch_up(&log, &plain, sessions);
-    plain.execute("DROP SCHEMA bench_plain CASCADE; DROP SCHEMA bench_retake CASCADE");
-}
-
-trait ExpectUrl {
-    fn expect_url(self) -> String;
-}
-
-impl ExpectUrl for Option<String> {
-    fn expect_url(self) -> String {
-        self.unwrap_or_else(|| "postgres://postgres@127.0.0.1:5432/postgres".to_owned())
+    if wants("page") {
+        page(&log, &plain, sessions);
     }
+    if wants("catch-up") {
+        catch_up(&url, &log, sessions);
+    }
+    plain.execute("DROP SCHEMA bench_same CASCADE; DROP SCHEMA bench_bare CASCADE; DROP SCHEMA bench_retake CASCADE");
 }
 
 /// A connection without anything of ours.
@@ -117,17 +166,19 @@ async fn connect(url: &str) -> Client {
 fn fresh(url: &str) -> Arc<PgLog> {
     let plain = Plain::new(url);
     plain.execute("DROP SCHEMA IF EXISTS bench_retake CASCADE");
-    plain.execute(PLAIN);
-    let mut config: Config = format!("{url}?schema=bench_retake").parse().unwrap();
-    config.pool_size = 16;
-    PgLog::init(config.clone(), "bench", "file:///nowhere", None).unwrap();
-    Arc::new(PgLog::open(config).unwrap())
+    PLAIN_SCHEMAS.iter().for_each(|schema| plain.execute(&plain_script(schema)));
+    PgLog::init(config(url), "bench", "file:///nowhere", None).unwrap();
+    Arc::new(PgLog::open(config(url)).unwrap())
+}
+
+fn config(url: &str) -> Config {
+    format!("{url}?schema=bench_retake").parse().unwrap()
 }
 
 fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
-    let mut rates = (Vec::new(), Vec::new());
+    let mut rates = Rates::new(&PLAIN_SCHEMAS);
     for round in 0..ROUNDS {
-        rates.0.push(ours(log, writers, |log, writer| {
+        rates.ours.push(ours(log, writers, |log, writer| {
             let key = format!("{writers} {writer} {round}");
             let id = log.append(batch(None, 0, &key)).unwrap().head.id;
             let log = Arc::clone(log);
@@ -137,34 +188,35 @@ fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
                 log.append(batch(Some(id), n, &format!("{key} {n}"))).unwrap();
             })
         }));
-        rates.1.push(theirs(url, writers, move |client, writer| {
-            Box::pin(async move {
-                let number = (round * 1000 + writers * 100 + writer) as i32;
-                let bytes = vec![7u8; 700];
-                client
-                    .execute("INSERT INTO bench_plain.heads VALUES (1, $1, 0, $2, 0, 0)", &[&number, &vec![0u8; 32]])
-                    .await
-                    .unwrap();
-                let add = client.prepare("SELECT bench_plain.add(1, $1, $2, $3, $4, $5, $6)").await.unwrap();
-                let (mut tip, mut seq, started) = (vec![0u8; 32], 0i32, Instant::now());
-                while started.elapsed() < APPEND_TIME {
-                    let key = blake3::hash(format!("{number} {seq}").as_bytes()).as_bytes()[..16].to_vec();
-                    let next = blake3::hash(&bytes).as_bytes().to_vec();
-                    client.query_one(&add, &[&number, &seq, &tip, &next, &key, &bytes]).await.unwrap();
-                    tip = next;
-                    seq += 1;
-                }
-                u64::try_from(seq).unwrap()
-            })
-        }));
+        for (peer, schema) in PLAIN_SCHEMAS.into_iter().enumerate() {
+            rates.peers[peer].push(theirs(url, writers, move |client, writer| {
+                Box::pin(async move {
+                    let number = (round * 1000 + writers * 100 + writer) as i32;
+                    let sql = format!("INSERT INTO {schema}.heads VALUES (1, $1, 0, $2, 0, 0)");
+                    client.execute(&sql, &[&number, &vec![0u8; 32]]).await.unwrap();
+                    let add = format!("SELECT {schema}.add(1, $1, $2, $3, $4, $5, $6)");
+                    let add = client.prepare(&add).await.unwrap();
+                    let (mut tip, mut seq, started) = (vec![0u8; 32], 0i32, Instant::now());
+                    while started.elapsed() < APPEND_TIME {
+                        let key = blake3::hash(format!("{number} {seq}").as_bytes()).as_bytes()[..16].to_vec();
+                        let (bytes, next) = linked_record(700, number, &tip);
+                        client.query_one(&add, &[&number, &seq, &tip, &next, &key, &bytes]).await.unwrap();
+                        tip = next;
+                        seq += 1;
+                    }
+                    u64::try_from(seq).unwrap()
+                })
+            }));
+        }
     }
-    show(&format!("appends/s to sessions of their own, {writers} writers"), rates);
+    rates.show(&format!("appends/s to sessions of their own, {writers} writers"));
 }
 
 fn creates(url: &str, log: &Arc<PgLog>, writers: usize) {
-    let mut rates = (Vec::new(), Vec::new());
+    const PEERS: [&str; 2] = ["same job", "number outside the records"];
+    let mut rates = Rates::new(&PEERS);
     for round in 0..ROUNDS {
-        rates.0.push(ours(log, writers, |log, writer| {
+        rates.ours.push(ours(log, writers, |log, writer| {
             let log = Arc::clone(log);
             let mut n = 0;
             Box::new(move || {
@@ -172,22 +224,48 @@ fn creates(url: &str, log: &Arc<PgLog>, writers: usize) {
                 log.append(batch(None, n, &format!("create {writers} {writer} {round} {n}"))).unwrap();
             })
         }));
-        rates.1.push(theirs(url, writers, move |client, writer| {
-            Box::pin(async move {
-                let sql = "SELECT bench_plain.create_session(2, $1, $2, $3, $4)";
-                let create = client.prepare(sql).await.unwrap();
-                let (bytes, first, started, mut n) = (vec![7u8; 700], vec![7u8; 170], Instant::now(), 0u64);
-                while started.elapsed() < APPEND_TIME {
-                    let key = blake3::hash(format!("{writers} {writer} {round} {n} new").as_bytes());
-                    let key = key.as_bytes()[..16].to_vec();
-                    client.query_one(&create, &[&vec![0u8; 32], &key, &first, &bytes]).await.unwrap();
-                    n += 1;
-                }
-                n
-            })
-        }));
+        for (peer, rates) in rates.peers.iter_mut().enumerate() {
+            rates.push(theirs(url, writers, move |client, writer| {
+                Box::pin(async move {
+                    let lock = "SELECT last FROM bench_same.days WHERE day = 2 FOR UPDATE";
+                    let lock = client.prepare(lock).await.unwrap();
+                    let create = "SELECT bench_same.create_session(2, $1, $2, $3, $4, $5)";
+                    let create = client.prepare(create).await.unwrap();
+                    let numbered = "SELECT bench_same.create_numbered(2, $1, $2, $3, $4)";
+                    let numbered = client.prepare(numbered).await.unwrap();
+                    let (started, mut n) = (Instant::now(), 0u64);
+                    while started.elapsed() < APPEND_TIME {
+                        let key = blake3::hash(format!("{peer} {writers} {writer} {round} {n} new").as_bytes());
+                        let key = key.as_bytes()[..16].to_vec();
+                        if peer == 0 {
+                            client.batch_execute("BEGIN").await.unwrap();
+                            let last: i32 = client.query_one(&lock, &[]).await.unwrap().get(0);
+                            let (first, tip) = linked_record(170, last + 1, &[0; 32]);
+                            let (second, tip) = linked_record(700, last + 1, &tip);
+                            client.query_one(&create, &[&(last + 1), &tip, &key, &first, &second]).await.unwrap();
+                            client.batch_execute("COMMIT").await.unwrap();
+                        } else {
+                            let (first, tip) = linked_record(170, 0, &[0; 32]);
+                            let (second, tip) = linked_record(700, 0, &tip);
+                            client.query_one(&numbered, &[&tip, &key, &first, &second]).await.unwrap();
+                        }
+                        n += 1;
+                    }
+                    n
+                })
+            }));
+        }
     }
-    show(&format!("new sessions/s of one day, {writers} writers"), rates);
+    rates.show(&format!("new sessions/s of one day, {writers} writers"));
+}
+
+/// Returns a record of plain SQL, which names its session and the hash of the record before it, and its own hash.
+fn linked_record(length: usize, number: i32, tip: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut bytes = vec![7u8; length];
+    bytes[LINK..LINK + 4].copy_from_slice(&number.to_le_bytes());
+    bytes[LINK + 4..LINK + 36].copy_from_slice(tip);
+    let hash = blake3::hash(&bytes).as_bytes().to_vec();
+    (bytes, hash)
 }
 
 fn history(log: &PgLog, plain: &Plain) {
@@ -233,13 +311,22 @@ fn page(log: &PgLog, plain: &Plain, sessions: u32) {
     );
 }
 
-fn catch_up(log: &PgLog, plain: &Plain, iterations: u32) {
-    // Real records, so that they decode; the server copies them into place.
-    plain.execute(&format!(
-        "INSERT INTO bench_retake.records (day, number, seq, kind, ord, bytes) \
-         SELECT 600000 + n / 1000, n % 1000 + 1, 1, 2, 5, r.bytes FROM generate_series(1, {iterations}) AS n, \
-         (SELECT bytes FROM bench_retake.records WHERE kind = 2 LIMIT 1) AS r"
-    ));
+/// Fills the log with real sessions of [`LENGTH`] iterations each, and has a new machine read them and build its index.
+fn catch_up(url: &str, log: &Arc<PgLog>, iterations: u32) {
+    let started = Instant::now();
+    let sessions = iterations / LENGTH;
+    let threads: Vec<_> = (0..4)
+        .map(|thread| {
+            let log = Arc::clone(log);
+            std::thread::spawn(move || {
+                for session in (thread..sessions).step_by(4) {
+                    drop(log.import(&written_session(session), &|_| None).unwrap());
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    println!("importing {sessions} sessions of {LENGTH} iterations: {:.1?}", started.elapsed());
     let started = Instant::now();
     let (mut cursor, mut events) = (Cursor::START, 0);
     loop {
@@ -252,6 +339,58 @@ fn catch_up(log: &PgLog, plain: &Plain, iterations: u32) {
     }
     let rate = events as f64 / started.elapsed().as_secs_f64();
     println!("reading and verifying {events} records in commit order: {:.1?} ({rate:.0}/s)", started.elapsed());
+    let dir = std::env::temp_dir().join(format!("retake-bench-team-{}", std::process::id()));
+    let now = Timestamp::from_millis(1_765_447_200_000).unwrap();
+    let clock: Clock = Arc::new(move || now);
+    let carrier = open_log(config(url), &dir, clock, Arc::new(|_| Ok(())))().unwrap();
+    let index = Index::new(&dir, Sizes::default());
+    let question = Question {
+        query: Query::parse("lighthouse", now).unwrap(),
+        perceptual_hash: None,
+        pixels: None,
+        except: None,
+        sort: Sort::Newest,
+        after: None,
+        skip: 0,
+        limit: 50,
+        facets: false,
+        per_session: false,
+    };
+    let started = Instant::now();
+    let found = index.search(&*carrier, &question, None).unwrap();
+    println!("first search on a new machine, which builds the index: {:.1?} ({} hits)", started.elapsed(), found.total);
+    let started = Instant::now();
+    index.search(&*carrier, &question, None).unwrap();
+    println!("the next search: {}", micros(started.elapsed()));
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Returns the records of a session on a day of its own, with words drawn from a vocabulary of 50,000.
+fn written_session(session: u32) -> Vec<Vec<u8>> {
+    let day = |n: u32| Timestamp::from_millis(i64::from(n) * 86_400_000).unwrap().day();
+    let mut head = Head::new(SessionId::new(day(session), std::num::NonZeroU32::MIN).unwrap());
+    let mut state = u64::from(session) + 1;
+    let mut records = Vec::new();
+    for n in 0..LENGTH {
+        let mut sent = batch((n > 0).then_some(head.id), n, &format!("written {session} {n}"));
+        sent.at = Timestamp::from_millis(i64::from(session) * 86_400_000 + i64::from(n)).unwrap();
+        for draft in &mut sent.drafts {
+            if let Draft::Record(iteration) = draft {
+                iteration.created_at = sent.at;
+                for _ in 0..12 {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    iteration.recipe.prompt.push_str(&format!(" word{}", (state >> 33) % 50_000));
+                }
+            }
+        }
+        if n == 0 {
+            sent.target = Target::New(day(session));
+        }
+        let encoded = encode_batch(head, &sent).unwrap();
+        head = encoded.head;
+        records.extend(encoded.records.into_iter().map(|record| record.bytes));
+    }
+    records
 }
 
 /// Runs our appends on threads; returns how many a second.
@@ -285,6 +424,13 @@ fn theirs(url: &str, writers: usize, work: impl Fn(Client, usize) -> Work) -> f6
         for _ in 0..writers {
             clients.push(connect(url).await);
         }
+        let notifier = connect(url).await;
+        let notifying = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(NOTIFY_INTERVAL).await;
+                notifier.batch_execute("NOTIFY bench_plain").await.unwrap();
+            }
+        });
         let started = Instant::now();
         let tasks: Vec<_> =
             clients.into_iter().enumerate().map(|(writer, client)| tokio::spawn(work(client, writer))).collect();
@@ -292,17 +438,39 @@ fn theirs(url: &str, writers: usize, work: impl Fn(Client, usize) -> Work) -> f6
         for task in tasks {
             total += task.await.unwrap();
         }
+        notifying.abort();
         total as f64 / started.elapsed().as_secs_f64()
     })
 }
 
-fn show(what: &str, (mut ours, mut plain): (Vec<f64>, Vec<f64>)) {
-    let mut ratios: Vec<f64> = ours.iter().zip(&plain).map(|(ours, plain)| ours / plain).collect();
-    for list in [&mut ours, &mut plain, &mut ratios] {
-        list.sort_by(f64::total_cmp);
+/// Rates of Retake and its peers, one a round.
+struct Rates {
+    ours: Vec<f64>,
+    names: Vec<&'static str>,
+    peers: Vec<Vec<f64>>,
+}
+
+impl Rates {
+    fn new(names: &[&'static str]) -> Rates {
+        Rates { ours: Vec::new(), names: names.to_vec(), peers: vec![Vec::new(); names.len()] }
     }
-    let middle = ROUNDS / 2;
-    println!("{what}: ours {:.0}, plain SQL {:.0}, ratio {:.2}", ours[middle], plain[middle], ratios[middle]);
+
+    /// Prints medians, and for each peer the median of the rounds' ratios with the lowest and the highest.
+    fn show(&self, what: &str) {
+        println!("{what}: ours {:.0}", middle(&self.ours));
+        for (name, rates) in self.names.iter().zip(&self.peers) {
+            let mut ratios: Vec<f64> = self.ours.iter().zip(rates).map(|(ours, peer)| ours / peer).collect();
+            ratios.sort_by(f64::total_cmp);
+            let (rate, ratio) = (middle(rates), middle(&ratios));
+            println!("    {name} {rate:.0}, ratio {ratio:.2} ({:.2} to {:.2})", ratios[0], ratios[ratios.len() - 1]);
+        }
+    }
+}
+
+fn middle(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
 }
 
 fn median(times: usize, mut work: impl FnMut()) -> Duration {

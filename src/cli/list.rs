@@ -122,10 +122,12 @@ enum Page {
 
 /// Returns the names of untitled sessions: the start of the prompt, or else the name of an image.
 fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
-    let untitled = list.sessions.iter().filter(|row| row.title().is_none()).map(SessionRow::id);
-    let named = untitled.filter_map(|id| {
-        // A listing without a name is better than none.
-        let cover = api.workspace().cover(id).ok().flatten()?;
+    let untitled: Vec<SessionId> =
+        list.sessions.iter().filter(|row| row.title().is_none()).map(SessionRow::id).collect();
+    // A listing without names is better than none.
+    let covers = api.workspace().covers(&untitled).unwrap_or_default();
+    let named = untitled.into_iter().zip(covers).filter_map(|(id, cover)| {
+        let cover = cover?;
         let prompt = words::cut(&words::one_line(&cover.prompt), MAX_NAME_COLUMNS);
         Some((id, if prompt.is_empty() { cover.file_name? } else { prompt }))
     });

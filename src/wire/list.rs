@@ -4,7 +4,7 @@ use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Order, Status, Timestamp};
+use crate::model::{Order, SessionId, Status, Timestamp};
 use crate::store::{self, RecencyKey};
 use crate::workspace::{SessionFilter, Workspace, place};
 
@@ -100,25 +100,30 @@ impl Api<'_> {
         }
         let start = if selective { None } else { after };
         let chunk = limit.saturating_add(1);
-        let mut page = Page::new(limit, self.reply_bytes, &list);
-        let mut last = None;
+        // One more than fits shows that there are more.
+        let mut candidates = Vec::new();
         for summary in self.workspace.sessions_after(&filter, start, chunk, self.context.clone()) {
             let summary = summary?;
-            let place = place(&summary);
             if selective {
                 list.total_sessions += 1;
-                if list.next_cursor.is_some() || !is_after(place, after, filter.order) {
+                if candidates.len() > limit || !is_after(place(&summary), after, filter.order) {
                     continue;
                 }
             }
-            if page.push(self.row(&summary)?) {
-                last = Some(place);
-                continue;
-            }
-            list.next_cursor = last.map(|place| cursor::encode(&scope, &show_place(place)));
-            if !selective {
+            candidates.push(summary);
+            if !selective && candidates.len() > limit {
                 break;
             }
+        }
+        let ids: Vec<SessionId> = candidates.iter().map(|summary| summary.id).collect();
+        let mut page = Page::new(limit, self.reply_bytes, &list);
+        let mut last = None;
+        for (summary, cost) in candidates.iter().zip(self.workspace.costs(&ids)?) {
+            if !page.push(SessionRow::new(summary)?.with_cost(cost)) {
+                list.next_cursor = last.map(|place| cursor::encode(&scope, &show_place(place)));
+                break;
+            }
+            last = Some(place(summary));
         }
         list.sessions = page.rows;
         Ok(list)

@@ -3,12 +3,11 @@
 //! Costs are not part of a session's head, which is stored and shared in frozen forms; they are added up from its events
 //! when they are asked for. An open workspace remembers the sums and adds only what is new.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 
 use crate::model::{Cost, EventBody, SessionId, amounts};
-use crate::store::Detail;
 
 use super::{Error, Workspace};
 
@@ -27,35 +26,39 @@ struct Sum {
 
 /// The maximum number of sums that are remembered.
 const MAX_SUMS: usize = 50_000;
-/// The maximum number of new events that are read one by one; beyond, all are read at once.
-const MAX_SINGLE: u32 = 32;
 
 impl Workspace {
     /// Returns what the iterations of a session cost together, each currency for itself; empty if no cost is known.
     pub fn cost(&self, id: SessionId) -> Result<Vec<Cost>, Error> {
-        let next_seq = self.head(id)?.next_seq;
-        let known = self.costs.sums.lock().get(&id).cloned();
-        let sum = match known {
-            Some(sum) if sum.next_seq == next_seq => return Ok(sum.costs),
-            Some(sum) if sum.next_seq < next_seq && next_seq - sum.next_seq <= MAX_SINGLE => {
-                let mut costs = sum.costs;
-                for seq in sum.next_seq..next_seq {
-                    costs.extend(self.log.event(id, seq, Detail::Brief)?.and_then(|event| cost_of(event.body)));
-                }
-                amounts::total(&costs)
-            }
-            _ => {
-                let events = self.log.events(id, Detail::Brief)?;
-                let costs: Vec<Cost> = events.into_iter().filter_map(|event| cost_of(event.body)).collect();
-                amounts::total(&costs)
-            }
+        Ok(self.costs(&[id])?.pop().unwrap_or_default())
+    }
+
+    /// Returns what the iterations of each of these sessions cost together, in their order, from one read of the log.
+    pub fn costs(&self, ids: &[SessionId]) -> Result<Vec<Vec<Cost>>, Error> {
+        let mut known: HashMap<SessionId, Sum> = {
+            let sums = self.costs.sums.lock();
+            ids.iter().map(|id| (*id, sums.get(id).cloned().unwrap_or_default())).collect()
         };
+        let places: Vec<(SessionId, u32)> =
+            ids.iter().map(|id| (*id, known.get(id).map_or(0, |sum| sum.next_seq))).collect();
+        let mut changed: BTreeSet<SessionId> = BTreeSet::new();
+        for event in self.log.brief_events_from(&places)? {
+            let sum = known.entry(event.session).or_default();
+            sum.next_seq = sum.next_seq.max(event.seq.saturating_add(1));
+            changed.insert(event.session);
+            sum.costs.extend(cost_of(event.body));
+        }
         let mut sums = self.costs.sums.lock();
-        if sums.len() >= MAX_SUMS {
+        if sums.len().saturating_add(changed.len()) > MAX_SUMS {
             sums.clear();
         }
-        sums.insert(id, Sum { next_seq, costs: sum.clone() });
-        Ok(sum)
+        for id in changed {
+            if let Some(sum) = known.get_mut(&id) {
+                sum.costs = amounts::total(&sum.costs);
+                sums.insert(id, sum.clone());
+            }
+        }
+        Ok(ids.iter().map(|id| known.get(id).map(|sum| sum.costs.clone()).unwrap_or_default()).collect())
     }
 }
 

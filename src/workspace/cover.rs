@@ -1,10 +1,12 @@
 //! The covers of sessions: what a wall of sessions shows for each, from one pass over its iterations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::images::is_video;
 use crate::model::diff::RecipeDiff;
-use crate::model::{Annotation, Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
+use crate::model::{
+    Annotation, Event, Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId,
+};
 
 use super::image_rating::{cover_image, image_rating};
 use super::strip::REJECTED_TAG;
@@ -62,6 +64,8 @@ pub struct Take {
 
 /// The tag of an iteration that is to be the cover of its session; with `/1` after it the second image is meant.
 pub const COVER_TAG: &str = "cover";
+/// The number of sessions that are read at once.
+const SESSIONS_AT_ONCE: usize = 64;
 /// The maximum number of images to leaf through.
 const MAX_TAKES: usize = 12;
 /// The maximum size of a prompt or note.
@@ -72,15 +76,28 @@ const MAX_CHANGE_BYTES: usize = 120;
 impl Workspace {
     /// Returns the cover of a session; `None` if nothing of it is left.
     pub fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
-        let session = match self.load_session(id) {
-            Ok(session) => session,
-            Err(Error::SessionNotFound(_)) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        for image in session.iterations.values().flat_map(|state| &state.iteration.images) {
-            self.images.remember(image);
+        Ok(self.covers(&[id])?.pop().flatten())
+    }
+
+    /// Returns the cover of each of these sessions, in their order; `None` where nothing is left. The log is read once for
+    /// many sessions.
+    pub fn covers(&self, ids: &[SessionId]) -> Result<Vec<Option<Cover>>, Error> {
+        let mut covers = Vec::with_capacity(ids.len());
+        for chunk in ids.chunks(SESSIONS_AT_ONCE) {
+            let places: Vec<(SessionId, u32)> = chunk.iter().map(|id| (*id, 0)).collect();
+            let mut events: HashMap<SessionId, Vec<Event>> = HashMap::new();
+            for event in self.log.brief_events_from(&places)? {
+                events.entry(event.session).or_default().push(event);
+            }
+            for id in chunk {
+                let session = events.remove(id).and_then(Session::fold);
+                for state in session.iter().flat_map(|session| session.iterations.values()) {
+                    state.iteration.images.iter().for_each(|image| self.images.remember(image));
+                }
+                covers.push(session.as_ref().and_then(Cover::of));
+            }
         }
-        Ok(Cover::of(&session))
+        Ok(covers)
     }
 }
 

@@ -131,24 +131,42 @@ impl Overview {
 
     /// Returns the cover of each of these sessions; `None` if nothing of it is left.
     pub fn covers(&self, workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Option<Arc<Cover>>>, Error> {
-        rows.iter().map(|row| self.cover(workspace, row)).collect()
+        let missing: Vec<&Arc<Summary>> = rows.iter().filter(|row| self.known_cover(row).is_none()).collect();
+        let ids: Vec<SessionId> = missing.iter().map(|row| row.id).collect();
+        let mut made: HashMap<SessionId, Option<Arc<Cover>>> = HashMap::new();
+        for (row, cover) in missing.into_iter().zip(workspace.covers(&ids)?) {
+            made.insert(row.id, self.remember_cover(row, cover));
+        }
+        let cover = |row: &Arc<Summary>| match made.get(&row.id) {
+            Some(cover) => Ok(cover.clone()),
+            None => self.cover(workspace, row),
+        };
+        rows.iter().map(cover).collect()
     }
 
     /// Returns the cover of a session; `None` if nothing of it is left.
     pub fn cover(&self, workspace: &Workspace, row: &Summary) -> Result<Option<Arc<Cover>>, Error> {
-        let state = (row.last_modified_at, row.iteration_count());
-        if let Some((modified, count, known)) = self.covers.lock().get(&row.id)
-            && (*modified, *count) == state
-        {
-            return Ok(known.clone());
+        match self.known_cover(row) {
+            Some(known) => Ok(known),
+            None => Ok(self.remember_cover(row, workspace.cover(row.id)?)),
         }
-        let cover = workspace.cover(row.id)?.map(Arc::new);
+    }
+
+    /// Returns the cover that was made from this state of a session.
+    fn known_cover(&self, row: &Summary) -> Option<Option<Arc<Cover>>> {
+        let covers = self.covers.lock();
+        let (modified, count, known) = covers.get(&row.id)?;
+        ((*modified, *count) == (row.last_modified_at, row.iteration_count())).then(|| known.clone())
+    }
+
+    fn remember_cover(&self, row: &Summary, cover: Option<Cover>) -> Option<Arc<Cover>> {
+        let cover = cover.map(Arc::new);
         let mut covers = self.covers.lock();
         if covers.len() >= MAX_COVERS {
             covers.clear();
         }
-        covers.insert(row.id, (state.0, state.1, cover.clone()));
-        Ok(cover)
+        covers.insert(row.id, (row.last_modified_at, row.iteration_count(), cover.clone()));
+        cover
     }
 
     fn refresh(&self, workspace: &Workspace, rows: &mut Rows) -> Result<(), Error> {

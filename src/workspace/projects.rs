@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Cost, Order, Status, Timestamp, amounts};
+use crate::model::{Cost, Order, SessionId, Status, Timestamp, amounts};
 
 use super::{Error, SessionFilter, Workspace};
 
@@ -23,12 +23,16 @@ pub struct Project {
     pub last_modified_at: Timestamp,
 }
 
+/// The number of sessions whose costs are read at once.
+const COSTS_AT_ONCE: usize = 512;
+
 impl Workspace {
     /// Returns the projects, most recently modified first, and the number of sessions that have none. Names that differ
     /// only in case are one project.
     pub fn projects(&self) -> Result<(Vec<Project>, u64), Error> {
         let mut projects: BTreeMap<String, Project> = BTreeMap::new();
         let mut without = 0;
+        let mut sessions = Vec::new();
         let filter = SessionFilter { status: Status::All, order: Order::Recent, ..SessionFilter::default() };
         for summary in self.sessions(&filter) {
             let summary = summary?;
@@ -48,7 +52,15 @@ impl Workspace {
             project.sessions += 1;
             project.archived += u64::from(summary.archived);
             project.iterations += u64::from(summary.iteration_count());
-            project.cost.extend(self.cost(summary.id)?);
+            sessions.push((summary.id, name.to_lowercase()));
+        }
+        for chunk in sessions.chunks(COSTS_AT_ONCE) {
+            let ids: Vec<SessionId> = chunk.iter().map(|(id, _)| *id).collect();
+            for ((_, name), cost) in chunk.iter().zip(self.costs(&ids)?) {
+                if let Some(project) = projects.get_mut(name) {
+                    project.cost.extend(cost);
+                }
+            }
         }
         let mut projects: Vec<Project> = projects.into_values().collect();
         projects.iter_mut().for_each(|project| project.cost = amounts::total(&project.cost));

@@ -12,10 +12,15 @@ use super::commands::{Machine, set_up};
 use super::postgres_trial;
 use super::servers::{Postgres, wait_until};
 
+const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+
 pub(crate) fn trials() -> Vec<Trial> {
     let openssl = Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
     let tls = postgres_trial("access::certificates_are_checked", certificates);
+    let pooler = postgres_trial("access::a_transaction_pooler_is_named", transaction_pooler);
+    let pgbouncer = Path::new(PGBOUNCER).exists();
     vec![
+        if pgbouncer { pooler } else { pooler.with_kind("needs the Debian package pgbouncer").with_ignored_flag(true) },
         if openssl { tls } else { tls.with_ignored_flag(true) },
         postgres_trial("access::service_and_password_files_are_used", files),
         postgres_trial("access::the_trail_names_the_role", role_in_trail),
@@ -156,4 +161,61 @@ fn dangerous_settings() {
         let doctor = format!("{}{}", doctor.stdout, doctor.stderr);
         assert!(doctor.contains(word), "{word} in {doctor}");
     }
+}
+
+/// A pooler that gives each transaction another session of the server.
+struct Pooler {
+    dir: PathBuf,
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Pooler {
+    fn start(server: &Postgres) -> Pooler {
+        let port = super::servers::free_port();
+        let dir = PathBuf::from(format!("/tmp/rt-pooler-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let config = format!(
+            "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
+             ignore_startup_parameters = extra_float_digits,options\n",
+            server.port
+        )
+        // `any` logs everyone in as the user that the database names.
+        .replace("port=", "user=postgres port=");
+        fs::write(dir.join("pgbouncer.ini"), config).unwrap();
+        // It refuses to run as root.
+        let child = Command::new("runuser")
+            .args(["-u", "postgres", "--", PGBOUNCER, "-q"])
+            .arg(dir.join("pgbouncer.ini"))
+            .current_dir("/tmp")
+            .stderr(fs::File::create(dir.join("err")).unwrap())
+            .spawn()
+            .unwrap();
+        let pooler = Pooler { dir, child, port };
+        wait_until("the pooler listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        pooler
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        // runuser passes the signal on.
+        let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn transaction_pooler() {
+    let server = Postgres::shared();
+    let images = tempfile::tempdir().unwrap();
+    let (_, url) = set_up(server, &images.path().join("images"));
+    let pooler = Pooler::start(server);
+    let machine = Machine::new(&url.replace(&format!(":{}", server.port), &format!(":{}", pooler.port)));
+    // Whether a prepared statement happens to survive decides between a warning and an error; both name the pooler.
+    let status = machine.run(&["team", "status"]);
+    let shown = format!("{}{}", status.stdout, status.stderr);
+    assert!(shown.contains("transaction pooler"), "{shown}");
+    assert!(shown.contains("session pooling"), "{shown}");
 }

@@ -19,12 +19,14 @@ mod database;
 mod failover;
 mod faults;
 mod following;
+mod grouping;
 mod images;
 mod machines;
 mod model;
 mod processes;
 mod proxy;
 mod recorders;
+mod round_trips;
 mod s3;
 mod servers;
 
@@ -40,6 +42,8 @@ fn main() {
     trials.extend(contract::trials());
     trials.extend(model::trials());
     trials.extend(database::trials());
+    trials.extend(grouping::trials());
+    trials.extend(round_trips::trials());
     trials.extend(following::trials());
     trials.extend(machines::trials());
     trials.extend(commands::trials());

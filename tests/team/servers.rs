@@ -110,6 +110,11 @@ impl Postgres {
         std::os::unix::net::UnixStream::connect(self.dir.join(format!(".s.PGSQL.{}", self.port))).is_ok()
     }
 
+    /// Returns what the server has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.dir.join("log")).unwrap()
+    }
+
     pub(crate) fn url(&self, schema: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres?schema={schema}", self.port)
     }

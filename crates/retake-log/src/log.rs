@@ -14,6 +14,9 @@ use crate::store::{
 /// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.
 pub type OpenLog = Arc<dyn Fn() -> Result<Box<dyn Log>, Error> + Send + Sync>;
 
+/// The most records of one session that [`Log::records_from`] reads one by one; beyond, the session is read whole.
+const MAX_SINGLE_READS: u32 = 32;
+
 /// A callback for acknowledged events; it is dropped once it returns `false`.
 pub type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
@@ -48,6 +51,28 @@ pub trait Log: Send + Sync {
     /// Returns the exact bytes of the records that record and annotate one iteration, in order; empty if there is no such
     /// iteration. How many there are does not depend on the length of the session.
     fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error>;
+
+    /// Returns records of several sessions, each from a sequence number on, in the order of `places` and of their numbers:
+    /// at most `limit` of them. A carrier for which every call is a round trip answers with one query.
+    fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let mut found = Vec::new();
+        for (id, from) in places {
+            let next_seq = self.head(*id)?.map_or(0, |head| head.next_seq);
+            if *from > 0 && next_seq.saturating_sub(*from) <= MAX_SINGLE_READS {
+                for seq in *from..next_seq {
+                    found.extend(self.record(*id, seq)?);
+                }
+            } else if next_seq > *from {
+                let records = self.records(*id)?.into_iter();
+                found.extend(records.filter(|record| store::place(record).is_some_and(|seq| seq >= *from)));
+            }
+            if found.len() >= limit {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
 
     /// Returns the next `limit` sessions after a place in the order of recency.
     fn page(

@@ -1,383 +1,366 @@
-//! Appending: optimistically in one round trip, or in two with the lock taken first.
+//! Appending: batches that wait together are committed together.
+//!
+//! A commit waits for the disk, and perhaps for a standby, whether it carries one batch or thirty. So the batches of a
+//! process queue up while others are on their way, and a group of them is one transaction:
+//! - **Existing sessions.** At most [`MAX_SESSION_GROUPS`] groups are on their way, so a lone writer waits for no other.
+//!   A session is in one of them at a time, and several batches for it build on each other.
+//! - **New sessions.** The server lets one transaction at a time take numbers of a day, so those of one day are one group.
+//!
+//! The two kinds are never mixed: a group either locks one day or locks sessions in the order of their ids, so that
+//! groups of different machines cannot wait for each other in a circle.
+//!
+//! A group is first sent as encoded against the heads that this process remembers: one round trip. Batches for which
+//! that fails, for whatever reason, are sent again session by session with the lock taken first, and repeated until they
+//! are answered, fail for good, or run out of time; their idempotency keys make that safe. An acknowledgement is sent
+//! only after the commit that carries the batch.
 
-use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join, join3};
-use retake_log::model::{Head, Refusal, SessionId};
-use retake_log::store::carrier::{EncodedBatch, encode_batch, idempotency_digest};
+use chrono::NaiveDate;
+use retake_log::model::SessionId;
+use retake_log::store::carrier::EncodedBatch;
 use retake_log::store::{Ack, Batch, Target};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
+use tokio::time::{sleep, timeout};
 
 use super::Error;
-use super::connect::{Failure, KEY_KNOWN, Lease, Server};
+use super::connect::{BACKOFF, Failure, Server};
+use super::known::Known;
 use super::log::PgLog;
-use super::rows::{RecordArrays, day_number, head, head_columns, numbers, session};
+use super::notifier::Notifier;
+use super::rows::day_number;
+use super::statements::{NextPlace, Outcome, Statements};
 
-/// The shortest time between two notifications of one process. Followers catch up by number, so one is enough for many
-/// appends.
-const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
-/// How long a new session waits for its turn; then it goes on without, so that waits do not add up.
-const MAX_TURN_WAIT: Duration = Duration::from_millis(250);
-/// For how many new sessions the lock is taken first after a guess at the next number was wrong.
-const CAUTIOUS_CREATES: u32 = 16;
-
-/// What the server answered to an append.
-enum Outcome {
-    Done(Ack),
-    /// The head that was built on is not current.
-    Stale,
-}
+/// The most groups of existing sessions that are on their way at once.
+const MAX_SESSION_GROUPS: usize = 2;
+/// The most batches of one group.
+const MAX_GROUP: usize = 64;
 
 impl PgLog {
     /// Appends a batch. When this returns, PostgreSQL has committed it as durably as it is configured to.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
-        let batch = Arc::new(batch);
-        // New sessions of one process take turns: each knows the number before it, and the server lets only one commit
-        // at a time anyway.
-        let _turn = match batch.target {
-            Target::New(_) => self.creating.try_lock_for(MAX_TURN_WAIT),
-            Target::Existing(_) => None,
-        };
-        let guess = match batch.target {
-            Target::New(day) if self.notifier.may_guess() => {
-                self.last_number(day).and_then(|last| new_head(day_number(day), last).ok())
-            }
-            Target::New(_) => None,
-            Target::Existing(id) => self.remembered(id),
-        };
-        // A refusal by a remembered head proves nothing: the locked path asks the server.
-        let encoded = guess.and_then(|head| place(head, &batch).ok());
-        if let Some(encoded) = encoded {
-            match self.append_encoded(&batch, encoded)? {
-                Outcome::Done(ack) => return Ok(self.acknowledge(ack)),
-                Outcome::Stale if matches!(batch.target, Target::New(_)) => self.notifier.guess_failed(),
-                Outcome::Stale => {}
-            }
-        }
-        let ack = self.append_locked(batch)?;
-        Ok(self.acknowledge(ack))
+        let (reply, answer) = mpsc::sync_channel(1);
+        Appender::enqueue(&self.appender, Job { batch, since: Instant::now(), reply });
+        answer.recv().unwrap_or_else(|_| Err(Error::Misuse("the workspace was closed".to_owned())))
     }
+}
 
-    fn acknowledge(&self, ack: Ack) -> Ack {
-        self.remember(&ack.head);
-        ack
-    }
+/// The queue of appends and what its groups need.
+pub(crate) struct Appender {
+    server: Arc<Server>,
+    statements: Statements,
+    pub(crate) known: Known,
+    pub(crate) notifier: Arc<Notifier>,
+    queue: Mutex<Queue>,
+}
 
-    /// Appends what was encoded against a head that may be stale: one round trip.
-    fn append_encoded(&self, batch: &Arc<Batch>, encoded: EncodedBatch) -> Result<Outcome, Error> {
-        let (batch, encoded, sql) = (Arc::clone(batch), Arc::new(encoded), append_sql(self.schema()));
-        let notifier = Arc::clone(&self.notifier);
-        let answer = self.server.call(move |client| {
-            let (batch, encoded, sql, notifier) = (batch.clone(), encoded.clone(), sql.clone(), notifier.clone());
-            Box::pin(async move {
-                let arguments = Arguments::new(&batch, Some(&encoded));
-                let row = if notifier.is_due() {
-                    let statement = client.prepare_cached(&sql).await?;
-                    let notify = client.prepare_cached(NOTIFY).await?;
-                    let parameters = arguments.parameters();
-                    let channel: [&(dyn ToSql + Sync); 1] = [&notifier.channel];
-                    // Behind the append on the same connection, so after its commit, and in the same round trip.
-                    let (row, _) =
-                        join(client.query_one(&statement, &parameters), client.execute(&notify, &channel)).await;
-                    row
-                } else {
-                    let statement = client.prepare_cached(&sql).await?;
-                    client.query_one(&statement, &arguments.parameters()).await
-                };
-                match row {
-                    Ok(row) => outcome(&row, &batch, &encoded).map_err(Failure::Final),
-                    // The locked path looks the key up.
-                    Err(error) if error.code().is_some_and(|code| code.code() == KEY_KNOWN) => Ok(Outcome::Stale),
-                    Err(error) => Err(error.into()),
-                }
-            })
-        })?;
-        self.notify_later();
-        Ok(answer)
-    }
+/// A batch whose caller waits for the answer.
+struct Job {
+    batch: Batch,
+    since: Instant,
+    reply: SyncSender<Result<Ack, Error>>,
+}
 
-    /// Takes the lock, encodes against what it finds, appends and commits: two round trips.
-    fn append_locked(&self, batch: Arc<Batch>) -> Result<Ack, Error> {
-        let sql = Arc::new(LockedSql::new(self.schema()));
-        let notifier = Arc::clone(&self.notifier);
-        let ack = self.server.call(move |client| {
-            let (batch, sql, notifier) = (batch.clone(), sql.clone(), notifier.clone());
-            Box::pin(async move { append_locked(client, &batch, &sql, &notifier).await })
-        })?;
-        self.notify_later();
-        Ok(ack)
-    }
-
-    /// Notifies followers of what was appended since the last notification, soon.
-    pub(crate) fn notify_later(&self) {
-        if self.notifier.schedule() {
-            let (server, notifier) = (Arc::downgrade(&self.server), Arc::clone(&self.notifier));
-            self.server.spawn(async move {
-                tokio::time::sleep(NOTIFY_INTERVAL).await;
-                notifier.begin();
-                let Some(server) = server.upgrade() else { return };
-                notify(&server, &notifier).await;
-            });
+impl Job {
+    fn line(&self) -> Line {
+        match self.batch.target {
+            Target::New(day) => Line::Day(day),
+            Target::Existing(id) => Line::Session(id),
         }
     }
-}
 
-const NOTIFY: &str = "SELECT pg_notify($1, '')";
-
-async fn notify(server: &Server, notifier: &Notifier) {
-    // Only a wake-up call: followers also look by themselves.
-    if let Ok(lease) = server.lease().await
-        && let Ok(statement) = lease.prepare_cached(NOTIFY).await
-        && lease.execute(&statement, &[&notifier.channel]).await.is_ok()
-    {
-        lease.done();
+    fn answer(self, answer: Result<Ack, Error>) {
+        // A caller that is gone does not need its answer.
+        let _ = self.reply.send(answer);
     }
 }
 
-/// Decides when followers are notified and whether the next number of a day is worth guessing.
-pub(crate) struct Notifier {
-    /// The channel that followers listen on.
-    pub(crate) channel: String,
-    last: Mutex<Option<Instant>>,
-    due: AtomicBool,
-    scheduled: AtomicBool,
-    cautious: AtomicU32,
+/// What batches wait in line for: the numbers of a day, or a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Line {
+    Day(NaiveDate),
+    Session(SessionId),
 }
 
-impl Notifier {
-    pub(crate) fn new(schema: &str) -> Arc<Notifier> {
-        Arc::new(Notifier {
-            channel: format!("retake_{schema}"),
-            last: Mutex::default(),
-            due: AtomicBool::new(false),
-            scheduled: AtomicBool::new(false),
-            cautious: AtomicU32::new(0),
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Job>,
+    /// The lines that have batches on their way.
+    busy: HashSet<Line>,
+    /// How many groups of existing sessions are on their way.
+    session_groups: usize,
+}
+
+impl Queue {
+    /// Takes the next group out of the queue; `None` if everything that waits must go on waiting.
+    fn next_group(&mut self) -> Option<Vec<Job>> {
+        let is_full = self.session_groups >= MAX_SESSION_GROUPS;
+        let may_go = |busy: &HashSet<Line>, line: Line| match line {
+            Line::Day(_) => !busy.contains(&line),
+            Line::Session(_) => !is_full && !busy.contains(&line),
+        };
+        let first = self.waiting.iter().map(Job::line).find(|line| may_go(&self.busy, *line))?;
+        let mut group: Vec<Job> = Vec::new();
+        let mut rest = VecDeque::with_capacity(self.waiting.len());
+        // Two batches with one key would make the whole group fail; the later one finds the key known afterwards.
+        let mut keys: HashSet<String> = HashSet::new();
+        let mut passed: HashSet<Line> = HashSet::new();
+        for job in self.waiting.drain(..) {
+            let line = job.line();
+            let same_kind = match first {
+                Line::Day(_) => line == first,
+                Line::Session(_) => matches!(line, Line::Session(_)),
+            };
+            let fits = group.len() < MAX_GROUP && same_kind && may_go(&self.busy, line) && !passed.contains(&line);
+            if fits && keys.insert(job.batch.key.clone()) {
+                group.push(job);
+            } else {
+                // Batches of one line keep their order.
+                passed.insert(line);
+                rest.push_back(job);
+            }
+        }
+        self.waiting = rest;
+        self.busy.extend(group.iter().map(Job::line));
+        self.session_groups += usize::from(matches!(first, Line::Session(_)));
+        Some(group)
+    }
+}
+
+impl Appender {
+    pub(crate) fn new(server: Arc<Server>) -> Arc<Appender> {
+        Arc::new(Appender {
+            statements: Statements::new(&server.config.schema),
+            known: Known::default(),
+            notifier: Notifier::new(&server.config.schema),
+            queue: Mutex::default(),
+            server,
         })
     }
 
-    /// Returns whether the calling append should notify by itself; otherwise a notification is due later.
-    fn is_due(&self) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let due = last.is_none_or(|last| now.duration_since(last) >= NOTIFY_INTERVAL);
-        if due {
-            *last = Some(now);
-        } else {
-            self.due.store(true, Ordering::Release);
-        }
-        due
+    fn enqueue(self: &Arc<Self>, job: Job) {
+        self.queue().waiting.push_back(job);
+        self.start_groups();
     }
 
-    /// Returns whether a task should be started for a notification that is due.
-    fn schedule(&self) -> bool {
-        self.due.load(Ordering::Acquire) && !self.scheduled.swap(true, Ordering::AcqRel)
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self) {
-        self.scheduled.store(false, Ordering::Release);
-        self.due.store(false, Ordering::Release);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    fn may_guess(&self) -> bool {
-        self.cautious.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_err()
-    }
-
-    fn guess_failed(&self) {
-        self.cautious.store(CAUTIOUS_CREATES, Ordering::Release);
-    }
-}
-
-/// The statements of the locked path.
-struct LockedSql {
-    lock_session: String,
-    lock_day: String,
-    key: String,
-    append: String,
-}
-
-impl LockedSql {
-    fn new(schema: &str) -> LockedSql {
-        LockedSql {
-            lock_session: format!("SELECT {} FROM {schema}.lock_session($1, $2)", head_columns("")),
-            lock_day: format!("SELECT {schema}.lock_day($1)"),
-            key: format!("SELECT 1 FROM {schema}.keys WHERE key = $1"),
-            append: append_sql(schema),
+    fn start_groups(self: &Arc<Self>) {
+        loop {
+            let Some(group) = self.queue().next_group() else { return };
+            self.server.spawn(Arc::clone(self).run_group(group));
         }
     }
-}
 
-async fn append_locked(client: &Lease, batch: &Batch, sql: &LockedSql, notifier: &Notifier) -> Result<Ack, Failure> {
-    let append = client.prepare_cached(&sql.append).await?;
-    let known = client.prepare_cached(&sql.key).await?;
-    let (lock, day, number) = match batch.target {
-        Target::New(day) => (client.prepare_cached(&sql.lock_day).await?, day_number(day), None),
-        Target::Existing(id) => {
-            let (day, number) = numbers(id);
-            (client.prepare_cached(&sql.lock_session).await?, day, Some(number))
+    /// Sends a group and answers its callers.
+    async fn run_group(self: Arc<Self>, mut group: Vec<Job>) {
+        // In the order of lines, which is the order of locking.
+        group.sort_by_key(Job::line);
+        let mut busy = Busy::new(&self, &group);
+        let left = self.send_guessed(group).await;
+        let mut by_line: HashMap<Line, Vec<Job>> = HashMap::new();
+        left.into_iter().for_each(|job| by_line.entry(job.line()).or_default().push(job));
+        for (line, jobs) in by_line {
+            self.server.spawn(Arc::clone(&self).run_line(busy.split_off(line), jobs));
         }
-    };
-    let digest = idempotency_digest(&batch.key).to_vec();
-    let mut which: Vec<&(dyn ToSql + Sync)> = vec![&day];
-    if let Some(number) = &number {
-        which.push(number);
+        drop(busy);
+        self.notifier.notify_later(&self.server);
     }
-    let key: [&(dyn ToSql + Sync); 1] = [&digest];
-    // Sent together, executed in this order: the key is looked up under the lock.
-    let (begun, locked, hit) =
-        join3(client.batch_execute("BEGIN"), client.query_opt(&lock, &which), client.query_opt(&known, &key)).await;
-    begun?;
-    let (locked, hit) = (locked?, hit?);
-    if hit.is_some() {
-        client.batch_execute("ROLLBACK").await?;
-        let arguments = Arguments::new(batch, None);
-        let row = client.query_one(&append, &arguments.parameters()).await?;
-        return repeated(&row).map_err(Failure::Final);
+
+    /// Sends the batches of one session or day with the lock taken first, and answers their callers.
+    async fn run_line(self: Arc<Self>, busy: Busy, jobs: Vec<Job>) {
+        self.send_locked(jobs).await;
+        drop(busy);
+        self.notifier.notify_later(&self.server);
     }
-    let placed = match (batch.target, locked) {
-        (Target::Existing(id), None) => Err(Refusal::NoSession(id).into()),
-        (Target::Existing(id), Some(row)) => head(&row, 0).and_then(|head| {
-            check_count(id, &head, batch)?;
-            place(head, batch)
-        }),
-        (Target::New(_), row) => {
-            let last: i32 = row.map_or(0, |row| row.get(0));
-            new_head(day, u32::try_from(last).unwrap_or(0)).and_then(|head| place(head, batch))
+
+    /// Sends what can be encoded against remembered heads, once. Returns the batches that have no answer yet.
+    async fn send_guessed(&self, group: Vec<Job>) -> Vec<Job> {
+        let mut places: HashMap<Line, Option<NextPlace>> = HashMap::new();
+        let (mut sent, mut encoded, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        for job in group {
+            let place = places.entry(job.line()).or_insert_with(|| self.remembered_place(job.line()));
+            // A refusal by a remembered head proves nothing: the locked path asks the server. Nor do later batches of
+            // the line go ahead of this one.
+            match place.as_mut().and_then(|place| place.take(&job.batch).ok()) {
+                Some(batch) => {
+                    sent.push(job);
+                    encoded.push(batch);
+                }
+                None => {
+                    *place = None;
+                    left.push(job);
+                }
+            }
         }
-    };
-    let encoded = match placed {
-        Ok(encoded) => encoded,
-        Err(error) => {
-            client.batch_execute("ROLLBACK").await?;
-            return Err(error.into());
+        if sent.is_empty() {
+            return left;
         }
-    };
-    let arguments = Arguments::new(batch, Some(&encoded));
-    let parameters = arguments.parameters();
-    let (row, committed) = join(client.query_one(&append, &parameters), client.batch_execute("COMMIT")).await;
-    // Of a transaction that failed, COMMIT reports success: the append's own answer decides.
-    let answer = outcome(&row?, batch, &encoded)?;
-    committed?;
-    if notifier.is_due() {
-        let statement = client.prepare_cached(NOTIFY).await?;
-        // The append is committed: a notification that fails must not make it look otherwise.
-        let _ = client.execute(&statement, &[&notifier.channel]).await;
+        match self.try_guessed(&sent, encoded).await {
+            Ok(outcomes) => {
+                for (job, outcome) in sent.into_iter().zip(outcomes) {
+                    match outcome {
+                        Ok(Outcome::Done(ack)) => self.acknowledge(job, ack),
+                        Ok(Outcome::Stale) => {
+                            if matches!(job.batch.target, Target::New(_)) {
+                                self.known.guess_failed();
+                            }
+                            left.push(job);
+                        }
+                        Err(error) => job.answer(Err(error)),
+                    }
+                }
+            }
+            Err(Failure::Final(error)) if sent.len() == 1 => {
+                if let Some(job) = sent.pop() {
+                    job.answer(Err(self.server.named(error)));
+                }
+            }
+            // Whatever it was, it concerns one of them at most, or the connection: each is tried by itself.
+            Err(problem) => {
+                tracing::debug!(?problem, "a group of appends is taken apart");
+                left.extend(sent);
+            }
+        }
+        left
     }
-    match answer {
-        Outcome::Done(ack) => Ok(ack),
-        Outcome::Stale => Err(Failure::Retry("the session changed although it was locked".to_owned())),
+
+    fn remembered_place(&self, line: Line) -> Option<NextPlace> {
+        match line {
+            Line::Day(day) => self.known.guess_last_number(day).map(|last| NextPlace::Day(day_number(day), last)),
+            Line::Session(id) => self.known.head(id).map(NextPlace::Session),
+        }
     }
-}
 
-/// Checks the expected number of iterations.
-fn check_count(id: SessionId, head: &Head, batch: &Batch) -> Result<(), Error> {
-    let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
-    match batch.expected_iterations {
-        Some(expected) if expected != actual => Err(Refusal::Count { id, expected, actual }.into()),
-        _ => Ok(()),
-    }
-}
-
-fn place(head: Head, batch: &Batch) -> Result<EncodedBatch, Error> {
-    // PostgreSQL's integer is the limit here, half of what the records themselves could hold.
-    if head.next_seq.saturating_add(u32::try_from(batch.drafts.len()).unwrap_or(u32::MAX)) > i32::MAX.unsigned_abs() {
-        return Err(Refusal::Full(head.id).into());
-    }
-    Ok(encode_batch(head, batch)?)
-}
-
-fn new_head(day: i32, last: u32) -> Result<Head, Error> {
-    let next = last.checked_add(1).and_then(NonZeroU32::new).and_then(|next| i32::try_from(next.get()).ok());
-    let next = next.ok_or_else(|| Error::Misuse("the day cannot have another session".to_owned()))?;
-    Ok(Head::new(session(day, next)?))
-}
-
-fn append_sql(schema: &str) -> String {
-    let columns = head_columns("(r.head).");
-    let parameters = (1..=15).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
-    format!("SELECT r.outcome, r.hit_index, {columns} FROM {schema}.append({parameters}) AS r")
-}
-
-/// The arguments of `append`, in its order.
-struct Arguments {
-    day: i32,
-    number: i32,
-    new: bool,
-    expected: Option<i32>,
-    arrays: RecordArrays,
-    key: Vec<u8>,
-    key_seq: i32,
-    key_index: Option<i32>,
-}
-
-impl Arguments {
-    /// Creates the arguments for an encoded batch; without one, only the key is looked up.
-    fn new(batch: &Batch, encoded: Option<&EncodedBatch>) -> Arguments {
-        let mut arrays = RecordArrays::default();
-        let (mut day, mut number) = match batch.target {
-            Target::New(day) => (day_number(day), 0),
-            Target::Existing(id) => numbers(id),
+    async fn try_guessed(
+        &self,
+        jobs: &[Job],
+        encoded: Vec<EncodedBatch>,
+    ) -> Result<Vec<Result<Outcome, Error>>, Failure> {
+        let group: Vec<(&Batch, EncodedBatch)> = jobs.iter().map(|job| &job.batch).zip(encoded).collect();
+        let attempt = async {
+            let client = self.server.lease().await?;
+            let outcomes = self.statements.append_guessed(&client, &group, &self.notifier).await?;
+            client.done();
+            Ok::<_, Failure>(outcomes)
         };
-        if let Some(encoded) = encoded {
-            (day, number) = numbers(encoded.head.id);
-            encoded.records.iter().for_each(|record| arrays.push(&record.event, record.bytes.clone()));
-            encoded.texts.iter().for_each(|(hash, text)| arrays.push_text(*hash, text));
-        }
-        Arguments {
-            day,
-            number,
-            new: matches!(batch.target, Target::New(_)),
-            // An expectation beyond i32 cannot be met; -1 never equals a count.
-            expected: batch.expected_iterations.map(|expected| i32::try_from(expected).unwrap_or(-1)),
-            key: idempotency_digest(&batch.key).to_vec(),
-            key_seq: arrays.key_seq.first().copied().unwrap_or(0),
-            key_index: arrays.key_index.first().copied().flatten(),
-            arrays,
+        timeout(self.attempt_timeout(), attempt).await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Sends batches of one session or day with the lock taken first, until each is answered, fails for good, or is out
+    /// of time.
+    async fn send_locked(&self, jobs: Vec<Job>) {
+        let mut groups = VecDeque::from([jobs]);
+        while let Some(jobs) = groups.pop_front() {
+            let apart = self.send_locked_group(jobs).await;
+            groups.extend(apart.into_iter().map(|job| vec![job]));
         }
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 15] {
-        let arrays = &self.arrays;
-        [
-            &self.day,
-            &self.number,
-            &self.new,
-            &self.expected,
-            &arrays.records,
-            &arrays.index,
-            &arrays.time,
-            &arrays.title,
-            &arrays.project,
-            &self.key,
-            &self.key_seq,
-            &self.key_index,
-            &arrays.links,
-            &arrays.text_hashes,
-            &arrays.texts,
-        ]
+    /// Sends a group with the lock taken first. Returns the batches that must be sent one by one, because the server
+    /// rejected one of them.
+    async fn send_locked_group(&self, mut jobs: Vec<Job>) -> Vec<Job> {
+        let mut pause = BACKOFF.0;
+        while !jobs.is_empty() {
+            match self.try_locked(&jobs).await {
+                Ok(answers) => {
+                    for (job, answer) in jobs.drain(..).zip(answers) {
+                        match answer {
+                            Ok(ack) => self.acknowledge(job, ack),
+                            Err(error) => job.answer(Err(error)),
+                        }
+                    }
+                    return Vec::new();
+                }
+                Err(Failure::Final(error)) if jobs.len() == 1 => {
+                    if let Some(job) = jobs.pop() {
+                        job.answer(Err(self.server.named(error)));
+                    }
+                    return Vec::new();
+                }
+                Err(Failure::Final(_)) => return jobs,
+                Err(Failure::Retry(problem)) => {
+                    tracing::debug!(server = self.server.config.server(), problem, "an append is tried again");
+                    jobs = self.expire(jobs, pause, &problem);
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(BACKOFF.1);
+        }
+        Vec::new()
+    }
+
+    /// Answers the batches whose time is over before the next attempt; returns the others.
+    fn expire(&self, jobs: Vec<Job>, pause: Duration, problem: &str) -> Vec<Job> {
+        let is_over = |job: &Job| job.since.elapsed() + pause >= self.server.config.call_timeout;
+        let (over, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_over);
+        for job in over {
+            let (server, waited) = (self.server.config.server(), job.since.elapsed());
+            job.answer(Err(Error::Unreachable { server, waited, problem: problem.to_owned() }));
+        }
+        rest
+    }
+
+    async fn try_locked(&self, jobs: &[Job]) -> Result<Vec<Result<Ack, Error>>, Failure> {
+        let batches: Vec<&Batch> = jobs.iter().map(|job| &job.batch).collect();
+        let attempt = async {
+            let client = self.server.lease().await?;
+            let answers = self.statements.append_locked(&client, &batches, &self.notifier).await?;
+            client.done();
+            Ok::<_, Failure>(answers)
+        };
+        timeout(self.attempt_timeout(), attempt).await.unwrap_or_else(|_| Err(no_answer()))
+    }
+
+    /// Returns how long an attempt may take: a little longer than the server's own limit, whose message says more.
+    fn attempt_timeout(&self) -> Duration {
+        self.server.config.attempt_timeout + Duration::from_secs(1)
+    }
+
+    fn acknowledge(&self, job: Job, ack: Ack) {
+        self.known.remember(&ack.head);
+        job.answer(Ok(ack));
     }
 }
 
-fn outcome(row: &Row, batch: &Batch, encoded: &EncodedBatch) -> Result<Outcome, Error> {
-    match row.get::<_, &str>(0) {
-        "appended" => Ok(Outcome::Done(Ack { head: encoded.head.clone(), index: encoded.index, repeated: false })),
-        "repeated" => repeated(row).map(Outcome::Done),
-        "stale" => Ok(Outcome::Stale),
-        "missing" => Err(Refusal::NoSession(encoded.head.id).into()),
-        "count" => {
-            check_count(encoded.head.id, &head(row, 2)?, batch)?;
-            Err(Error::Server("the server found another number of iterations than it reports".to_owned()))
-        }
-        other => Err(Error::Server(format!("unknown outcome {other}"))),
+/// The lines of a group that is on its way. They are free for the next group once this is dropped, also by a panic.
+struct Busy {
+    appender: Arc<Appender>,
+    lines: HashSet<Line>,
+    is_session_group: bool,
+}
+
+impl Busy {
+    fn new(appender: &Arc<Appender>, group: &[Job]) -> Busy {
+        let lines: HashSet<Line> = group.iter().map(Job::line).collect();
+        let is_session_group = lines.iter().any(|line| matches!(line, Line::Session(_)));
+        Busy { appender: Arc::clone(appender), lines, is_session_group }
+    }
+
+    /// Takes out a line whose batches go on by themselves, and no longer count as a group.
+    fn split_off(&mut self, line: Line) -> Busy {
+        self.lines.remove(&line);
+        Busy { appender: Arc::clone(&self.appender), lines: HashSet::from([line]), is_session_group: false }
     }
 }
 
-fn repeated(row: &Row) -> Result<Ack, Error> {
-    let index: Option<i32> = row.get(1);
-    let index = index.and_then(|index| u32::try_from(index).ok());
-    Ok(Ack { head: head(row, 2)?, index, repeated: true })
+impl Drop for Busy {
+    fn drop(&mut self) {
+        {
+            let mut queue = self.appender.queue();
+            self.lines.iter().for_each(|line| {
+                queue.busy.remove(line);
+            });
+            queue.session_groups -= usize::from(self.is_session_group);
+        }
+        self.appender.start_groups();
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::Retry("no answer".to_owned())
 }

@@ -146,6 +146,10 @@ impl Log for TeamLog {
         Ok(self.log.records_of_iteration(id)?)
     }
 
+    fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(self.log.records_from(places, limit)?)
+    }
+
     fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
         self.log.records_of_iteration(id)?.iter().map(|record| self.decode(record, detail)).collect()
     }
@@ -173,7 +177,7 @@ impl Log for TeamLog {
     }
 
     fn point(&self) -> Result<JournalCursor, Error> {
-        // The count first: one that is too low only makes a reader look once more.
+        // The count first: one that is too low only makes a reader read once more.
         let events = self.log.totals()?.events;
         Ok(self.to_point(self.log.position_now()?.safe, events))
     }

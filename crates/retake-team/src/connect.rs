@@ -24,7 +24,7 @@ use super::config::TlsMode;
 use super::{Config, Error, tls};
 
 /// The shortest and the longest pause between two attempts.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 /// A server and the connections to it.
 pub(crate) struct Server {
@@ -159,7 +159,7 @@ impl Server {
     }
 
     /// Adds where it happened, which the place that found the error did not know.
-    fn named(&self, error: Error) -> Error {
+    pub(crate) fn named(&self, error: Error) -> Error {
         match error {
             Error::Denied { problem, .. } => Error::Denied { server: self.config.server(), problem },
             Error::NoWorkspace { .. } => {

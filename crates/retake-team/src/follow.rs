@@ -7,7 +7,8 @@
 //! Records reach it at once, each exactly once, those of one session in order, and a long transaction elsewhere in the
 //! database costs re-reading, not delay.
 //!
-//! `LISTEN` wakes a follower; it is not delivery. After a lost connection, and twice a second anyway, it looks by number.
+//! `LISTEN` wakes a follower; it is not delivery. After a lost connection, and twice a second anyway, the follower polls by
+//! number.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver};
@@ -24,7 +25,7 @@ use super::connect::{Failure, Lease, Server};
 use super::log::PgLog;
 use super::{Config, Error, tls};
 
-/// How often a follower looks without being notified.
+/// How often a follower polls without being notified.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The pause before listening again after the connection was lost.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
@@ -133,7 +134,7 @@ impl PgLog {
 
     pub(crate) fn start_follower(&self, position: Position, deliver: impl FnMut(Arc<Event>) -> bool + Send + 'static) {
         let wake = Arc::new(Notify::new());
-        let channel = self.notifier.channel.clone();
+        let channel = self.appender.notifier.channel.clone();
         let alive = Arc::new(());
         let listening = listen(Arc::downgrade(&self.server), channel, Arc::clone(&wake), Arc::downgrade(&alive));
         self.server.spawn(listening);
@@ -155,9 +156,9 @@ async fn run_follower(
         let attempt_timeout = strong.config.attempt_timeout;
         // The position moves only after a complete read, so a failed or abandoned one repeats and loses nothing.
         let mut moved = position.clone();
-        let looked = tokio::time::timeout(attempt_timeout, look(&strong, &mut moved)).await;
+        let polled = tokio::time::timeout(attempt_timeout, poll(&strong, &mut moved)).await;
         drop(strong);
-        match looked {
+        match polled {
             Ok(Ok(batches)) => {
                 position = moved;
                 for bytes in &batches {
@@ -171,13 +172,13 @@ async fn run_follower(
                     }
                 }
             }
-            Ok(Err(problem)) => tracing::debug!(?problem, "a follower looks again later"),
-            Err(_) => tracing::debug!("a follower had no answer and looks again"),
+            Ok(Err(problem)) => tracing::debug!(?problem, "a follower could not read and polls again"),
+            Err(_) => tracing::debug!("a follower had no answer and polls again"),
         }
     }
 }
 
-async fn look(server: &Server, position: &mut Position) -> Result<Vec<Vec<u8>>, Failure> {
+async fn poll(server: &Server, position: &mut Position) -> Result<Vec<Vec<u8>>, Failure> {
     let client = server.lease().await?;
     let mut records = Vec::new();
     loop {

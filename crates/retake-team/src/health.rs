@@ -57,8 +57,8 @@ impl PgLog {
         Ok(Health { version, role, encrypted, warnings })
     }
 
-    /// Whether one connection of ours reaches different server processes: a second connection takes the process that the
-    /// first one used, if there is a pooler that lets it.
+    /// Returns whether one connection of ours reaches different server processes: with a transaction pooler, a second
+    /// connection takes the process that the first one used.
     fn is_behind_transaction_pooler(&self) -> Result<bool, Error> {
         let server = std::sync::Arc::clone(&self.server);
         let pool_size = self.server.config.pool_size;

@@ -312,7 +312,7 @@ const KNOWN_ANSWERS: [(&[&str], io::ErrorKind, &str); 4] = [
     (
         &["AccessDenied"],
         io::ErrorKind::PermissionDenied,
-        "the credentials do not allow this: grant s3:GetObject and s3:PutObject on the bucket",
+        "the credentials do not allow this: grant s3:GetObject, s3:PutObject and s3:ListBucket on the bucket",
     ),
 ];
 

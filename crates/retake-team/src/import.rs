@@ -42,7 +42,7 @@ impl PgLog {
         for (events, records) in events.chunks(MAX_CHUNK).zip(records.chunks(MAX_CHUNK)) {
             new += self.import_chunk(id, events, records, &lost, texts)?;
         }
-        self.forget(id);
+        self.appender.known.forget(id);
         Ok(new)
     }
 
@@ -134,7 +134,7 @@ impl PgLog {
                 Ok(row.get::<_, &str>(0) == "imported")
             })
         })?;
-        self.notify_later();
+        self.appender.notifier.notify_soon(&self.server);
         Ok(stored)
     }
 }

@@ -5,20 +5,23 @@
 //! originals by their hash, with a bounded local cache. `docs/team.md` describes set-up, guarantees and operations.
 //!
 //! # How an append works
-//! A record names the hash of the one before it and carries its session's number, so it can only be encoded by someone
-//! who knows where the session stands. PostgreSQL has no BLAKE3, so the client encodes:
+//! A record names the hash of the one before it and carries its session's number, so encoding it requires knowing where
+//! the session stands. PostgreSQL has no BLAKE3, so the client encodes:
 //! 1. It encodes against the head (or the day's last number) that it believes to be current and calls the SQL function
-//!    `append`: one round trip, one implicit transaction. The function locks the session or the day, looks up the
-//!    idempotency key, checks the expectation, the chain, the archived flag and the index, and stores everything.
-//! 2. If the head was stale, the function stores nothing and returns the current one. The client then takes the lock
-//!    first, encodes, appends and commits, so that writers to one session (or one day) wait in line instead of chasing
-//!    each other.
+//!    `append`: one round trip, one transaction. The function locks the session or the day, checks the idempotency key,
+//!    the expectation, the chain, the archived flag and the index, and stores everything.
+//! 2. If the head was stale, the function stores nothing. The client then takes the lock first, encodes, appends and
+//!    commits, so that writers to one session (or one day) wait in line instead of chasing each other.
+//!
+//! Batches that wait at the same time share a transaction (`append.rs`), so that sixteen writers of one process do not
+//! wait for sixteen disk flushes.
 //!
 //! # Order
-//! Followers need an order in which nothing appears behind their back. Taking a number under one lock held to the commit
-//! would make every commit of the workspace wait for every other one's disk flush; so would `NOTIFY` inside the
-//! transaction, which takes a cluster-wide lock. Instead every record carries its transaction id, and readers remember
-//! only positions below the oldest transaction still running (see `follow.rs`). Notifications are sent after the commit.
+//! Followers need an order in which no record can appear before one that they have already seen. Taking a number under
+//! one lock held to the commit would make every commit of the workspace wait for every other one's disk flush; so would
+//! `NOTIFY` inside the transaction, which takes a cluster-wide lock. Instead every record carries its transaction id, and
+//! readers remember only positions below the oldest transaction still running (see `follow.rs`). Notifications are sent
+//! after the commit.
 //!
 //! # Absent here
 //! No replication, consensus or failover: PostgreSQL provides them. No deletion: the application role has no right to it.
@@ -34,13 +37,16 @@ mod follow;
 mod health;
 mod images;
 mod import;
+mod known;
 mod location;
 mod log;
+mod notifier;
 mod passwords;
 mod platform;
 mod read;
 mod rows;
 mod schema;
+mod statements;
 mod tls;
 mod verify;
 

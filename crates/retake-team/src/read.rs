@@ -145,28 +145,48 @@ impl PgLog {
         Ok(found.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the iterations derived from this one, in any session.
+    /// Returns the exact bytes of records of several sessions, each from a sequence number on, in the order of `places` and
+    /// of their numbers: at most `limit` of them.
+    pub fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let (mut days, mut session_numbers, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, seq) in places {
+            let (day, number) = numbers(*id);
+            days.push(day);
+            session_numbers.push(number);
+            seqs.push(i32::try_from(*seq).unwrap_or(i32::MAX));
+        }
+        // The sorted subquery makes the planner look each session up in the index, however many there are.
+        let sql = format!(
+            "SELECT r.bytes FROM unnest($1::int[], $2::int[], $3::int[]) WITH ORDINALITY AS p (day, number, seq, place), \
+             LATERAL (SELECT seq, bytes FROM {}.records WHERE day = p.day AND number = p.number AND seq >= p.seq \
+             ORDER BY seq) AS r ORDER BY p.place, r.seq LIMIT $4",
+            self.schema()
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values: Vec<Value> = vec![Box::new(days), Box::new(session_numbers), Box::new(seqs), Box::new(limit)];
+        self.query(sql, values, |row| Ok(row.get(0)))
+    }
+
+    /// Returns the iterations derived from this one, in any session. The rest of its session is not read.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
-        let derived = |event: Event| match event.body {
-            EventBody::Recorded { index, iteration } if iteration.parent == Some(id) => {
-                Some(id.session.iteration(index))
-            }
-            _ => None,
-        };
-        let own = self.events(id.session, Detail::Brief)?;
-        let mut children: Vec<IterationId> = own.into_iter().filter_map(derived).collect();
         let (day, number) = numbers(id.session);
-        let Ok(index) = i32::try_from(id.index) else { return Ok(children) };
+        let Ok(index) = i32::try_from(id.index) else { return Ok(Vec::new()) };
         let sql = format!(
             "SELECT day, number, index FROM {}.links \
              WHERE parent_day = $1 AND parent_number = $2 AND parent_index = $3",
             self.schema()
         );
-        let linked = self.query(sql, vec![Box::new(day), Box::new(number), Box::new(index)], |row| {
+        let mut children = self.query(sql, vec![Box::new(day), Box::new(number), Box::new(index)], |row| {
             let index: i32 = row.get(2);
             Ok(session(row.get(0), row.get(1))?.iteration(u32::try_from(index).unwrap_or(0)))
         })?;
-        children.extend(linked);
+        // Nearly every iteration is derived from the one before it, so the table leaves those out.
+        if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
+            let records = self.records_of_iteration(next)?;
+            let is_child = |event: &Event| matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id));
+            let events = self.decode_all(id.session, &records, Detail::Brief)?;
+            children.extend(events.iter().any(is_child).then_some(next));
+        }
         children.sort_unstable();
         Ok(children)
     }

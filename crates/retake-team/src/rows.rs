@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use chrono::{Datelike, NaiveDate};
 use retake_log::model::session::Span;
 use retake_log::model::{Event, EventBody, Hash, Head, SessionId, Timestamp};
-use retake_log::store::carrier::{cross_session_link, idempotency_digest};
+use retake_log::store::carrier::{idempotency_digest, parent_link};
 use tokio_postgres::Row;
 
 use super::Error;
@@ -119,7 +119,7 @@ impl RecordArrays {
                 self.key_index.push(recorded);
             }
         }
-        if let Some((parent, child)) = cross_session_link(event) {
+        if let Some((parent, child)) = parent_link(event) {
             let (day, number) = numbers(parent.session);
             let links = self.links.get_or_insert_default();
             links.extend([day, number, signed(parent.index), signed(child.index)]);

@@ -15,6 +15,8 @@ use super::protocol::OwnerInfo;
 
 /// The most bytes of records in one answer, unless a single record is larger.
 const MAX_RECORD_BYTES: usize = 8 << 20;
+/// The most records of several sessions in one answer.
+const MAX_RECORDS: usize = 8192;
 /// The most rows in one answer.
 const MAX_ROWS: usize = 100_000;
 
@@ -27,6 +29,7 @@ pub(super) fn registry() -> Registry {
     calls.add::<GetRecord>();
     calls.add::<GetRecords>();
     calls.add::<GetIterationRecords>();
+    calls.add::<GetRecordsFrom>();
     calls.add::<GetPage>();
     calls.add::<GetTotals>();
     calls.add::<GetChildren>();
@@ -129,6 +132,31 @@ impl Call for GetIterationRecords {
 
     fn run(self, context: &CallContext<'_>) -> Result<Records, Error> {
         Ok(Records(context.log.records_of_iteration(self.0)?))
+    }
+}
+
+/// Reads records of several sessions, each from a place on: as many as fit into an answer. The second part of the answer
+/// says whether these are all.
+#[derive(Serialize, Deserialize)]
+pub(super) struct GetRecordsFrom(pub(super) Vec<(SessionId, u32)>);
+
+impl Call for GetRecordsFrom {
+    const NAME: &'static str = "recordsFrom";
+    type Answer = (Records, bool);
+
+    fn run(self, context: &CallContext<'_>) -> Result<(Records, bool), Error> {
+        let mut records = context.log.records_from(&self.0, MAX_RECORDS)?;
+        let mut complete = records.len() < MAX_RECORDS;
+        let mut bytes = 0;
+        let fitting = records.iter().take_while(|record| {
+            let first = bytes == 0;
+            bytes += record.len();
+            first || bytes <= MAX_RECORD_BYTES
+        });
+        let fitting = fitting.count();
+        complete &= fitting == records.len();
+        records.truncate(fitting);
+        Ok((Records(records), complete))
     }
 }
 

@@ -41,7 +41,7 @@ use crate::store::{
 
 use self::calls::{
     Append, AppendAll, GetChildren, GetFaults, GetHead, GetIds, GetIterationRecords, GetOwner, GetPage, GetRecord,
-    GetRecords, GetTotals, Import, Repair, RestoreText, Verify,
+    GetRecords, GetRecordsFrom, GetTotals, Import, Repair, RestoreText, Verify,
 };
 use self::client::{CallError, Client};
 use self::connection::{decode, encode};
@@ -50,6 +50,8 @@ use self::patience::{OWNER_TIMEOUT, Waiting};
 
 /// How long a new follower waits for events to come in.
 const LISTENING_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most sessions whose events are asked for in one call.
+const MAX_SESSIONS_AT_ONCE: usize = 1024;
 /// How long a call is made again to one owner after the other. Owners that die count; a silent one has its own timeout.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -174,6 +176,31 @@ impl SharedLog {
             return events;
         }
         self.records(id)?.iter().map(|record| self.decode(record, detail)).collect()
+    }
+
+    /// Returns the events of several sessions, each from a sequence number on, without their large parameters, in the order
+    /// of `places` and of their numbers. However many sessions there are, a remote log is asked a few times only.
+    pub fn brief_events_from(&self, places: &[(SessionId, u32)]) -> Result<Vec<Event>, Error> {
+        let mut events: Vec<Event> = Vec::new();
+        for chunk in places.chunks(MAX_SESSIONS_AT_ONCE) {
+            let mut left = chunk.to_vec();
+            loop {
+                let (records, complete) = self.call(GetRecordsFrom(left.clone()), None)?;
+                let mut last = None;
+                for record in &records.0 {
+                    let event = self.decode(record, Detail::Brief)?;
+                    last = Some((event.session, event.seq));
+                    events.push(event);
+                }
+                let Some((session, seq)) = last.filter(|_| !complete) else { break };
+                let reached = left.iter().position(|(id, _)| *id == session).unwrap_or(left.len());
+                left.drain(..reached);
+                if let Some((_, from)) = left.first_mut() {
+                    *from = seq.saturating_add(1);
+                }
+            }
+        }
+        Ok(events)
     }
 
     /// Returns one event of a session, or `None` if it does not exist.

@@ -63,13 +63,11 @@ pub fn idempotency_digest(key: &str) -> [u8; 16] {
     keys::idempotency_key(key)
 }
 
-/// Returns the parent and the child of an event that records an iteration derived from another session.
-pub fn cross_session_link(event: &Event) -> Option<(IterationId, IterationId)> {
+/// Returns the parent and the child of an event that records a derived iteration, unless the parent is the iteration
+/// before it: carriers read that link, which nearly every iteration has, from the child itself.
+pub fn parent_link(event: &Event) -> Option<(IterationId, IterationId)> {
     match &event.body {
-        EventBody::Recorded { index, iteration } => {
-            let parent = iteration.parent.filter(|parent| parent.session != event.session)?;
-            Some((parent, event.session.iteration(*index)))
-        }
+        EventBody::Recorded { index, iteration } => keys::link(iteration, event.session.iteration(*index)),
         _ => None,
     }
 }

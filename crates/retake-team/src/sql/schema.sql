@@ -74,7 +74,7 @@ CREATE TABLE texts (
     text bytea NOT NULL
 );
 
--- Iterations derived from an iteration of another session.
+-- Iterations derived from another one than the iteration before them, in any session.
 CREATE TABLE links (
     parent_day    integer NOT NULL,
     parent_number integer NOT NULL,
