@@ -41,6 +41,7 @@ mod read_only;
 mod rebuild;
 mod recent;
 mod record;
+mod remedy;
 mod report;
 mod scan;
 mod sealed;
@@ -58,6 +59,7 @@ pub use cursor::JournalCursor as Point;
 pub use cursor::{JournalCursor, Since};
 pub use journal::SEALED as FORMAT_VERSION;
 pub(crate) use read_only::ReadOnlyStore;
+pub use remedy::Remedy;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -195,7 +197,7 @@ pub enum Error {
         /// What happened, and to which server.
         problem: String,
         /// What to do about it.
-        hint: Option<String>,
+        remedy: Option<Remedy>,
         /// Whether the same call may succeed later.
         temporary: bool,
     },
