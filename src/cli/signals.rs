@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::termination::termination;
+
 /// Sets `stop` on Ctrl-C and SIGTERM. A second one ends the process.
 pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
@@ -11,10 +13,14 @@ pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            signal().await;
+            let Ok(first) = termination() else { return };
+            first.await;
+            let second = termination();
             stop.store(true, Ordering::Relaxed);
-            signal().await;
-            std::process::exit(130);
+            if let Ok(second) = second {
+                second.await;
+                std::process::exit(130);
+            }
         });
     });
 }
@@ -25,26 +31,10 @@ pub(super) fn set_on(stop: &Arc<AtomicBool>) {
     // Without it Ctrl-C ends the process as ever.
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(signal());
-        stop.store(true, Ordering::Relaxed);
+        runtime.block_on(async {
+            let Ok(terminated) = termination() else { return };
+            terminated.await;
+            stop.store(true, Ordering::Relaxed);
+        });
     });
-}
-
-#[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
-}
-
-#[cfg(not(unix))]
-async fn signal() {
-    let _ = tokio::signal::ctrl_c().await;
 }

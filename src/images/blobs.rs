@@ -35,7 +35,7 @@ pub struct Images {
 /// The error for an image that cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}: {path}")]
-pub struct Error {
+pub struct ImageStoreError {
     /// The attempted action.
     pub action: &'static str,
     /// The path it was attempted on.
@@ -93,14 +93,14 @@ impl Images {
     }
 
     /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
-    pub fn put_file(&self, path: &Path) -> Result<ImageRef, Error> {
+    pub fn put_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         self.put_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
     /// Keeps a copy of an open image file, which is called `path`. Whatever happens to that name meanwhile, it is the open
     /// file that is read.
-    pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, Error> {
-        let mut source = Source { file, failed: false };
+    pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, ImageStoreError> {
+        let mut source = CopiedFile { file, failed: false };
         source.file.rewind().map_err(|error| reading(path, error))?;
         let stored = self.files.put_reader(&mut source);
         let stored = stored.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
@@ -112,7 +112,7 @@ impl Images {
     }
 
     /// Stores these bytes durably as an image.
-    pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
+    pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, ImageStoreError> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         let image = self.described(stored, bytes, None);
         self.hand_over(image.hash)?;
@@ -120,13 +120,13 @@ impl Images {
     }
 
     /// Stores these bytes durably without decoding them, for callers that know what they are.
-    pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn put_known(&self, bytes: &[u8]) -> Result<(), ImageStoreError> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         self.hand_over(Hash(stored.hash))
     }
 
     /// Links an image file: it stays where it is, and the reference has its path.
-    pub fn link_file(&self, path: &Path) -> Result<ImageRef, Error> {
+    pub fn link_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
         let hashed = open_regular(&path).and_then(|file| {
             let mut hasher = blake3::Hasher::new();
@@ -177,7 +177,7 @@ impl Images {
     }
 
     /// Hands an image that was kept here over to where originals belong.
-    fn hand_over(&self, hash: Hash) -> Result<(), Error> {
+    fn hand_over(&self, hash: Hash) -> Result<(), ImageStoreError> {
         let Some(place) = &self.elsewhere else { return Ok(()) };
         let path = self.files.path(hash.0);
         place.keep(hash, &path).map_err(|error| self.keeping(error))
@@ -223,7 +223,7 @@ impl Images {
     /// Links the original of a recorded image anew, which is at `path` now: the store gets a symbolic link under its name.
     /// Where there are none, and where other machines share the originals, it gets a copy. Returns whether the file is that
     /// image.
-    pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, Error> {
+    pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, ImageStoreError> {
         if self.elsewhere.is_some() || !cfg!(unix) {
             return Ok(self.put_file(path)?.hash == hash);
         }
@@ -337,8 +337,8 @@ impl Images {
         image_ref(stored, Header::of(bytes), seen.ok(), name)
     }
 
-    fn keeping(&self, source: io::Error) -> Error {
-        Error { action: "store the image in", path: self.files.root().to_owned(), source }
+    fn keeping(&self, source: io::Error) -> ImageStoreError {
+        ImageStoreError { action: "store the image in", path: self.files.root().to_owned(), source }
     }
 }
 
@@ -365,8 +365,8 @@ fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<St
     }
 }
 
-fn reading(path: &Path, source: io::Error) -> Error {
-    Error { action: "read the image", path: path.to_owned(), source }
+fn reading(path: &Path, source: io::Error) -> ImageStoreError {
+    ImageStoreError { action: "read the image", path: path.to_owned(), source }
 }
 
 /// Returns what is wrong with an image file of a type that can be decoded; `None` if it is fine, too large to tell, or of
@@ -458,12 +458,12 @@ fn may_be_opened(path: &Path) -> bool {
 }
 
 /// A file being copied, which remembers whether reading failed.
-struct Source<'a> {
+struct CopiedFile<'a> {
     file: &'a File,
     failed: bool,
 }
 
-impl Read for Source<'_> {
+impl Read for CopiedFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer);
         self.failed = read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);

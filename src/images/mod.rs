@@ -25,8 +25,8 @@ mod text;
 mod thumbs;
 mod whole;
 
-pub use blobs::{Defect, Error, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, defect};
-pub use compare::{Area, Comparison, Incomparable};
+pub use blobs::{Defect, ImageStoreError, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, defect};
+pub use compare::{Area, ImageComparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;
 pub use header::{Header, UNKNOWN_TYPE};

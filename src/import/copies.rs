@@ -78,7 +78,7 @@ impl Intake<'_> {
 }
 
 /// Tells a bad file from a workspace that takes nothing.
-pub(super) fn unkept(path: &Path, error: crate::images::Error) -> Unkept {
+pub(super) fn unkept(path: &Path, error: crate::images::ImageStoreError) -> Unkept {
     if error.path == path || error.action.starts_with("read") {
         Unkept::File(super::walk::unreadable(&error.source))
     } else {

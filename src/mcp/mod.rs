@@ -27,7 +27,6 @@ pub use http::http;
 pub use paths::Paths;
 pub use server::Server;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,6 +36,7 @@ use rmcp::transport::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Builder;
 
+use crate::termination::termination;
 use crate::wire::tool::FilePolicy;
 use crate::wire::{Error, ErrorKind, ImageInput};
 use crate::workspace::Workspace;
@@ -61,7 +61,7 @@ pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), 
         .build()
         .map_err(|error| broken("cannot start the MCP server", &error))?;
     let served = runtime.block_on(async {
-        let ended = told_to_end().map_err(|error| broken("cannot listen for signals", &error))?;
+        let ended = termination().map_err(|error| broken("cannot listen for signals", &error))?;
         let (reader, writer) = stdio_pipes();
         serve(Server::new(workspace, user).taking(paths), reader, writer, ended).await
     });
@@ -103,30 +103,6 @@ where
 
 /// The number of threads: enough for concurrent recordings to share a sync of the disk.
 const MAX_CALLS_AT_ONCE: usize = 64;
-
-/// Completes when the process is asked to end: by Ctrl-C, `kill` or a service manager.
-#[cfg(unix)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => (),
-            _ = terminate.recv() => (),
-        }
-    })
-}
-
-/// Completes when the process is asked to end.
-#[cfg(not(unix))]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    })
-}
 
 fn broken(what: &str, cause: &dyn std::fmt::Display) -> Error {
     Error::new(

@@ -65,6 +65,7 @@ const MAX_CHANGE_BYTES: usize = 120;
 
 impl Workspace {
     /// Returns the cover of a session; `None` if nothing of it is left.
+    #[doc(hidden)]
     pub fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
         let session = match self.load_session(id) {
             Ok(session) => session,

@@ -26,6 +26,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::termination::termination;
+
 use super::mark::{Announce, marked};
 use super::message::Direction;
 use super::observe::Scope;
@@ -34,8 +36,8 @@ use super::pump::may_complete;
 use super::sse::{self, Events};
 use super::tap::{MAX_OBSERVED_BYTES, Tap};
 
-/// Pieces of a body that wait for a slow client.
-const QUEUE: usize = 16;
+/// The most pieces of a body that wait for a slow client.
+const MAX_QUEUED_PIECES: usize = 16;
 /// The header that names a session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -76,10 +78,11 @@ pub(crate) fn run(
             exchanges: AtomicU64::new(1),
             is_local: local.ip().is_loopback(),
         });
+        let terminated = termination()?;
         ready(local);
         tokio::select! {
             served = accept(&listener, &proxy) => served,
-            () = asked_to_end() => Ok(()),
+            () = terminated => Ok(()),
         }
     });
     runtime.shutdown_background();
@@ -185,7 +188,7 @@ impl Proxy {
 
     /// Forwards events as they come, and holds one back only while it may be the answer to a call.
     fn stream(self: Arc<Self>, body: Incoming, scope: Scope) -> Body {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
             let mut body = pin!(body);
             let mut events = Events::default();
@@ -230,7 +233,7 @@ impl Proxy {
 
     /// Forwards a body as it comes, and hands on a copy of it at the end.
     fn tee(self: Arc<Self>, body: Incoming, scope: Scope, is_observed: bool) -> Body {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
             let mut body = pin!(body);
             let mut copy = Vec::new();
@@ -325,23 +328,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-#[cfg(unix)]
-async fn asked_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
-}
-
-#[cfg(not(unix))]
-async fn asked_to_end() {
-    drop(tokio::signal::ctrl_c().await);
 }
