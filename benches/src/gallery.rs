@@ -1,5 +1,5 @@
 //! How long does the gallery take at 100,000 sessions and a million iterations: the first page, a jump to the end, search as
-//! one types; what a page weighs before its pictures; and what becomes of 200 clients at once.
+//! one types; the size of a page without its images; and how 200 clients at once fare.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,9 +18,9 @@ use crate::Settings;
 use crate::data;
 use crate::report::{Report, Table, median, percentile};
 
-/// Requests in a measurement.
+/// The number of requests in a measurement.
 const READS: usize = 40;
-/// Clients at once.
+/// The number of clients at once.
 const CLIENTS: usize = 200;
 /// The text typed letter by letter: a word that every prompt has, one more, and what tells a session from the others.
 const TYPED: &str = "lighthouse study 42";

@@ -54,7 +54,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     report.show("import", &table);
 }
 
-/// Imports in this process, and says what it took.
+/// Imports in this process, and prints the time and memory it took.
 pub(crate) fn child(dir: &str, workspace: &str, how: &str) {
     let begun = Instant::now();
     let workspace = Workspace::open_with(Path::new(workspace), Options::default()).unwrap();

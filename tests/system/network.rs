@@ -53,8 +53,8 @@ fn no_verb_connects_to_another_machine() {
     assert!(retake(&workspace).arg("list").output().unwrap().status.success());
 }
 
-/// The test above is worth something only if the trace shows what connects: a server on loopback is told apart from
-/// another machine by its address alone.
+/// Checks that the trace shows connections at all, without which the test above proves nothing: a server on loopback
+/// differs from another machine only in its address.
 fn a_connection_would_be_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
