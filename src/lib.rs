@@ -36,14 +36,26 @@
 //! # }
 //! ```
 //!
-//! A **workspace** is a directory with one log and one image store. A **session** is one workflow, an **iteration** one
-//! immutable attempt in it, with its **recipe** (everything needed to make it again) and its **outcome**. Its **parent** is
-//! the iteration it was derived from, in any session. An **annotation** is a rating, tags or a note. Everything is an
-//! **event**, the only thing ever written. A **reference** such as `session-2025-12-11-001#3` stands for an iteration.
+//! # Terms
+//! A **workspace** is one log and one image store: a directory, or with the feature `team` a PostgreSQL database. A
+//! **session** is one workflow, an **iteration** one immutable attempt in it, with its **recipe** (everything needed to make
+//! it again) and its **outcome**. Its **parent** is the iteration it was derived from, in any session. An **annotation** is
+//! a rating, tags or a note. Everything is an **event**, the only thing ever written. A **reference** such as
+//! `session-2025-12-11-001#3` stands for an iteration.
+//!
+//! # Where to start
+//! - Write: [`Workspace::start_session`], [`SessionHandle::record`], [`Workspace::annotate`], [`Workspace::archive`].
+//! - Read: [`Workspace::sessions`], [`Workspace::search`], [`Workspace::resume`], [`Workspace::compare`],
+//!   [`Workspace::audit`]. Long results are iterators.
+//! - Move: [`Workspace::import_files`], [`Workspace::export`], [`verify_bundle`].
+//! - Image files without a workspace: [`metadata::read`] and [`RecipeDiff::between`].
+//!
+//! Several processes may open one workspace at once. What goes wrong is one [`Error`], to be matched on; `source()` has the
+//! cause. Nothing here is async, and everything is `Send + Sync`.
 //!
 //! # Features
-//! `cli`, `mcp` and `web` are the three faces of the `retake` binary, all on by default. A library that only needs the
-//! workspace switches them off with `default-features = false`.
+//! `cli`, `mcp` and `web` are the three faces of the `retake` binary and `team` adds workspaces in PostgreSQL; all are on by
+//! default. A library that only needs workspaces on disk switches them off with `default-features = false`.
 
 // Public within a private module: only `internals` below hands them out.
 #[path = "."]
@@ -63,6 +75,7 @@ mod layers {
     pub mod team;
     #[cfg(feature = "web")]
     pub mod web;
+    #[cfg(feature = "mcp")]
     pub mod wire;
     pub mod workspace;
     #[cfg(feature = "cli")]
@@ -71,50 +84,53 @@ mod layers {
 
 #[cfg(feature = "web")]
 use layers::demo;
-#[cfg(feature = "mcp")]
-use layers::mcp;
 #[cfg(feature = "team")]
 use layers::team;
 #[cfg(feature = "web")]
 use layers::web;
 #[cfg(feature = "cli")]
 use layers::wrap;
-use layers::{export, images, import, platform, scrub, wire, workspace};
+use layers::{export, images, import, platform, scrub, workspace};
+#[cfg(feature = "mcp")]
+use layers::{mcp, wire};
 use retake_log::{disk, model, sharing, store};
 use retake_search as search;
 
 pub use export::{BundleView as BundleReport, ExportReport, ExportRequest, verify_bundle};
-pub use images::{Comparison as ImageComparison, Panel, Render, Rendering, ThumbSide};
+pub use images::{Area, ImageComparison, Panel, Render, Rendering, ThumbSide, Undecodable};
 pub use import::{
-    FileProblem, FilesReport, FilesRequest, ImportReport, PlannedIteration, WatchEvent, WatchedIteration,
+    FileProblem, FilesReport, FilesRequest, ImportOptions, ImportProblem, ImportReport, ImportedSession,
+    PlannedIteration, Renumbered, WatchEvent, WatchedIteration,
 };
 pub use model::diff::{self, RecipeDiff, StepLabel};
 pub use model::{
-    Actor, Annotation, Cost, ExactReference, FIELDS, Field, Hash, ImageRef, IterationId, IterationState, Lora, Order,
-    Outcome, OutcomeStatus, PerceptualHash, Query, Recipe, Reference, Seed, SessionId, Status, Summary, Timestamp,
+    Actor, Annotation, Cost, Event, ExactReference, FIELDS, Field, Hash, Head, ImageRef, IterationId, IterationState,
+    Lora, Order, Outcome, OutcomeStatus, PerceptualHash, Query, Recipe, Reference, Seed, SessionId, Status, Summary,
+    Timestamp,
 };
 pub use retake_recipe::metadata;
 pub use search::Sort;
 pub use workspace::{
-    Annotating, CallContext, Change, Clock, Comparison, Difference, Error, ImageCheck, ImageProblem, ImageSource,
-    IterationHandle, Lifetime, NewSession, Options, Original, Progress, Project, Recording, Recovery, RepairReport,
-    Resumption, Search, SearchHit, SearchResults, SessionFilter, SessionHandle, SessionTrail, Sessions, SimilarTo,
-    Step, VerifyReport, Workspace, WorkspaceStatus,
+    Annotating, Branch, CallContext, Change, Clock, Comparison, Difference, Earlier, Error, EventSummary, ImageCheck,
+    ImageProblem, ImageSource, ImageWarning, IterationHandle, Lifetime, Liked, Naming, NewSession, OpenedImage,
+    Options, Original, Progress, Project, Recording, Recovery, RepairReport, Resumption, Search, SearchHit,
+    SearchResults, SessionFilter, SessionHandle, SessionTrail, Sessions, SimilarTo, Sizes, Step, Thumbnails,
+    ThumbnailsReport, UnavailableImage, VerifyReport, Workspace, WorkspaceStatus,
 };
 
 /// What the tests and benchmarks of this repository use besides the public API. Not covered by any promise.
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::layers::{export, images, import, scrub, wire, workspace};
+    pub use crate::layers::{export, images, import, scrub, workspace};
     pub use retake_log::{disk, model, sharing, store};
     pub use retake_search as search;
 
-    #[cfg(feature = "mcp")]
-    pub use crate::layers::mcp;
     #[cfg(feature = "team")]
     pub use crate::layers::team;
     #[cfg(feature = "web")]
     pub use crate::layers::web;
     #[cfg(feature = "cli")]
     pub use crate::layers::{cli, wrap};
+    #[cfg(feature = "mcp")]
+    pub use crate::layers::{mcp, wire};
 }

@@ -81,7 +81,7 @@ pub struct ScrubPass {
 }
 
 impl ScrubReport {
-    /// Reads the report of the workspace in `dir`. One that cannot be read is one that was never written.
+    /// Reads the report of the workspace in `dir`. An unreadable report counts as none: it is written again.
     pub fn read(dir: &Path) -> ScrubReport {
         let text = fs::read(report_path(dir)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()

@@ -124,7 +124,7 @@ impl TeamWorkspace {
                 self.remember(&found);
                 Err(store::Error::Server {
                     problem: format!("{} is another workspace than the one this machine knew", self.config),
-                    hint: Some("run the command again".to_owned()),
+                    remedy: Some(store::Remedy::Retry),
                     temporary: false,
                 })
             }

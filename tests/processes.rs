@@ -1,4 +1,4 @@
-//! Real processes of the real binary: killed at random, racing each other, short of disk, without rights.
+//! Real processes of the real binary: killed at random, racing each other, short of disk space, without permissions.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -30,7 +30,7 @@ fn retake(workspace: &Path) -> Command {
     command
 }
 
-/// A process that records what it is given on stdin, a line each.
+/// A process that records the requests on its stdin, one per line.
 struct Recorder {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -57,7 +57,7 @@ impl Recorder {
     }
 }
 
-/// What was acknowledged must be there, each once, with the prompt it was sent with.
+/// Checks that everything acknowledged is there once, with the prompt it was sent with.
 fn check_recorded(store: &Store, acknowledged: &BTreeMap<String, IterationId>) {
     let mut prompts = BTreeMap::new();
     let mut keys = BTreeSet::new();
@@ -83,7 +83,7 @@ fn check_recorded(store: &Store, acknowledged: &BTreeMap<String, IterationId>) {
     assert_eq!(store.recoveries().unwrap().iter().map(|report| report.lost_events).sum::<u64>(), 0);
 }
 
-/// Numbers of one day count on from 1 without gaps.
+/// Checks that the numbers of one day count from 1 without gaps.
 fn check_ids(store: &Store) {
     let mut days: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for id in store.ids(None, 1_000_000).unwrap() {
@@ -128,7 +128,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
             acknowledged.insert(prompt.clone(), reference.parse().unwrap());
         }
         recorder.child.kill().unwrap();
-        // What it said before it died counts as well.
+        // What it printed before it died counts as well.
         for (prompt, _) in &requests {
             if !acknowledged.contains_key(prompt) {
                 let Some(answer) = recorder.answer() else { break };
@@ -174,7 +174,7 @@ fn a_kill_under_heavy_load_needs_no_recovery() {
     }
 }
 
-/// Sixteen threads that start sessions of forty iterations, and say so.
+/// Starts sessions of forty iterations on sixteen threads, and prints each acknowledgement.
 fn write_until_killed(workspace: &Path) -> ! {
     let store = open(workspace);
     let run = std::process::id();
@@ -312,7 +312,7 @@ impl Running {
         self.0.lock().unwrap().insert(child.id());
     }
 
-    /// Kills that process, or any when there is no such one; says whether it was that one.
+    /// Kills that process, or any other if it is gone; returns whether it was that one.
     fn kill(&self, wanted: Option<u32>, rng: &mut StdRng) -> Option<bool> {
         let running = self.0.lock().unwrap();
         let found = wanted.filter(|pid| running.contains(pid));
@@ -328,7 +328,7 @@ impl Agent {
         Agent { workspace: workspace.to_owned(), running: Arc::clone(running), process: None, next: 0 }
     }
 
-    /// Calls a tool, again and again until some process answers. An answer that is an error ends the test.
+    /// Calls a tool until some process answers. An error in the answer ends the test.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         for _ in 0..500 {
             if let Some(answer) = self.try_call(tool, arguments) {
@@ -424,7 +424,7 @@ fn writers_and_readers_go_on_while_processes_are_killed() {
         scope.spawn(move || {
             for n in 0.. {
                 let prompt = format!("command line, {n}");
-                // A command that was killed is given again, with its key.
+                // A command that was killed is repeated with its key.
                 let answer = loop {
                     let mut command = retake(workspace_);
                     let mut child = command.args(["record", &prompt, "--key", &prompt, "--json"]).spawn().unwrap();
@@ -534,7 +534,7 @@ fn a_real_disk_limit_is_reported_and_nothing_is_half_written() {
     let large = home.path().join("large.png");
     // Begins like a TIFF image, since only images are recorded.
     std::fs::write(&large, [b"II*\0".as_slice(), &[7; 3 << 20]].concat()).unwrap();
-    // The shell's limit on file sizes is the nearest to a full disk that needs no rights.
+    // The shell's limit on file sizes is the nearest to a full disk that needs no privileges.
     let limited = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_retake"), "--workspace"])
@@ -562,7 +562,7 @@ fn missing_permissions_are_reported() {
     for dir in [home.path(), &workspace] {
         std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o555)).unwrap();
     }
-    // Rights do not bind root: become nobody then, with a copy of the binary that nobody can reach.
+    // Permissions do not bind root: run as the user `nobody` then, with a copy of the binary that this user can reach.
     let root = std::fs::metadata(home.path()).unwrap().uid() == 0;
     let binary = home.path().join("retake");
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));

@@ -1,5 +1,5 @@
-//! How many iterations a second can be recorded, each on the disk before its writer goes on? With one writer, and with
-//! sixteen that share the disk.
+//! How many iterations per second can be recorded, each on the disk before its writer continues? With one writer, and
+//! with sixteen that share the disk.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -14,22 +14,22 @@ use crate::peers::sqlite::{ConnectionEach, Grouped};
 use crate::peers::{Appender, Cursor};
 use crate::report::{Report, Table, median, micros, percentile, processor_time, ratio, times};
 
-/// Returns how long each engine is driven in each round: short, because other work on the disk comes and goes, and only turns that
-/// lie close together can be compared.
+/// Returns how long each engine is driven in each round: briefly, because other load on the disk varies, and only turns
+/// close together can be compared.
 fn turn(writers: usize) -> Duration {
     Duration::from_millis(if writers == 1 { 150 } else { 300 })
 }
 
-/// What one engine did, round by round.
+/// The results of one engine, by round.
 #[derive(Default)]
-struct Runs {
-    /// Acknowledged appends a second while the writers ran.
+struct AppendRuns {
+    /// Acknowledged appends per second while the writers ran.
     rates: Vec<f64>,
-    /// The same, with the time it took to finish what was left to the background.
+    /// The same, including the time until the background work was done.
     drained: Vec<f64>,
-    /// Microseconds of every append of every round.
+    /// The duration of every append of every round, in microseconds.
     latencies: Vec<f64>,
-    /// Seconds of processor time, all threads and the kernel's part together.
+    /// The user and system time of all threads, in seconds.
     busy: f64,
 }
 
@@ -55,7 +55,7 @@ fn measure(settings: &Settings, report: &mut Report, dir: &Path, writers: usize)
     engines.push(Box::new(JsonFiles::new(&dir.join("json"))));
     engines.retain(|engine| settings.wants(engine.name()));
 
-    let mut runs: Vec<Runs> = engines.iter().map(|_| Runs::default()).collect();
+    let mut runs: Vec<AppendRuns> = engines.iter().map(|_| AppendRuns::default()).collect();
     let mut cursors: Vec<Vec<Cursor>> = engines
         .iter()
         .map(|_| (0..writers as u64).map(|writer| Cursor::new(writer, writers as u64)).collect())
@@ -104,7 +104,7 @@ fn measure(settings: &Settings, report: &mut Report, dir: &Path, writers: usize)
     report.show("append", &table);
 }
 
-/// Drives one engine for a turn: appends a second, the same with the drain, and what each append took.
+/// Drives one engine for a turn, and returns the appends per second without and with the drain, and the duration of each.
 fn turn_of(engine: &dyn Appender, cursors: &mut [Cursor]) -> (f64, f64, Vec<f64>) {
     let barrier = Barrier::new(cursors.len());
     let turn = turn(cursors.len());

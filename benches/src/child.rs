@@ -1,4 +1,4 @@
-//! What is measured in a process of its own: opening as a user's program does, with fresh memory; and writing, by a process
+//! Measurements in a process of their own: opening as a user's program does, with fresh memory; and writing, by a process
 //! that is then killed.
 
 use std::io::{BufRead, BufReader};
@@ -41,11 +41,11 @@ impl Engine {
 pub(crate) enum End {
     /// It closes what it opened.
     Close,
-    /// It is killed while it goes on writing.
+    /// It is killed while it is writing.
     Kill,
 }
 
-/// What a process saw of itself.
+/// What a process measured of itself.
 pub(crate) struct Probe {
     pub(crate) open_ms: f64,
     pub(crate) page_ms: f64,
@@ -62,7 +62,7 @@ pub(crate) fn probe(engine: Engine, path: &Path, long: &str) -> Probe {
     Probe { open_ms: number("openMs"), page_ms: number("pageMs"), rss_mb: number("rssMb"), peak_mb: number("peakMb") }
 }
 
-/// Appends `count` iterations in a new process, to sessions from `first` on, and ends it. Gives its memory before the end.
+/// Appends `count` iterations in a new process, to sessions from `first` on, and ends it. Returns its memory before the end.
 pub(crate) fn write(engine: Engine, path: &Path, first: u64, count: u64, end: End) -> f64 {
     let (first, count) = (first.to_string(), count.to_string());
     let how = if end == End::Close { "close" } else { "go-on" };

@@ -18,9 +18,9 @@ use crate::Settings;
 use crate::data;
 use crate::report::{Report, Table, median, percentile};
 
-/// Requests in a measurement.
+/// The number of requests in a measurement.
 const READS: usize = 40;
-/// Clients at once.
+/// The number of clients at once.
 const CLIENTS: usize = 200;
 /// The text typed letter by letter: a word that every prompt has, one more, and what tells a session from the others.
 const TYPED: &str = "lighthouse study 42";

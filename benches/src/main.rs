@@ -1,4 +1,4 @@
-//! Retake beside its peers: one question a file, all engines in one run, ratios from rounds that take turns.
+//! Retake compared with its peers: one question per file, all engines in one run, ratios from alternating rounds.
 //!
 //! `cargo run --release -p retake-benches` asks everything in a modest size; `-- --full` adds the large ones; `-- append`
 //! and the like choose. `README.md` says how to read what is printed.
@@ -38,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Answers one question.
 type Ask = fn(&Settings, &mut Report);
 
-/// What was asked for.
+/// The settings of a run.
 pub(crate) struct Settings {
     /// Where data sets are kept between runs, and everything else while it is needed.
     data: PathBuf,

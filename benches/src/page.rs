@@ -17,11 +17,11 @@ const PAGE: usize = 100;
 /// How often each page is read in a turn.
 const READS: usize = 200;
 /// A listing that reads every file is tried up to this many files; beyond, one listing takes many seconds.
-const MOST_FILES: u64 = 100_000;
+const MAX_FILES: u64 = 100_000;
 
-/// What was measured of one kind of page: the median of every turn, and every reading.
+/// The results of one kind of page: the median of every turn, and every reading.
 #[derive(Default)]
-struct Runs {
+struct PageRuns {
     turns: Vec<f64>,
     all: Vec<f64>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         let (store, connection) = (ours::open(&workspace), sqlite::connect(&database));
         let mut runs = measure(settings, &store, &connection, None);
         growth.push(median(&runs[0].turns));
-        let json = if sessions <= MOST_FILES {
+        let json = if sessions <= MAX_FILES {
             files(settings, &data::json(settings, report, shape))
         } else {
             "not tried".to_owned()
@@ -62,9 +62,9 @@ fn measure(
     store: &Store,
     connection: &Connection,
     after: Option<(RecencyKey, (i64, i64))>,
-) -> [Runs; 2] {
+) -> [PageRuns; 2] {
     let (ours, theirs) = (after.map(|after| after.0), after.map(|after| after.1));
-    let mut runs = [Runs::default(), Runs::default()];
+    let mut runs = [PageRuns::default(), PageRuns::default()];
     for round in 0..=settings.rounds * 3 {
         let pages = [
             turn(|| assert_eq!(store.page(Status::All, Order::Recent, ours, PAGE).unwrap().len(), PAGE)),
@@ -110,7 +110,7 @@ fn files(settings: &Settings, files: &JsonFiles) -> String {
     format!("{:.0}", median(&(0..reads).map(one).collect::<Vec<_>>()))
 }
 
-fn row(sessions: u64, [ours, theirs]: &mut [Runs; 2]) -> Vec<String> {
+fn row(sessions: u64, [ours, theirs]: &mut [PageRuns; 2]) -> Vec<String> {
     vec![
         sessions.to_string(),
         format!("{:.1}", median(&ours.turns)),

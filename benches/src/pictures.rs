@@ -62,7 +62,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     ingests.show(report, &format!("Taking in {many} pictures on {cores} cores, per picture, synced to the disk"));
 }
 
-/// Milliseconds per round, for each that takes part; ours first.
+/// The milliseconds per round of each candidate, ours first.
 #[derive(Default)]
 struct Rows(Vec<(&'static str, Vec<f64>)>);
 

@@ -104,10 +104,10 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("{ratio:.2}")
 }
 
-/// Seconds of processor time this process has used, all threads and the kernel's part together.
+/// Returns the user and system time that all threads of this process have used, in seconds.
 pub(crate) fn processor_time() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th fields behind it, in 1/100 s.
+    // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th fields after it, in 1/100 s.
     let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
     fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }

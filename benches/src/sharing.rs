@@ -122,7 +122,7 @@ fn append(settings: &Settings, report: &mut Report) {
     report.show("sharing", &table);
 }
 
-/// Numbers of writers that never meet, so that every idempotency key is new.
+/// Returns a number that no other writer or round has, so that every idempotency key is new.
 fn number(round: usize, writer: usize) -> u64 {
     (round * 100 + writer) as u64
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// How many sessions fall on one day.
 pub(crate) const SESSIONS_PER_DAY: u64 = 1000;
 pub(crate) const DAY: i64 = 86_400_000;
-/// 2022-01-01T00:00:00Z.
+/// The time of the first session: 2022-01-01T00:00:00Z.
 const FIRST_DAY: i64 = 18_993 * DAY;
 
 /// Returns when an iteration is made; sessions follow each other in time.

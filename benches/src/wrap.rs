@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use retake::internals::workspace::{Lifetime, Options as WorkspaceOptions, Workspace};
-use retake::internals::wrap::{self, ANNOUNCE_TIMEOUT, Announce, Destination, Options, SessionChoice};
+use retake::internals::workspace::{Lifetime, Workspace, WrapOptions as WorkspaceOptions};
+use retake::internals::wrap::{self, ANNOUNCE_TIMEOUT, Announce, Destination, SessionChoice, WrapOptions};
 
 use crate::Settings;
 use crate::report::{Report, Table, percentile};
@@ -117,7 +117,7 @@ fn copy(from: &mut impl Read, to: &mut impl Write) {
 
 fn through_wrap(workspace: &Path, command: &[&str]) {
     let dir = workspace.to_owned();
-    let options = Options {
+    let options = WrapOptions {
         destination: Destination {
             open: Arc::new(move || {
                 let options = WorkspaceOptions { lifetime: Lifetime::LongRunning, ..WorkspaceOptions::default() };

@@ -199,6 +199,9 @@ fn files_layout(report: &FilesReport, stopped: Option<&Error>, output: &mut Outp
     if report.problems_omitted > 0 {
         output.warn(format_args!("and {} more", report.problems_omitted));
     }
+    if let Some(exported) = &report.exported {
+        renumber_hint(exported, output);
+    }
     if report.interrupted {
         output.hint("the import was interrupted; import again to continue");
     }
@@ -284,6 +287,14 @@ fn layout(report: &ImportReport, output: &mut Output) {
     }
     if report.problems_omitted > 0 {
         output.warn(format_args!("and {} more", report.problems_omitted));
+    }
+    renumber_hint(report, output);
+}
+
+/// Names the flag that imports sessions whose ids are taken.
+fn renumber_hint(report: &ImportReport, output: &mut Output) {
+    if report.ids_taken {
+        output.hint("import with --renumber to give sessions whose ids are taken new ids");
     }
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::wire::{Api, Error, RecordRequest, Recorded};
 
-use super::context::{Context, resolve, session_named};
+use super::context::{Context, resolve_exactly, session_named};
 use super::ending::{Exit, Failure, invalid};
 use super::import;
 use super::output::{FAINT, NAME, Output, paint};
@@ -70,8 +70,8 @@ impl RecordArgs {
             }
             for (flag, reference) in [("--parent", &mut request.parent), ("--like", &mut request.like)] {
                 if let Some(reference) = reference {
-                    let id = resolve(api, reference).map_err(|error| Failure::of_flag(flag, error))?;
-                    *reference = id.to_string();
+                    let named = resolve_exactly(api, reference).map_err(|error| Failure::of_flag(flag, error))?;
+                    *reference = named.iteration.to_string();
                 }
             }
             let recorded = record(api, request)?;

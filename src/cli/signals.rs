@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::platform;
+use crate::platform::termination;
 
 /// Sets `stop` on Ctrl-C and SIGTERM. A second one ends the process.
 pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
@@ -13,10 +13,14 @@ pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
-            signal().await;
+            let Ok(first) = termination() else { return };
+            first.await;
+            let second = termination();
             stop.store(true, Ordering::Relaxed);
-            signal().await;
-            std::process::exit(130);
+            if let Ok(second) = second {
+                second.await;
+                std::process::exit(130);
+            }
         });
     });
 }
@@ -27,15 +31,10 @@ pub(super) fn set_on(stop: &Arc<AtomicBool>) {
     // Without it Ctrl-C ends the process as ever.
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        runtime.block_on(signal());
-        stop.store(true, Ordering::Relaxed);
+        runtime.block_on(async {
+            let Ok(terminated) = termination() else { return };
+            terminated.await;
+            stop.store(true, Ordering::Relaxed);
+        });
     });
-}
-
-/// Completes on Ctrl-C and SIGTERM; never if there can be no handlers, and then both end the process.
-async fn signal() {
-    match platform::end_requested() {
-        Ok(ended) => ended.await,
-        Err(_) => std::future::pending().await,
-    }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::{self, Lifetime, Workspace};
-use crate::wrap::{self, Announce, Destination, Explained, Options, SessionChoice};
+use crate::wrap::{self, Announce, Destination, Explained, SessionChoice, WrapOptions};
 
 use super::args::{Json, whole_number};
 use super::context::{self, Context};
@@ -106,14 +106,15 @@ impl WrapArgs {
         let chosen = context.workspace()?;
         let dir = chosen.dir.clone();
         let open = move || {
-            let options = workspace::Options { lifetime: Lifetime::LongRunning, ..workspace::Options::default() };
+            let options =
+                workspace::WrapOptions { lifetime: Lifetime::LongRunning, ..workspace::WrapOptions::default() };
             let opened = match &chosen.team {
                 Some(team) => Workspace::open_team(team, options),
                 None => Workspace::open_with(&chosen.dir, options),
             };
             opened.map_err(Error::from)
         };
-        let options = Options {
+        let options = WrapOptions {
             destination: Destination {
                 open: Arc::new(open),
                 dir,
@@ -153,7 +154,7 @@ impl WrapArgs {
         std::process::exit(code)
     }
 
-    fn forward(&self, url: &str, options: Options, context: &mut Context) -> Result<Exit, Failure> {
+    fn forward(&self, url: &str, options: WrapOptions, context: &mut Context) -> Result<Exit, Failure> {
         let address = self.addr.to_socket_addrs().ok().and_then(|mut found| found.next()).ok_or_else(|| {
             let message = format!("invalid --addr {:?}: expected HOST:PORT", self.addr);
             Failure::flags(message, "write it like 127.0.0.1:7374")

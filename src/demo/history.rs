@@ -1,23 +1,23 @@
-//! A week of work as a list of steps: prompts, changes, ratings and dead ends.
+//! The sample history, a week of work: prompts, changes, ratings and dead ends.
 
 use crate::model::{Lora, OutcomeStatus, Recipe, Seed};
 
 /// A session of the sample.
-pub(super) struct Story {
+pub(super) struct SampleSession {
     pub(super) title: Option<&'static str>,
     pub(super) project: Option<&'static str>,
     /// How long ago it began, in hours.
     pub(super) hours_ago: i64,
     /// The session and iteration that its first iteration came from.
     pub(super) from: Option<(usize, u32)>,
-    pub(super) steps: Vec<Step>,
+    pub(super) iterations: Vec<SampleIteration>,
     /// Why it was archived.
     pub(super) archived: Option<&'static str>,
 }
 
 /// An iteration of the sample.
 #[derive(Clone, Default)]
-pub(super) struct Step {
+pub(super) struct SampleIteration {
     pub(super) recipe: Recipe,
     /// The index of its parent, if that is not the iteration before.
     pub(super) parent: Option<u32>,
@@ -29,7 +29,7 @@ pub(super) struct Step {
 }
 
 /// Returns all sessions, in the order in which they were started.
-pub(super) fn stories() -> Vec<Story> {
+pub(super) fn sessions() -> Vec<SampleSession> {
     vec![sketches(), valley(), forest(), dunes(), harbour(), lights(), cards()]
 }
 
@@ -51,54 +51,54 @@ fn recipe(prompt: &str, seed: u64, width: u32, height: u32) -> Recipe {
     }
 }
 
-impl Step {
-    fn first(recipe: Recipe) -> Step {
-        Step { recipe, ..Step::default() }
+impl SampleIteration {
+    fn first(recipe: Recipe) -> SampleIteration {
+        SampleIteration { recipe, ..SampleIteration::default() }
     }
 
-    /// Returns the next step, with a change.
-    fn then(&self, change: impl FnOnce(&mut Recipe)) -> Step {
+    /// Returns the next iteration, with a change.
+    fn then(&self, change: impl FnOnce(&mut Recipe)) -> SampleIteration {
         let mut recipe = self.recipe.clone();
         change(&mut recipe);
-        Step::first(recipe)
+        SampleIteration::first(recipe)
     }
 
-    fn prompt(&self, prompt: &str) -> Step {
+    fn prompt(&self, prompt: &str) -> SampleIteration {
         self.then(|recipe| recipe.prompt = prompt.to_owned())
     }
 
-    fn seed(&self, seed: u64) -> Step {
+    fn seed(&self, seed: u64) -> SampleIteration {
         self.then(|recipe| recipe.seed = Some(Seed(seed)))
     }
 
-    fn from(mut self, parent: u32) -> Step {
+    fn from(mut self, parent: u32) -> SampleIteration {
         self.parent = Some(parent);
         self
     }
 
-    fn rated(mut self, rating: u8) -> Step {
+    fn rated(mut self, rating: u8) -> SampleIteration {
         self.rating = Some(rating);
         self
     }
 
-    fn tagged(mut self, tags: &'static [&'static str]) -> Step {
+    fn tagged(mut self, tags: &'static [&'static str]) -> SampleIteration {
         self.tags = tags;
         self
     }
 
-    fn noted(mut self, note: &'static str) -> Step {
+    fn noted(mut self, note: &'static str) -> SampleIteration {
         self.note = Some(note);
         self
     }
 
-    fn ended(mut self, outcome: OutcomeStatus, message: &'static str) -> Step {
+    fn ended(mut self, outcome: OutcomeStatus, message: &'static str) -> SampleIteration {
         (self.outcome, self.message) = (outcome, Some(message));
         self
     }
 }
 
-fn harbour() -> Story {
-    let first = Step::first(recipe("a harbour with sail boats, morning light", 412, 768, 512));
+fn harbour() -> SampleSession {
+    let first = SampleIteration::first(recipe("a harbour with sail boats, morning light", 412, 768, 512));
     let dusk = first.prompt("a harbour with sail boats at dusk, golden light");
     let house = dusk.prompt("a harbour with sail boats and a lighthouse at dusk, golden light");
     let reroll = house.seed(2611);
@@ -110,12 +110,12 @@ fn harbour() -> Story {
         recipe.steps = Some(45);
         recipe.loras = vec![Lora::new("soft-light", 0.6)];
     });
-    Story {
+    SampleSession {
         title: Some("Harbour at dusk"),
         project: Some("Postcards"),
         hours_ago: 5,
         from: None,
-        steps: vec![
+        iterations: vec![
             first.rated(2),
             dusk.rated(3),
             house,
@@ -130,19 +130,19 @@ fn harbour() -> Story {
     }
 }
 
-fn valley() -> Story {
-    let first = Step::first(recipe("a winter valley, mountain peaks, clear morning", 90, 768, 512));
+fn valley() -> SampleSession {
+    let first = SampleIteration::first(recipe("a winter valley, mountain peaks, clear morning", 90, 768, 512));
     let snow = first.prompt("a winter valley, mountain peaks in deep snow, clear morning");
     let lake = snow.prompt("a frozen lake in a winter valley, mountain peaks in deep snow, clear morning");
     let other = lake.seed(1812);
     let evening = other.prompt("a frozen lake in a winter valley, mountain peaks in deep snow, evening");
     let pines = other.prompt("a frozen lake in a winter valley, pines, mountain peaks in deep snow, clear morning");
-    Story {
+    SampleSession {
         title: Some("Winter valley"),
         project: Some("Postcards"),
         hours_ago: 76,
         from: None,
-        steps: vec![
+        iterations: vec![
             first,
             snow.rated(3),
             lake,
@@ -154,17 +154,17 @@ fn valley() -> Story {
     }
 }
 
-fn forest() -> Story {
-    let first = Step::first(recipe("a forest of pines in morning mist", 1812, 512, 704));
+fn forest() -> SampleSession {
+    let first = SampleIteration::first(recipe("a forest of pines in morning mist", 1812, 512, 704));
     let deep = first.then(|recipe| recipe.steps = Some(40));
     let rough = deep.then(|recipe| recipe.steps = Some(8));
     let storm = deep.prompt("a forest of pines in the mist after a storm");
-    Story {
+    SampleSession {
         title: Some("Forest in mist"),
         project: Some("Book covers"),
         hours_ago: 50,
         from: Some((1, 5)),
-        steps: vec![
+        iterations: vec![
             first.rated(3),
             deep.rated(4).tagged(&["cover"]),
             rough.rated(1).noted("Too few steps: all grain."),
@@ -174,18 +174,18 @@ fn forest() -> Story {
     }
 }
 
-fn dunes() -> Story {
-    let first = Step::first(recipe("desert dunes at sunset", 5, 640, 640));
+fn dunes() -> SampleSession {
+    let first = SampleIteration::first(recipe("desert dunes at sunset", 5, 640, 640));
     let moon = first.prompt("desert dunes under a full moon, night");
     let calm = moon.seed(303);
     let strong = calm.then(|recipe| recipe.guidance_scale = Some(11.0));
     let day = first.prompt("desert dunes, clear sky");
-    Story {
+    SampleSession {
         title: Some("Desert moon"),
         project: Some("Album cover"),
         hours_ago: 28,
         from: None,
-        steps: vec![
+        iterations: vec![
             first.rated(3),
             moon.rated(3),
             calm.rated(5).tagged(&["hero"]),
@@ -196,18 +196,18 @@ fn dunes() -> Story {
     }
 }
 
-fn lights() -> Story {
-    let first = Step::first(recipe("northern lights over a fjord", 64, 768, 512));
+fn lights() -> SampleSession {
+    let first = SampleIteration::first(recipe("northern lights over a fjord", 64, 768, 512));
     let refused = first.prompt("northern lights over a fjord, in the style of a living painter");
     let broken = first.seed(65);
     let peaks = first.prompt("northern lights over a fjord, snow on the peaks");
     let boat = peaks.prompt("northern lights over a fjord, snow on the peaks, one sail boat");
-    Story {
+    SampleSession {
         title: Some("Northern lights"),
         project: Some("Postcards"),
         hours_ago: 2,
         from: None,
-        steps: vec![
+        iterations: vec![
             first.rated(4),
             refused.ended(OutcomeStatus::Refused, "The provider does not imitate living artists."),
             broken.from(0).ended(OutcomeStatus::Failed, "CUDA out of memory: tried to allocate 1.2 GiB"),
@@ -218,33 +218,34 @@ fn lights() -> Story {
     }
 }
 
-fn cards() -> Story {
-    let wide = |prompt: &str, seed| Step::first(Recipe { negative_prompt: None, ..recipe(prompt, seed, 640, 640) });
+fn cards() -> SampleSession {
+    let wide =
+        |prompt: &str, seed| SampleIteration::first(Recipe { negative_prompt: None, ..recipe(prompt, seed, 640, 640) });
     let first =
         wide("An overcast sea with low cloud. A lighthouse stands far out on its rock, and the water is calm.", 21);
     let storm =
         first.prompt("A sea under storm cloud. A lighthouse stands far out on its rock, and the water is rough.");
     let dawn = storm.prompt("A sea at sunrise after the storm. A lighthouse stands far out on its rock.");
-    Story {
+    SampleSession {
         title: None,
         project: None,
         hours_ago: 1,
         from: None,
-        steps: vec![first, storm.rated(4), dawn.rated(4)],
+        iterations: vec![first, storm.rated(4), dawn.rated(4)],
         archived: None,
     }
 }
 
-fn sketches() -> Story {
-    let first = Step::first(sketchy(recipe("mountain lake", 1, 512, 512)));
+fn sketches() -> SampleSession {
+    let first = SampleIteration::first(sketchy(recipe("mountain lake", 1, 512, 512)));
     let second = first.prompt("mountain lake, sunset");
     let third = second.seed(2);
-    Story {
+    SampleSession {
         title: Some("First sketches"),
         project: None,
         hours_ago: 150,
         from: None,
-        steps: vec![first.rated(2), second.rated(2), third.rated(3)],
+        iterations: vec![first.rated(2), second.rated(2), third.rated(3)],
         archived: Some("Only to try the model out."),
     }
 }

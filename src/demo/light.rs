@@ -3,7 +3,7 @@
 pub(super) type Colour = [f32; 3];
 
 /// The colours of a time of day.
-pub(super) struct Light {
+pub(super) struct Lighting {
     pub(super) top: Colour,
     pub(super) low: Colour,
     pub(super) glow: Colour,
@@ -65,14 +65,14 @@ const DAY: Hour = (
     0.0,
 );
 
-impl Light {
+impl Lighting {
     /// Returns the light of a prompt. `says` reports whether the prompt has one of some words; `place`, from 0 to 1, is the
     /// position of the sun.
-    pub(super) fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Light {
+    pub(super) fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Lighting {
         let hour = HOURS.iter().find(|(words, ..)| says(words)).unwrap_or(&DAY);
         let (_, [top, low, glow, far, near], sun, only_with, stars) = *hour;
         let shines = only_with.is_empty() || says(only_with);
         let sun = sun.filter(|_| shines).map(|(height, size)| (0.22 + 0.56 * place, height, size));
-        Light { top, low, glow, far, near, sun, stars }
+        Lighting { top, low, glow, far, near, sun, stars }
     }
 }

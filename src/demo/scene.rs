@@ -5,7 +5,7 @@
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
 
-use super::light::{Colour, Light};
+use super::light::{Colour, Lighting};
 use crate::model::Recipe;
 
 /// A landscape about to be painted.
@@ -13,7 +13,7 @@ struct Scene {
     width: usize,
     height: usize,
     seed: u64,
-    light: Light,
+    light: Lighting,
     ridges: usize,
     rough: f32,
     water: bool,
@@ -55,7 +55,7 @@ impl Scene {
             width: side(recipe.width),
             height: side(recipe.height),
             seed,
-            light: Light::of(&says, place),
+            light: Lighting::of(&says, place),
             ridges: if says(&["plain", "sea", "ocean"]) {
                 2
             } else if says(&["mountain", "peaks", "fjord"]) {

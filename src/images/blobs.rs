@@ -65,7 +65,7 @@ impl From<ImageRef> for UnsyncedImage {
 /// The error for an image that cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}: {path}")]
-pub struct Error {
+pub struct ImageStoreError {
     /// The attempted action.
     pub action: &'static str,
     /// The path it was attempted on.
@@ -124,31 +124,31 @@ impl Images {
     }
 
     /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
-    pub fn put_file(&self, path: &Path) -> Result<ImageRef, Error> {
+    pub fn put_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         self.put_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
     /// Stores a copy of an open image file durably, which is called `path`. Whatever happens to that name meanwhile, it is
     /// the open file that is read.
-    pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, Error> {
+    pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, ImageStoreError> {
         self.persist(self.write_open(file, path)?)
     }
 
     /// Stores these bytes durably as an image.
-    pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, Error> {
+    pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, ImageStoreError> {
         let file = self.files.write(&mut &*bytes).map_err(|error| self.keeping(error))?;
         let image = self.described(file.stored(), bytes, None);
         self.persist(UnsyncedImage { image, file: Some(file) })
     }
 
     /// Writes a copy of an image file and describes it. It is durable after [`persist_all`](Images::persist_all).
-    pub fn write_file(&self, path: &Path) -> Result<UnsyncedImage, Error> {
+    pub fn write_file(&self, path: &Path) -> Result<UnsyncedImage, ImageStoreError> {
         self.write_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
     /// Makes images durable together, and returns what became of each, in the same order. One that fails does not cost the
     /// others.
-    pub fn persist_all(&self, images: Vec<UnsyncedImage>) -> Vec<Result<ImageRef, Error>> {
+    pub fn persist_all(&self, images: Vec<UnsyncedImage>) -> Vec<Result<ImageRef, ImageStoreError>> {
         let (mut described, mut files, mut written) = (Vec::with_capacity(images.len()), Vec::new(), Vec::new());
         for (number, UnsyncedImage { image, file }) in images.into_iter().enumerate() {
             described.push(Ok(image));
@@ -181,13 +181,13 @@ impl Images {
         described
     }
 
-    fn persist(&self, image: UnsyncedImage) -> Result<ImageRef, Error> {
+    fn persist(&self, image: UnsyncedImage) -> Result<ImageRef, ImageStoreError> {
         let mut images = self.persist_all(vec![image]);
         images.pop().unwrap_or_else(|| Err(self.keeping(io::Error::other("an image that was written has no result"))))
     }
 
-    fn write_open(&self, file: &File, path: &Path) -> Result<UnsyncedImage, Error> {
-        let mut source = Source { file, failed: false };
+    fn write_open(&self, file: &File, path: &Path) -> Result<UnsyncedImage, ImageStoreError> {
+        let mut source = CopiedFile { file, failed: false };
         source.file.rewind().map_err(|error| reading(path, error))?;
         let written = self.files.write(&mut source);
         let written =
@@ -198,13 +198,13 @@ impl Images {
     }
 
     /// Stores these bytes durably without decoding them, for callers that know what they are.
-    pub fn put_known(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn put_known(&self, bytes: &[u8]) -> Result<(), ImageStoreError> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         self.hand_over(Hash(stored.hash))
     }
 
     /// Links an image file: it stays where it is, and the reference has its path.
-    pub fn link_file(&self, path: &Path) -> Result<ImageRef, Error> {
+    pub fn link_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
         let hashed = open_regular(&path).and_then(|file| {
             let mut hasher = blake3::Hasher::new();
@@ -255,7 +255,7 @@ impl Images {
     }
 
     /// Hands an image that was kept here over to where originals belong.
-    fn hand_over(&self, hash: Hash) -> Result<(), Error> {
+    fn hand_over(&self, hash: Hash) -> Result<(), ImageStoreError> {
         let Some(place) = &self.elsewhere else { return Ok(()) };
         let path = self.files.path(hash.0);
         place.keep(hash, &path).map_err(|error| self.keeping(error))
@@ -301,7 +301,7 @@ impl Images {
     /// Links the original of a recorded image anew, which is at `path` now: the store gets a symbolic link under its name.
     /// Where there are none, and where other machines share the originals, it gets a copy. Returns whether the file is that
     /// image.
-    pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, Error> {
+    pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, ImageStoreError> {
         if self.elsewhere.is_some() || !platform::HAS_SYMLINKS {
             return Ok(self.put_file(path)?.hash == hash);
         }
@@ -469,8 +469,8 @@ impl Images {
         image_ref(stored, Header::of(bytes), seen.ok(), name)
     }
 
-    fn keeping(&self, source: io::Error) -> Error {
-        Error { action: "store the image in", path: self.files.root().to_owned(), source }
+    fn keeping(&self, source: io::Error) -> ImageStoreError {
+        ImageStoreError { action: "store the image in", path: self.files.root().to_owned(), source }
     }
 }
 
@@ -497,8 +497,8 @@ fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<St
     }
 }
 
-fn reading(path: &Path, source: io::Error) -> Error {
-    Error { action: "read the image", path: path.to_owned(), source }
+fn reading(path: &Path, source: io::Error) -> ImageStoreError {
+    ImageStoreError { action: "read the image", path: path.to_owned(), source }
 }
 
 /// Returns what is wrong with a video, or with an image file of a type that can be decoded; `None` if it is fine, too large
@@ -599,12 +599,12 @@ fn may_be_opened(path: &Path) -> bool {
 }
 
 /// A file being copied, which remembers whether reading failed.
-struct Source<'a> {
+struct CopiedFile<'a> {
     file: &'a File,
     failed: bool,
 }
 
-impl Read for Source<'_> {
+impl Read for CopiedFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer);
         self.failed = read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);

@@ -19,12 +19,12 @@ use crate::model::{Hash, PerceptualHash};
 
 /// The differences between two images.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
+pub struct ImageComparison {
     /// The number of bits, of 128, in which their perceptual hashes differ. Up to [`PerceptualHash::NEAR`] they have the same
     /// composition; the hash does not know colours.
     pub distance: u32,
     /// The mean difference of their colours in hundredths of Oklab units: 0 is the same, about 2 is just noticeable. Up to
-    /// [`Comparison::NEAR_COLOUR`] they have nearly the same colours.
+    /// [`ImageComparison::NEAR_COLOUR`] they have nearly the same colours.
     pub colour_difference: f64,
     /// The mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 is the same, unrelated images are below 0.3.
     pub similarity: f64,
@@ -78,8 +78,8 @@ const STRONG_COLOUR: f64 = 15.0;
 /// The largest difference between two aspect ratios, in thousandths, that rounding explains.
 const SAME_SHAPE: u64 = 10;
 
-impl Comparison {
-    /// The largest [`colour_difference`](Comparison::colour_difference) of images that are nearly the same: above re-saved
+impl ImageComparison {
+    /// The largest [`colour_difference`](ImageComparison::colour_difference) of images that are nearly the same: above re-saved
     /// and resized copies and slight corrections, below another time of day.
     pub const NEAR_COLOUR: f64 = 8.0;
 
@@ -97,7 +97,7 @@ impl Comparison {
         };
         let colour = match self.colour_difference {
             apart if apart <= SAME_COLOUR => "same",
-            apart if apart <= Comparison::NEAR_COLOUR => "slightly changed",
+            apart if apart <= ImageComparison::NEAR_COLOUR => "slightly changed",
             apart if apart <= STRONG_COLOUR => "changed",
             _ => "strongly changed",
         };
@@ -110,13 +110,13 @@ impl Comparison {
 
     /// Returns whether both are nearly the same image: composition and colours agree.
     pub fn is_nearly_same(&self) -> bool {
-        self.has_same_composition() && self.colour_difference <= Comparison::NEAR_COLOUR
+        self.has_same_composition() && self.colour_difference <= ImageComparison::NEAR_COLOUR
     }
 }
 
 impl Images {
     /// Compares the images of these hashes.
-    pub fn compare(&self, one: Hash, other: Hash) -> Result<Comparison, Incomparable> {
+    pub fn compare(&self, one: Hash, other: Hash) -> Result<ImageComparison, Incomparable> {
         Ok(self.align(one, other)?.compare())
     }
 
@@ -179,7 +179,7 @@ impl AlignedPair {
         }
     }
 
-    pub(super) fn compare(&self) -> Comparison {
+    pub(super) fn compare(&self) -> ImageComparison {
         let differences = self.differences();
         let (width, height) = differences.dimensions();
         let mut count: u64 = 0;
@@ -190,7 +190,7 @@ impl AlignedPair {
                 bounds.add(x, y);
             }
         }
-        Comparison {
+        ImageComparison {
             distance: self.distance,
             colour_difference: self.colour_difference(),
             similarity: self.similarity(),
@@ -325,7 +325,7 @@ mod tests {
         Loaded { size, pixels, perceptual_hash }
     }
 
-    fn compare(one: RgbImage, other: RgbImage) -> Comparison {
+    fn compare(one: RgbImage, other: RgbImage) -> ImageComparison {
         AlignedPair::new(loaded(one), loaded(other)).compare()
     }
 
@@ -390,7 +390,7 @@ mod tests {
         dusk.pixels_mut().for_each(|pixel| pixel.0.swap(0, 2));
         let recoloured = compare(morning.clone(), dusk);
         assert!(recoloured.has_same_composition(), "{recoloured:?}");
-        assert!(recoloured.colour_difference > Comparison::NEAR_COLOUR + 4.0, "{recoloured:?}");
+        assert!(recoloured.colour_difference > ImageComparison::NEAR_COLOUR + 4.0, "{recoloured:?}");
         assert!(!recoloured.is_nearly_same());
 
         let mut corrected = resize_rgb(&morning, (320, 240));

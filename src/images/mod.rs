@@ -26,8 +26,8 @@ mod thumbs;
 mod video;
 mod whole;
 
-pub use blobs::{Defect, Error, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, UnsyncedImage, defect};
-pub use compare::{Area, Comparison, Incomparable};
+pub use blobs::{Defect, ImageStoreError, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, UnsyncedImage, defect};
+pub use compare::{Area, ImageComparison, Incomparable};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;
 pub use header::{Header, UNKNOWN_TYPE, is_decoded};

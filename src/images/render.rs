@@ -11,7 +11,7 @@ use image::imageops::fast_blur;
 use image::{ImageFormat, Rgb, RgbImage};
 
 use super::blobs::{ImageUnavailable, Images};
-use super::compare::{AlignedPair, Area, Comparison, Incomparable};
+use super::compare::{AlignedPair, Area, ImageComparison, Incomparable};
 use super::decode::decode;
 use super::scale::{box_average, fill_within, fit_within, paste, resize, resize_rgb};
 use super::text::{blend, draw, line_height, truncate, width, wrap};
@@ -345,7 +345,7 @@ fn draw_caption(sheet: &mut RgbImage, cell: &Cell, (x, mut y): (u32, u32), side:
 }
 
 /// Summarises a comparison in a few short lines.
-fn summary(found: &Comparison) -> Vec<String> {
+fn summary(found: &ImageComparison) -> Vec<String> {
     let mut lines: Vec<String> = found.verdict().split(" · ").map(str::to_owned).collect();
     lines.push(format!("SSIM {:.2} · distance {} of 128", found.similarity, found.distance));
     if !found.same_shape {

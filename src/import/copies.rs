@@ -88,7 +88,7 @@ impl Intake<'_> {
 }
 
 /// Distinguishes a bad file from a workspace that cannot be written to.
-pub(super) fn store_failure(path: &Path, error: crate::images::Error) -> StoreFailure {
+pub(super) fn store_failure(path: &Path, error: crate::images::ImageStoreError) -> StoreFailure {
     if error.path == path || error.action.starts_with("read") {
         StoreFailure::File(super::walk::unreadable(&error.source))
     } else {

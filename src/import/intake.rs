@@ -346,9 +346,7 @@ impl<'a> Intake<'a> {
         let images = &self.workspace.images;
         let path = picture.path.as_path();
         if self.request.link && path.to_str().is_none() {
-            return Err(StoreFailure::File(
-                "its path is not UTF-8, so that it cannot be linked; import it without --link".to_owned(),
-            ));
+            return Err(StoreFailure::File("its path is not UTF-8, so it can only be copied, not linked".to_owned()));
         }
         let image = if self.request.dry_run {
             Ok(seen(images, picture).into())

@@ -56,6 +56,9 @@ pub struct ImportReport {
     pub problems: Vec<ImportProblem>,
     /// How many more problems there were.
     pub problems_omitted: u64,
+    /// Whether sessions were left out because their ids belong to other sessions here.
+    #[serde(skip)]
+    pub ids_taken: bool,
 }
 
 /// A session that was given a new id.
@@ -421,8 +424,8 @@ impl<'a> Import<'a> {
     /// Reports what the store refuses.
     fn refused(&mut self, id: SessionId, line: u64, refused: &str, left: usize) {
         let events = if left == 1 { "1 event was".to_owned() } else { format!("{left} events were") };
-        let hint = if refused == TAKEN { "; --renumber takes the session in under a new id" } else { "" };
-        self.problem(line, format!("{id}: {refused}; {events} not taken in{hint}"));
+        self.report.ids_taken |= refused == TAKEN;
+        self.problem(line, format!("{id}: {refused}; {events} not taken in"));
     }
 
     /// Returns why the store refuses these records; `None` if it accepts them, and an error if it cannot continue at all.

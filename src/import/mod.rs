@@ -56,6 +56,7 @@ pub use watch::{WatchEvent, WatchedIteration};
 
 pub(super) use intake::{Intake, NewIteration};
 pub(super) use look::Found;
+#[cfg(feature = "mcp")]
 pub(crate) use renumber::origin;
 pub(super) use walk::{Candidate, is_passed_over, may_be_picture, root};
 
@@ -254,6 +255,7 @@ impl Workspace {
                     all.skipped += report.skipped;
                     all.renumbered.extend(report.renumbered);
                     all.problems_omitted += report.problems_omitted;
+                    all.ids_taken |= report.ids_taken;
                     for ImportProblem { line, reason } in report.problems {
                         problems.push(FileProblem::new(&path, format!("line {line}: {reason}")));
                     }

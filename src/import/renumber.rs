@@ -20,6 +20,7 @@ use super::lines::{Collected, Import, Renumbered};
 const WORD: &str = "from";
 
 /// Returns the session that an event was recorded from, if it was given a new id when it was imported.
+#[cfg(feature = "mcp")]
 pub(crate) fn origin(event: &Event) -> Option<SessionId> {
     let mut words = event.key.split(' ');
     let (word, session, hash) = (words.next()?, words.next()?, words.next()?);

@@ -36,7 +36,7 @@ use rmcp::transport::stdio_pipes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Builder;
 
-use crate::platform::end_requested;
+use crate::platform::termination;
 use crate::wire::tool::FilePolicy;
 use crate::wire::{Error, ErrorKind, ImageInput};
 use crate::workspace::Workspace;
@@ -61,7 +61,7 @@ pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), 
         .build()
         .map_err(|error| broken("cannot start the MCP server", &error))?;
     let served = runtime.block_on(async {
-        let ended = end_requested().map_err(|error| broken("cannot listen for signals", &error))?;
+        let ended = termination().map_err(|error| broken("cannot listen for signals", &error))?;
         let (reader, writer) = stdio_pipes();
         serve(Server::new(workspace, user).taking(paths), reader, writer, ended).await
     });

@@ -23,10 +23,10 @@ pub(crate) use processes::{
     PATH_DELIMITER, PROGRAM_FILE_NAME, SCRIPT_SUFFIX, Signal, exit_code, is_group_alive, own_group, signal_group,
     unbuffered_stdout,
 };
-#[cfg(feature = "mcp")]
-pub(crate) use signals::end_requested;
 #[cfg(feature = "cli")]
 pub(crate) use signals::on_signals;
+#[cfg(feature = "mcp")]
+pub(crate) use signals::termination;
 #[cfg(feature = "cli")]
 pub(crate) use terminal::RawTerminal;
 pub(crate) use users::user_name;

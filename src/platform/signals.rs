@@ -8,7 +8,7 @@ use super::Signal;
 /// Completes when the process is asked to end: by Ctrl-C, `kill` or a service manager. The handlers are in place when this
 /// returns, so it must be called within a runtime.
 #[cfg(unix)]
-pub(crate) fn end_requested() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -21,7 +21,7 @@ pub(crate) fn end_requested() -> io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(windows)]
-pub(crate) fn end_requested() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -25,7 +25,7 @@ use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
 use super::{api, assets, checking, events, exports, guard, imports, openapi, pages, pictures, reply, squeeze};
 use crate::mcp;
-use crate::platform::end_requested;
+use crate::platform::termination;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::Workspace;
 
@@ -117,7 +117,7 @@ impl Bound {
             .build()
             .map_err(|error| failed("cannot start the server", &error))?;
         let served = runtime.block_on(async {
-            let ended = end_requested().map_err(|error| failed("cannot listen for signals", &error))?;
+            let ended = termination().map_err(|error| failed("cannot listen for signals", &error))?;
             let listener =
                 tokio::net::TcpListener::from_std(self.listener).map_err(|error| failed("cannot listen", &error))?;
             let (end, ending) = watch::channel(false);

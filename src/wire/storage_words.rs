@@ -32,11 +32,9 @@ pub(super) fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Wo
                 None => "resume or end that process, then try again".to_owned(),
             },
         ),
-        store::Error::Server { problem, hint, temporary } => Words::new(
-            if *temporary { Busy } else { Internal },
-            problem.clone(),
-            hint.clone().unwrap_or_else(|| "ask the administrator of the server".to_owned()),
-        ),
+        store::Error::Server { problem, remedy, temporary } => {
+            Words::new(if *temporary { Busy } else { Internal }, problem.clone(), server_hint(*remedy))
+        }
         store::Error::OutcomeUnknown { .. } => Words::new(
             Internal,
             message,
@@ -66,6 +64,26 @@ pub(super) fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Wo
             "nothing was written; report this with the request that led to it",
         ),
         _ => Words::new(Internal, message, "look at the cause, then try again"),
+    }
+}
+
+/// Words what to do about an error of a team's server. The commands are those of the command line for every reader, since
+/// only it administers servers.
+fn server_hint(remedy: Option<store::Remedy>) -> &'static str {
+    use store::Remedy;
+    match remedy {
+        Some(Remedy::CheckServer) => {
+            "check the network and the server, then try again: a repeated write with the same key is stored once"
+        }
+        Some(Remedy::CheckCredentials) => "check the role, and its password in PGPASSFILE or PGPASSWORD",
+        Some(Remedy::CreateWorkspace) => "create it with `retake team init URL --images LOCATION`",
+        Some(Remedy::UpgradeSchema) => "run `retake team upgrade URL` once",
+        Some(Remedy::UpgradeRestoredSchema) => "run `retake team upgrade URL` once as the owner of the schema",
+        Some(Remedy::UpdateRetake) => "install the newer version of Retake that the team uses",
+        Some(Remedy::AvoidTransactionPooler) => "connect to the server directly, or set the pooler to session pooling",
+        Some(Remedy::RestoreRecord) => "run `retake verify`, and restore the record from a backup of the database",
+        Some(Remedy::Retry) => "run the command again",
+        None => "ask the administrator of the server",
     }
 }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::images::{Area, Comparison};
+use crate::images::{Area, ImageComparison};
 
 /// How two images differ visually.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,8 +53,8 @@ pub struct BoxView {
     pub height: u32,
 }
 
-impl From<Comparison> for VisualView {
-    fn from(found: Comparison) -> VisualView {
+impl From<ImageComparison> for VisualView {
+    fn from(found: ImageComparison) -> VisualView {
         // Further digits would only differ between machines.
         let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
         VisualView {

@@ -98,6 +98,7 @@ impl<'a> Annotating<'a> {
     }
 
     /// Sets actor and idempotency key.
+    #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Annotating<'a> {
         self.author = author;
         self

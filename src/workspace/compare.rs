@@ -41,7 +41,7 @@ pub struct Difference {
     /// What differs between the recipes.
     pub recipe: RecipeDiff,
     /// What differs between the images that were named, or the first ones; `None` if one of the two has no image.
-    pub visual: Option<Result<images::Comparison, Error>>,
+    pub visual: Option<Result<images::ImageComparison, Error>>,
 }
 
 impl fmt::Display for Comparison {
@@ -111,7 +111,7 @@ impl Workspace {
     }
 
     /// Compares two images of the store.
-    pub fn compare_images(&self, one: Hash, other: Hash) -> Result<images::Comparison, Error> {
+    pub fn compare_images(&self, one: Hash, other: Hash) -> Result<images::ImageComparison, Error> {
         self.images.compare(one, other).map_err(|error| self.incomparable(error))
     }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::images::is_video;
 use crate::model::diff::RecipeDiff;
-use crate::model::{
-    Annotation, Event, Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId,
-};
+use crate::model::{Annotation, Event, Hash, ImageRef, IterationId, IterationState, OutcomeStatus, Session, SessionId};
 
 use super::image_rating::{cover_image, image_rating};
 use super::strip::REJECTED_TAG;
@@ -75,6 +73,7 @@ const MAX_CHANGE_BYTES: usize = 120;
 
 impl Workspace {
     /// Returns the cover of a session; `None` if nothing of it is left.
+    #[doc(hidden)]
     pub fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
         Ok(self.covers(&[id])?.pop().flatten())
     }

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use crate::images;
 use crate::model::id::ParseIdError;
-use crate::model::reference::NotAReference;
+use crate::model::reference::ParseReferenceError;
 use crate::model::{Hash, Invalid, IterationId, ParseQueryError, Refusal, SessionId};
 use crate::store;
 
@@ -93,7 +93,7 @@ pub enum Error {
     InvalidId(#[from] ParseIdError),
     /// A text is not a reference.
     #[error(transparent)]
-    InvalidReference(#[from] NotAReference),
+    InvalidReference(#[from] ParseReferenceError),
     /// A value breaks the limits of its field.
     #[error("{field} {problem}")]
     InvalidField {
@@ -324,8 +324,8 @@ impl From<Refusal> for Error {
     }
 }
 
-impl From<images::Error> for Error {
-    fn from(error: images::Error) -> Error {
+impl From<images::ImageStoreError> for Error {
+    fn from(error: images::ImageStoreError) -> Error {
         Error::Io { action: error.action.to_owned(), path: error.path, source: error.source }
     }
 }

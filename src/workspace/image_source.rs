@@ -119,7 +119,7 @@ fn check_size(bytes: u64, path: Option<&Path>) -> Result<(), ImageProblem> {
 
 impl ImageSource {
     /// Returns the recipe that its file holds as metadata; `None` if it holds no prompt or cannot be read.
-    pub(crate) fn recipe(&self) -> Option<Recipe> {
+    pub fn recipe(&self) -> Option<Recipe> {
         let reading = match self {
             ImageSource::File(path) => metadata::read_file(path).ok()?,
             ImageSource::Bytes(bytes) => metadata::read(bytes),

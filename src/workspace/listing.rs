@@ -81,7 +81,7 @@ const CHUNK: usize = 512;
 
 impl SessionFilter {
     /// Returns whether sessions must be examined one by one, as opposed to only by their status.
-    pub(crate) fn is_selective(&self) -> bool {
+    pub fn is_selective(&self) -> bool {
         Prepared::new(self).is_selective()
     }
 }

@@ -65,6 +65,7 @@ pub use crate::sharing::{Change, EventSummary, Lifetime, OnWait, OwnerInfo, Wait
 pub use crate::store::{Clock, Progress, Recovery};
 
 pub(crate) use audit::ImageState;
+#[cfg(feature = "mcp")]
 pub(crate) use image_source::check_all as check_images;
 pub(crate) use listing::place;
 pub(crate) use story::step_label;

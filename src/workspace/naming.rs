@@ -50,6 +50,7 @@ impl<'a> Naming<'a> {
     }
 
     /// Sets actor and idempotency key.
+    #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Naming<'a> {
         self.author = author;
         self

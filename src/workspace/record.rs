@@ -129,6 +129,7 @@ impl<'a> Recording<'a> {
     }
 
     /// Sets actor and idempotency key.
+    #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Recording<'a> {
         self.author = author;
         self

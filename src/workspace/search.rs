@@ -73,9 +73,9 @@ pub struct SearchHit {
     /// Its rating, tags and note.
     pub annotation: Annotation,
     /// The head of its session.
-    pub(crate) session: Head,
+    pub session: Head,
     /// Who recorded it.
-    pub(crate) recorded_by: Actor,
+    pub recorded_by: Actor,
     /// The number of bits in which its perceptual hash differs from the given one.
     pub distance: Option<u32>,
     /// The number of matches in its session, if only the first of each session was asked for.
@@ -253,7 +253,7 @@ fn seen_file(path: &Path, seen: Result<images::Seen, images::ImageUnavailable>) 
 
 impl SimilarTo {
     /// Reads what a caller wrote: a reference, the hash of a recorded image, or the path of an image file.
-    pub(crate) fn parse(text: &str, workspace: &Workspace) -> Result<SimilarTo, Error> {
+    pub fn parse(text: &str, workspace: &Workspace) -> Result<SimilarTo, Error> {
         if let Ok(reference) = text.parse::<Reference>() {
             return Ok(SimilarTo::Iteration(workspace.resolve_exactly(reference)?));
         }

@@ -104,6 +104,7 @@ const MAX_CHANGE_BYTES: usize = 200;
 
 impl Workspace {
     /// Returns at most `limit` iterations of a session, from an index on.
+    #[doc(hidden)]
     pub fn strip(&self, id: SessionId, from: u32, limit: u32) -> Result<Strip, Error> {
         let summary = self.summary(id)?;
         let session = self.load_session(id)?;

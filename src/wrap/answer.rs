@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::base64::decode;
 use super::redact::normalized;
 
-/// The result of a call, taken apart.
+/// The result of a call, split into its parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ToolAnswer {
     /// Every text block, and the message of a JSON-RPC error.
     pub(crate) texts: Vec<String>,
     /// Every JSON value: the structured content, and texts that are or contain JSON.
@@ -34,13 +34,13 @@ pub(crate) struct Answer {
 
 /// The shortest base64 text that can be an image.
 const MIN_IMAGE_CHARS: usize = 64;
-/// How deep JSON inside of JSON strings is looked into.
+/// How deep JSON inside JSON strings is parsed.
 const MAX_NESTING: usize = 4;
 
-impl Answer {
-    /// Takes a result apart.
-    pub(crate) fn read(result: &Result<Value, Value>) -> Answer {
-        let mut answer = Answer::default();
+impl ToolAnswer {
+    /// Splits a result into its parts.
+    pub(crate) fn read(result: &Result<Value, Value>) -> ToolAnswer {
+        let mut answer = ToolAnswer::default();
         match result {
             Ok(result) => answer.result(result),
             Err(error) => {
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     fn paths(text: &str) -> Vec<String> {
-        Answer::read(&Ok(json!({"content": [{"type": "text", "text": text}]}))).paths
+        ToolAnswer::read(&Ok(json!({"content": [{"type": "text", "text": text}]}))).paths
     }
 
     #[test]
@@ -408,16 +408,17 @@ mod tests {
     #[test]
     fn json_is_read_wherever_it_is() {
         let text = "Image metadata: {\"seed\": 7, \"file_path\": \"/a.png\"}";
-        let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": text}]})));
+        let answer = ToolAnswer::read(&Ok(json!({"content": [{"type": "text", "text": text}]})));
         assert_eq!(answer.find(&["seed"]), Some(&json!(7)));
         let answer =
-            Answer::read(&Ok(json!({"structuredContent": {"result": "{\"model_used\": \"m\"}"}, "content": []})));
+            ToolAnswer::read(&Ok(json!({"structuredContent": {"result": "{\"model_used\": \"m\"}"}, "content": []})));
         assert_eq!(answer.find(&["model", "modelused"]), Some(&json!("m")));
-        let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": "[\"https://x/a.png\"]"}]})));
+        let answer = ToolAnswer::read(&Ok(json!({"content": [{"type": "text", "text": "[\"https://x/a.png\"]"}]})));
         assert_eq!(answer.urls, ["https://x/a.png"]);
-        let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": "![Generated](https://x/b?c=1)"}]})));
+        let answer =
+            ToolAnswer::read(&Ok(json!({"content": [{"type": "text", "text": "![Generated](https://x/b?c=1)"}]})));
         assert_eq!(answer.urls, ["https://x/b?c=1"]);
-        let answer = Answer::read(&Ok(json!({"content": [{"type": "text", "text": "https://x/a fox?w=1\n"}]})));
+        let answer = ToolAnswer::read(&Ok(json!({"content": [{"type": "text", "text": "https://x/a fox?w=1\n"}]})));
         assert_eq!(answer.urls, ["https://x/a fox?w=1"]);
     }
 
@@ -425,8 +426,8 @@ mod tests {
     fn a_cut_off_base64_text_is_not_an_image() {
         let stub =
             "iVBORw0KGgoAAAANSUhEUgAAADAAAAAgCAIAAADbtmxLAAADIHRFWHRwcm9tcHQAeyIzIjogeyJjbGFzc190eXBlIjogIktT...";
-        let answer = Answer::read(&Ok(json!({"structuredContent": {"base64_preview": stub}, "content": []})));
+        let answer = ToolAnswer::read(&Ok(json!({"structuredContent": {"base64_preview": stub}, "content": []})));
         assert!(answer.inline.is_empty());
-        assert!(Answer::read(&Err(json!({"message": "no"}))).is_error);
+        assert!(ToolAnswer::read(&Err(json!({"message": "no"}))).is_error);
     }
 }

@@ -6,13 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::model::{Lora, Seed};
+use crate::model::{Lora, Recipe, Seed};
 
 use super::keys::{
-    CONTAINERS, COUNTS, DENOISES, GUIDANCES, HEIGHTS, MODELS, NEGATIVES, PROMPT_LISTS, PROMPTS, Place, SAMPLERS,
+    ArgumentRole, CONTAINERS, COUNTS, DENOISES, GUIDANCES, HEIGHTS, MODELS, NEGATIVES, PROMPT_LISTS, PROMPTS, SAMPLERS,
     SCHEDULERS, SEEDS, SIZES, STEPS, WIDTHS, is_input_by_value, is_kind_of_prompt, looks_like_image, place,
 };
-use super::observe::Tool;
+use super::observe::ListedTool;
 use super::profile::ToolProfile;
 use super::redact::normalized;
 use super::values::{filled, lora, number, prompt_list, seed, size, texts, whole};
@@ -20,41 +20,20 @@ use super::values::{filled, lora, number, prompt_list, seed, size, texts, whole}
 /// What a call asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct CallArguments {
     /// The prompts, as typed: one, unless the call asks for several images in one go.
     pub(crate) prompts: Vec<String>,
-    /// What the image should not show.
-    pub(crate) negative_prompt: Option<String>,
-    /// The model asked for.
-    pub(crate) model: Option<String>,
-    /// The seed asked for; never a stand-in for "any".
-    pub(crate) seed: Option<Seed>,
-    /// The number of steps.
-    pub(crate) steps: Option<u32>,
-    /// The guidance scale.
-    pub(crate) guidance_scale: Option<f64>,
-    /// The sampler.
-    pub(crate) sampler: Option<String>,
-    /// The scheduler.
-    pub(crate) scheduler: Option<String>,
-    /// The width in pixels.
-    pub(crate) width: Option<u32>,
-    /// The height in pixels.
-    pub(crate) height: Option<u32>,
-    /// The denoising strength.
-    pub(crate) denoise: Option<f64>,
-    /// LoRAs with their weights.
-    pub(crate) loras: Vec<Lora>,
+    /// The recipe as far as it was asked for, without the prompt. A seed is never a stand-in for "any"; the parameters are
+    /// the arguments that no field has, as they came.
+    pub(crate) recipe: Recipe,
     /// How many images were asked for.
     pub(crate) count: Option<u64>,
     /// The values of arguments that name an input image.
-    pub(crate) inputs: Vec<Named>,
+    pub(crate) inputs: Vec<NamedArgument>,
     /// The values of arguments that name a mask.
-    pub(crate) masks: Vec<Named>,
+    pub(crate) masks: Vec<NamedArgument>,
     /// The values of arguments that say where to put the output.
-    pub(crate) outputs: Vec<Named>,
-    /// Every argument that has no place in the recipe, as it came.
-    pub(crate) rest: Map<String, Value>,
+    pub(crate) outputs: Vec<NamedArgument>,
     /// For each field that was found, the argument it came from.
     #[serde(skip)]
     pub(crate) sources: Vec<(&'static str, String)>,
@@ -64,17 +43,17 @@ pub(crate) struct Asked {
 
 /// A value and the argument it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedArgument {
     /// The argument.
     pub(crate) argument: String,
     /// The value.
     pub(crate) value: String,
 }
 
-impl Asked {
+impl CallArguments {
     /// Reads the arguments of a call. The profile of the tool, where there is one, says which argument is which first.
-    pub(crate) fn read(arguments: &Value, tool: Option<&Tool>, profile: Option<&ToolProfile>) -> Asked {
-        let mut reader = Reader { fields: flattened(arguments), asked: Asked::default(), profile };
+    pub(crate) fn read(arguments: &Value, tool: Option<&ListedTool>, profile: Option<&ToolProfile>) -> CallArguments {
+        let mut reader = Reader { fields: flattened(arguments), asked: CallArguments::default(), profile };
         reader.read(tool);
         reader.finish()
     }
@@ -138,33 +117,33 @@ pub(crate) fn is_graph(value: &Value) -> bool {
 
 struct Reader<'a> {
     fields: Vec<Field>,
-    asked: Asked,
+    asked: CallArguments,
     profile: Option<&'a ToolProfile>,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, tool: Option<&Tool>) {
+    fn read(&mut self, tool: Option<&ListedTool>) {
         self.places();
         self.prompts(tool);
-        self.asked.negative_prompt = self.take("negativePrompt", NEGATIVES, &|value| match value {
+        self.asked.recipe.negative_prompt = self.take("negativePrompt", NEGATIVES, &|value| match value {
             Value::Array(items) => {
                 let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
                 (!items.is_empty()).then(|| items.join(", "))
             }
             other => filled(other),
         });
-        self.asked.model = self.take("model", MODELS, &|value| match value {
+        self.asked.recipe.model = self.take("model", MODELS, &|value| match value {
             Value::Object(model) => ["id", "name", "model"].iter().find_map(|key| model.get(*key).and_then(filled)),
             other => filled(other).filter(|name| !name.contains('\n')),
         });
-        self.asked.seed = self.seed(tool);
+        self.asked.recipe.seed = self.seed(tool);
         self.asked.count = self.take("count", COUNTS, &|value| whole(value).filter(|count| *count > 0));
         let u32_of = |value: &Value| whole(value).and_then(|number| u32::try_from(number).ok());
-        self.asked.steps = self.take("steps", STEPS, &u32_of);
-        self.asked.guidance_scale = self.take("guidanceScale", GUIDANCES, &number);
-        self.asked.sampler = self.take("sampler", SAMPLERS, &filled);
-        self.asked.scheduler = self.take("scheduler", SCHEDULERS, &filled);
-        self.asked.denoise =
+        self.asked.recipe.steps = self.take("steps", STEPS, &u32_of);
+        self.asked.recipe.guidance_scale = self.take("guidanceScale", GUIDANCES, &number);
+        self.asked.recipe.sampler = self.take("sampler", SAMPLERS, &filled);
+        self.asked.recipe.scheduler = self.take("scheduler", SCHEDULERS, &filled);
+        self.asked.recipe.denoise =
             self.take("denoise", DENOISES, &|value| number(value).filter(|it| (0.0..=1.0).contains(it)));
         self.size();
         self.loras();
@@ -174,33 +153,33 @@ impl Reader<'_> {
     fn places(&mut self) {
         for field in &mut self.fields {
             let place = match self.profile.and_then(|profile| profile.role_of(&field.name)) {
-                Some("input" | "parent") => Place::Input,
-                Some("mask") => Place::Mask,
-                Some("output") => Place::Output,
+                Some("input" | "parent") => ArgumentRole::Input,
+                Some("mask") => ArgumentRole::Mask,
+                Some("output") => ArgumentRole::Output,
                 Some(_) => continue,
                 None => match place(&field.key) {
                     Some(place) => place,
                     None if texts(&field.value).iter().any(|value| is_input_by_value(&field.key, value)) => {
-                        Place::Input
+                        ArgumentRole::Input
                     }
                     None => continue,
                 },
             };
             let list = match place {
-                Place::Input => &mut self.asked.inputs,
-                Place::Mask => &mut self.asked.masks,
-                Place::Output => &mut self.asked.outputs,
+                ArgumentRole::Input => &mut self.asked.inputs,
+                ArgumentRole::Mask => &mut self.asked.masks,
+                ArgumentRole::Output => &mut self.asked.outputs,
             };
             let values = texts(&field.value);
             // `input: "a fox"` is a prompt; `input: "fox.png"` is an image.
             if field.key == "input" && !values.iter().all(|value| looks_like_image(value)) {
                 continue;
             }
-            list.extend(values.into_iter().map(|value| Named { argument: field.name.clone(), value }));
+            list.extend(values.into_iter().map(|value| NamedArgument { argument: field.name.clone(), value }));
         }
     }
 
-    fn prompts(&mut self, tool: Option<&Tool>) {
+    fn prompts(&mut self, tool: Option<&ListedTool>) {
         if let Some(list) = self.take("prompt", PROMPT_LISTS, &prompt_list) {
             self.asked.prompts = list;
         }
@@ -229,7 +208,7 @@ impl Reader<'_> {
 
     /// Takes the argument that the tool's schema calls a prompt or a description as the prompt, whatever its name is; else
     /// the only text with several words.
-    fn described_prompt(&mut self, tool: Option<&Tool>) {
+    fn described_prompt(&mut self, tool: Option<&ListedTool>) {
         let is_described = |name: &str| {
             let schema = tool.and_then(|tool| tool.properties.get(name));
             let text = schema.and_then(|schema| schema.get("description")).and_then(Value::as_str).unwrap_or_default();
@@ -242,7 +221,7 @@ impl Reader<'_> {
         let profile = self.profile;
         let asked = &self.asked;
         let is_free = |field: &Field| {
-            let is_place = |list: &[Named]| list.iter().any(|named| named.argument == field.name);
+            let is_place = |list: &[NamedArgument]| list.iter().any(|named| named.argument == field.name);
             let text = field.value.as_str().unwrap_or_default().trim();
             let is_taken = field.used
                 || profile.is_some_and(|profile| profile.role_of(&field.name).is_some())
@@ -264,8 +243,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A seed that was really asked for: -1 means any, and so does 0 unless the tool says otherwise.
-    fn seed(&mut self, tool: Option<&Tool>) -> Option<Seed> {
+    /// Returns the requested seed. -1 stands for any seed, and so does 0 unless the schema of the tool says otherwise.
+    fn seed(&mut self, tool: Option<&ListedTool>) -> Option<Seed> {
         let randomized = self.fields.iter().any(|field| {
             field.key.starts_with("random") && field.key.ends_with("seed") && field.value == Value::Bool(true)
         });
@@ -291,7 +270,7 @@ impl Reader<'_> {
         let pixels = |value: &Value| whole(value).and_then(|side| u32::try_from(side).ok()).filter(|side| *side > 0);
         let width = self.take("width", WIDTHS, &pixels);
         let height = self.take("height", HEIGHTS, &pixels);
-        (self.asked.width, self.asked.height) = (width, height);
+        (self.asked.recipe.width, self.asked.recipe.height) = (width, height);
         if width.is_none() && height.is_none() {
             // The text itself stays among the parameters: `auto` and `landscape_4_3` say more than two numbers.
             let found = self.fields.iter().find_map(|field| {
@@ -304,7 +283,7 @@ impl Reader<'_> {
                 .map(|size| (field.name.clone(), size))
             });
             if let Some((name, (width, height))) = found {
-                (self.asked.width, self.asked.height) = (Some(width), Some(height));
+                (self.asked.recipe.width, self.asked.recipe.height) = (Some(width), Some(height));
                 self.asked.sources.push(("size", name));
             }
         }
@@ -315,7 +294,7 @@ impl Reader<'_> {
             let list: Option<Vec<Lora>> = value.as_array()?.iter().map(lora).collect();
             list.filter(|list| !list.is_empty())
         };
-        self.asked.loras = self.take("loras", &["loras", "lora"], &loras).unwrap_or_default();
+        self.asked.recipe.loras = self.take("loras", &["loras", "lora"], &loras).unwrap_or_default();
     }
 
     /// Takes the first of these arguments whose value can be read; the profile's choice comes first.
@@ -337,16 +316,16 @@ impl Reader<'_> {
         Some(value)
     }
 
-    fn finish(self) -> Asked {
+    fn finish(self) -> CallArguments {
         let Reader { fields, mut asked, .. } = self;
         for Field { name, value, within, used, .. } in fields {
             if used {
                 continue;
             }
             let target = match within {
-                None => &mut asked.rest,
+                None => &mut asked.recipe.parameters,
                 Some(within) => {
-                    let inner = asked.rest.entry(within).or_insert_with(|| Value::Object(Map::new()));
+                    let inner = asked.recipe.parameters.entry(within).or_insert_with(|| Value::Object(Map::new()));
                     match inner {
                         Value::Object(inner) => inner,
                         _ => continue,
@@ -366,8 +345,8 @@ mod tests {
     use super::super::keys::is_input_key;
     use super::*;
 
-    fn read(arguments: Value) -> Asked {
-        Asked::read(&arguments, None, None)
+    fn read(arguments: Value) -> CallArguments {
+        CallArguments::read(&arguments, None, None)
     }
 
     #[test]
@@ -379,28 +358,34 @@ mod tests {
             "loras": [{"path": "detail", "scale": 0.5}], "style": "vivid",
         }));
         assert_eq!(asked.prompts, ["a fox"]);
-        assert_eq!(asked.negative_prompt.as_deref(), Some("blur"));
-        assert_eq!(asked.model.as_deref(), Some("flux"));
-        assert_eq!((asked.seed, asked.steps, asked.guidance_scale), (Some(Seed(7)), Some(4), Some(7.5)));
-        assert_eq!((asked.sampler.as_deref(), asked.scheduler.as_deref()), (Some("euler"), Some("karras")));
+        assert_eq!(asked.recipe.negative_prompt.as_deref(), Some("blur"));
+        assert_eq!(asked.recipe.model.as_deref(), Some("flux"));
         assert_eq!(
-            (asked.width, asked.height, asked.denoise, asked.count),
+            (asked.recipe.seed, asked.recipe.steps, asked.recipe.guidance_scale),
+            (Some(Seed(7)), Some(4), Some(7.5))
+        );
+        assert_eq!(
+            (asked.recipe.sampler.as_deref(), asked.recipe.scheduler.as_deref()),
+            (Some("euler"), Some("karras"))
+        );
+        assert_eq!(
+            (asked.recipe.width, asked.recipe.height, asked.recipe.denoise, asked.count),
             (Some(1024), Some(768), Some(0.4), Some(2))
         );
         assert_eq!(asked.inputs[0].value, "in.png");
         assert_eq!(asked.masks[0].value, "m.png");
         assert_eq!(asked.outputs[0].value, "out.png");
-        assert_eq!((asked.loras[0].name.as_str(), asked.loras[0].weight), ("detail", 0.5));
-        assert_eq!(asked.rest["style"], "vivid");
-        assert_eq!(asked.rest["size"], "1024x768");
-        assert!(!asked.rest.contains_key("prompt"));
+        assert_eq!((asked.recipe.loras[0].name.as_str(), asked.recipe.loras[0].weight), ("detail", 0.5));
+        assert_eq!(asked.recipe.parameters["style"], "vivid");
+        assert_eq!(asked.recipe.parameters["size"], "1024x768");
+        assert!(!asked.recipe.parameters.contains_key("prompt"));
     }
 
     #[test]
     fn nested_arguments_are_found_and_the_rest_keeps_its_place() {
         let asked = read(json!({"model": "m", "input": {"prompt": "a", "seed": 3, "go_fast": true}}));
-        assert_eq!((asked.prompts.as_slice(), asked.seed), (&["a".to_owned()][..], Some(Seed(3))));
-        assert_eq!(asked.rest, *json!({"input": {"go_fast": true}}).as_object().unwrap());
+        assert_eq!((asked.prompts.as_slice(), asked.recipe.seed), (&["a".to_owned()][..], Some(Seed(3))));
+        assert_eq!(asked.recipe.parameters, *json!({"input": {"go_fast": true}}).as_object().unwrap());
         assert_eq!(read(json!({"parameters": "{\"prompt\": \"b\"}"})).prompts, ["b"]);
         assert_eq!(read(json!({"input": "a bare prompt"})).prompts, ["a bare prompt"]);
         assert_eq!(read(json!({"input": "/a/b.png", "edit_prompt": "c"})).inputs[0].value, "/a/b.png");
@@ -418,20 +403,20 @@ mod tests {
             json!({"seed": 42, "randomize_seed": true}),
             json!({"seed": null}),
         ] {
-            assert_eq!(read(arguments.clone()).seed, None, "{arguments}");
+            assert_eq!(read(arguments.clone()).recipe.seed, None, "{arguments}");
         }
-        assert_eq!(read(json!({"seed": "18446744073709551615"})).seed, Some(Seed(u64::MAX)));
-        let tool = |schema: Value| Tool {
+        assert_eq!(read(json!({"seed": "18446744073709551615"})).recipe.seed, Some(Seed(u64::MAX)));
+        let tool = |schema: Value| ListedTool {
             properties: json!({ "seed": schema }).as_object().unwrap().clone(),
-            ..Tool::default()
+            ..ListedTool::default()
         };
-        let asked = |tool: &Tool| Asked::read(&json!({"seed": 0}), Some(tool), None).seed;
+        let asked = |tool: &ListedTool| CallArguments::read(&json!({"seed": 0}), Some(tool), None).recipe.seed;
         assert_eq!(asked(&tool(json!({"type": "integer", "default": -1}))), Some(Seed(0)));
         assert_eq!(asked(&tool(json!({"default": 0}))), None);
     }
 
     #[test]
-    fn inputs_and_outputs_are_told_apart() {
+    fn inputs_are_distinguished_from_outputs() {
         for key in [
             "image",
             "image_path",

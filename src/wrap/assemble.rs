@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 
 use crate::model::Timestamp;
 
-use super::answer::{Answer, mentions_image};
-use super::arguments::Asked;
+use super::answer::{ToolAnswer, mentions_image};
+use super::arguments::CallArguments;
 use super::files::Base;
 use super::finding::{Finding, Sources};
-use super::lineage::Lineage;
+use super::lineage::ConnectionLineage;
 use super::locate::{FoundImage, Located, locate};
-use super::observe::{Ask, Connection, Exchange, Moment};
-use super::outcome::{self, Ending};
+use super::observe::{Connection, Exchange, Moment, ObservedRequest};
+use super::outcome::{self, CallOutcome};
 use super::profile::{Profiles, ToolKind, ToolProfile};
 use super::recognise::{Kind, Recognised, recognise, words};
 
-/// What an exchange comes to.
+/// What to do with an exchange.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum Decision {
     /// An iteration is complete.
     Record(Box<Finding>),
-    /// A job was started, or goes on.
+    /// A job was started or continues.
     Wait {
         /// Its id.
         job: String,
@@ -41,20 +41,20 @@ pub(crate) struct Assembler {
     base: Base,
     fallback_name: String,
     jobs: Vec<Job>,
-    lineage: Lineage,
+    lineage: ConnectionLineage,
     /// Begins the idempotency keys of jobs.
     run: String,
     started: u64,
 }
 
-/// Something that was started and whose image has not passed yet.
+/// A job whose image has not passed yet.
 struct Job {
     finding: Finding,
-    asked: Asked,
+    asked: CallArguments,
     ids: Vec<String>,
     started: Moment,
     last: Exchange,
-    /// Whether the server said that it is done.
+    /// Whether the server reported that it is done.
     is_done: bool,
     /// Whether another call is expected to bring the image.
     image_follows: bool,
@@ -70,14 +70,14 @@ pub(crate) struct StoredJob {
     /// What is known so far.
     pub(crate) finding: Finding,
     /// What was asked for.
-    pub(crate) asked: Asked,
+    pub(crate) asked: CallArguments,
     /// The ids by which it is asked about.
     pub(crate) ids: Vec<String>,
     /// When it was asked for, in milliseconds since 1970.
     pub(crate) started: i64,
-    /// When it was last heard of, in milliseconds since 1970.
+    /// When a message last mentioned it, in milliseconds since 1970.
     pub(crate) last: i64,
-    /// Whether the server said that it is done.
+    /// Whether the server reported that it is done.
     pub(crate) is_done: bool,
     /// Whether another call is expected to bring the image.
     pub(crate) image_follows: bool,
@@ -85,7 +85,7 @@ pub(crate) struct StoredJob {
     pub(crate) previews: Vec<FoundImage>,
 }
 
-/// How long a job is waited for after the last that was heard of it.
+/// How long a job is waited for after the last message about it.
 pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// The most jobs that are waited for at once.
 const MAX_JOBS: usize = 256;
@@ -96,7 +96,15 @@ impl Assembler {
     /// Creates an assembler for a server that is called `fallback_name` unless it introduces itself.
     pub(crate) fn new(profiles: Profiles, base: Base, fallback_name: String) -> Assembler {
         let (run, started) = (String::new(), 0);
-        Assembler { profiles, base, fallback_name, jobs: Vec::new(), lineage: Lineage::default(), run, started }
+        Assembler {
+            profiles,
+            base,
+            fallback_name,
+            jobs: Vec::new(),
+            lineage: ConnectionLineage::default(),
+            run,
+            started,
+        }
     }
 
     /// Makes the keys of jobs begin with the name of this run.
@@ -134,7 +142,7 @@ impl Assembler {
         };
         let job = |stored: StoredJob| {
             let StoredJob { finding, asked, ids, started, last, is_done, image_follows, previews } = stored;
-            let ask = Ask::Task(ids.first().cloned().unwrap_or_default());
+            let ask = ObservedRequest::Task(ids.first().cloned().unwrap_or_default());
             let (scope, result, cancelled) = (finding.scope, Ok(Value::Null), false);
             let started = at(started);
             let last = Exchange { scope, ask, result, started, ended: at(last), cancelled };
@@ -153,18 +161,20 @@ impl Assembler {
         !self.jobs.is_empty()
     }
 
-    /// Turns an exchange into what it comes to. `stderr` is what the server wrote there lately.
-    pub(crate) fn exchange(&mut self, connection: &Connection, exchange: &Exchange, stderr: &str) -> Vec<Step> {
+    /// Decides what to do with an exchange. `stderr` is what the server wrote there recently.
+    pub(crate) fn exchange(&mut self, connection: &Connection, exchange: &Exchange, stderr: &str) -> Vec<Decision> {
         match &exchange.ask {
-            Ask::Call { tool, arguments } => self.call(connection, exchange, tool, arguments, stderr),
-            Ask::Read(name) | Ask::Task(name) => match self.job_named_in(&Value::String(name.clone()), exchange) {
-                Some(place) => vec![self.advance(place, exchange, None, stderr)],
-                None => vec![Step::Skip("it belongs to no job".to_owned())],
-            },
+            ObservedRequest::Call { tool, arguments } => self.call(connection, exchange, tool, arguments, stderr),
+            ObservedRequest::Read(name) | ObservedRequest::Task(name) => {
+                match self.job_named_in(&Value::String(name.clone()), exchange) {
+                    Some(place) => vec![self.advance(place, exchange, None, stderr)],
+                    None => vec![Decision::Skip("it belongs to no job".to_owned())],
+                }
+            }
         }
     }
 
-    /// Gives up on jobs, and returns what is known of them: all, or those of which nothing was heard for a while.
+    /// Gives up on jobs, and returns what is known of them: of all jobs, or of those without a message for [`JOB_TIMEOUT`].
     pub(crate) fn give_up(&mut self, now: Option<Moment>) -> Vec<Finding> {
         let timeout = u64::try_from(JOB_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let is_late = |job: &Job| now.is_none_or(|now| now.millis.saturating_sub(job.last.ended.millis) > timeout);
@@ -180,39 +190,39 @@ impl Assembler {
         tool: &str,
         arguments: &Value,
         stderr: &str,
-    ) -> Vec<Step> {
+    ) -> Vec<Decision> {
         let profile = self.profiles.choose(connection).cloned();
         let tool_profile = profile.as_ref().and_then(|profile| profile.tool(tool)).cloned();
         let listed = connection.tools.get(tool);
-        let asked = Asked::read(arguments, listed, tool_profile.as_ref());
+        let asked = CallArguments::read(arguments, listed, tool_profile.as_ref());
         let recognised = decide(tool_profile.as_ref(), || recognise(tool, listed, &asked));
         if recognised.kind == Kind::Ignore {
-            return vec![Step::Skip(recognised.why.to_owned())];
+            return vec![Decision::Skip(recognised.why.to_owned())];
         }
         let is_maker = matches!(recognised.kind, Kind::Generate | Kind::Edit);
         if !is_maker && let Some(place) = self.job_named_in(arguments, exchange) {
             return vec![self.advance(place, exchange, tool_profile.as_ref(), stderr)];
         }
         if recognised.kind == Kind::Poll {
-            return vec![Step::Skip(format!("{}, and it belongs to no job", recognised.why))];
+            return vec![Decision::Skip(format!("{}, and it belongs to no job", recognised.why))];
         }
-        let answer = Answer::read(&exchange.result);
+        let answer = ToolAnswer::read(&exchange.result);
         let is_edit = recognised.kind == Kind::Edit;
         let located = self.locate(&answer, &asked, exchange);
         let is_new =
             !located.pre_existing && located.images.iter().any(|image| !self.lineage.knows_bytes(&image.bytes));
         if recognised.kind == Kind::Unsure && !is_new {
-            return vec![Step::Skip(format!("{}, and there is no new image", recognised.why))];
+            return vec![Decision::Skip(format!("{}, and there is no new image", recognised.why))];
         }
         let mut read = outcome::read(&answer, !located.images.is_empty());
         let has_something = !located.images.is_empty() || outcome::has_address(&answer) || !answer.links.is_empty();
         let is_empty = !has_something && answer.paths.is_empty() && answer.urls.is_empty();
-        if recognised.strong && is_empty && read.ending == Ending::Succeeded && !outcome::claims_success(&answer) {
+        if recognised.strong && is_empty && read.ending == CallOutcome::Succeeded && !outcome::claims_success(&answer) {
             read = outcome::no_image(&answer);
         }
-        let says_something = read.ending != Ending::Succeeded || has_something;
+        let says_something = read.ending != CallOutcome::Succeeded || has_something;
         if !recognised.strong && !says_something {
-            return vec![Step::Skip("there is no image, no failure and no job in the result".to_owned())];
+            return vec![Decision::Skip("there is no image, no failure and no job in the result".to_owned())];
         }
         let sources = Sources {
             connection,
@@ -229,8 +239,8 @@ impl Assembler {
         let follows =
             tool_profile.as_ref().is_some_and(|profile| profile.image_follows) || brings_later(&answer, connection);
         let job = match &read.ending {
-            Ending::Pending(job) => Some(job.clone()),
-            Ending::Succeeded if located.images.is_empty() && follows => {
+            CallOutcome::Pending(job) => Some(job.clone()),
+            CallOutcome::Succeeded if located.images.is_empty() && follows => {
                 answer.links.first().or(answer.urls.first()).cloned()
             }
             _ => None,
@@ -238,24 +248,24 @@ impl Assembler {
         if let Some(id) = job {
             return vec![self.start(finding, asked, id, &answer, exchange, follows, read.why)];
         }
-        if matches!(read.ending, Ending::Succeeded) {
+        if matches!(read.ending, CallOutcome::Succeeded) {
             finding.located(located);
         }
         finding.ended(read.ending, read.why, exchange, stderr);
-        split(finding, &asked).into_iter().map(|finding| Step::Record(Box::new(finding))).collect()
+        split(finding, &asked).into_iter().map(|finding| Decision::Record(Box::new(finding))).collect()
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a job, each used once")]
     fn start(
         &mut self,
         mut finding: Finding,
-        asked: Asked,
+        asked: CallArguments,
         id: String,
-        answer: &Answer,
+        answer: &ToolAnswer,
         exchange: &Exchange,
         image_follows: bool,
         why: &str,
-    ) -> Step {
+    ) -> Decision {
         finding.origin("job", json!(id));
         self.started += 1;
         finding.key = (!self.run.is_empty()).then(|| format!("wrap-{}-job-{}", self.run, self.started));
@@ -277,18 +287,24 @@ impl Assembler {
             previews: Vec::new(),
             is_adopted: false,
         });
-        Step::Wait { job: id, why: why.to_owned() }
+        Decision::Wait { job: id, why: why.to_owned() }
     }
 
     /// Takes a job further with what another call brought.
-    fn advance(&mut self, place: usize, exchange: &Exchange, tool_profile: Option<&ToolProfile>, stderr: &str) -> Step {
-        let answer = Answer::read(&exchange.result);
-        let Some(job) = self.jobs.get(place) else { return Step::Skip("the job is gone".to_owned()) };
+    fn advance(
+        &mut self,
+        place: usize,
+        exchange: &Exchange,
+        tool_profile: Option<&ToolProfile>,
+        stderr: &str,
+    ) -> Decision {
+        let answer = ToolAnswer::read(&exchange.result);
+        let Some(job) = self.jobs.get(place) else { return Decision::Skip("the job is gone".to_owned()) };
         let started = Exchange { started: job.started, ..exchange.clone() };
         let located = self.locate(&answer, &job.asked, &started);
         let is_preview = tool_profile.is_some_and(|profile| profile.preview);
         let read = outcome::read(&answer, !located.images.is_empty());
-        let Some(job) = self.jobs.get_mut(place) else { return Step::Skip("the job is gone".to_owned()) };
+        let Some(job) = self.jobs.get_mut(place) else { return Decision::Skip("the job is gone".to_owned()) };
         let id = job.ids.first().cloned().unwrap_or_default();
         job.last = started.clone();
         job.finding.answered(&answer, tool_profile);
@@ -297,35 +313,35 @@ impl Assembler {
         if is_preview && !located.images.is_empty() {
             job.is_done = true;
             job.previews = located.images;
-            return Step::Wait { job: id, why: "the image is a preview of the real one".to_owned() };
+            return Decision::Wait { job: id, why: "the image is a preview of the real one".to_owned() };
         }
         let has_image = !located.images.is_empty();
         let ending = match read.ending {
-            Ending::Pending(_) => return Step::Wait { job: id, why: read.why.to_owned() },
-            Ending::Succeeded if !has_image && !outcome::is_done(&answer) => {
-                return Step::Wait { job: id, why: "the status in the result is not final".to_owned() };
+            CallOutcome::Pending(_) => return Decision::Wait { job: id, why: read.why.to_owned() },
+            CallOutcome::Succeeded if !has_image && !outcome::is_done(&answer) => {
+                return Decision::Wait { job: id, why: "the status in the result is not final".to_owned() };
             }
-            Ending::Succeeded if !has_image && (job.image_follows || answer.urls.is_empty()) => {
+            CallOutcome::Succeeded if !has_image && (job.image_follows || answer.urls.is_empty()) => {
                 job.is_done = true;
-                return Step::Wait { job: id, why: "it is done, and the image has not passed yet".to_owned() };
+                return Decision::Wait { job: id, why: "it is done, and the image has not passed yet".to_owned() };
             }
             ending => ending,
         };
         let Job { mut finding, .. } = self.jobs.remove(place);
-        if matches!(ending, Ending::Succeeded) {
+        if matches!(ending, CallOutcome::Succeeded) {
             finding.located(located);
         }
         finding.ended(ending, read.why, &started, stderr);
-        Step::Record(Box::new(finding))
+        Decision::Record(Box::new(finding))
     }
 
-    fn locate(&self, answer: &Answer, asked: &Asked, exchange: &Exchange) -> Located {
+    fn locate(&self, answer: &ToolAnswer, asked: &CallArguments, exchange: &Exchange) -> Located {
         let started = u64::try_from(exchange.started.wall.millis()).unwrap_or(0);
         let started = SystemTime::UNIX_EPOCH + Duration::from_millis(started);
         locate(answer, asked, started, &self.base)
     }
 
-    fn find_parent(&self, finding: &mut Finding, arguments: &Value, asked: &Asked, tool: &str, is_edit: bool) {
+    fn find_parent(&self, finding: &mut Finding, arguments: &Value, asked: &CallArguments, tool: &str, is_edit: bool) {
         if let Some((parent, argument)) = self.lineage.parent(arguments, asked, &self.base) {
             finding.note("parent", format!("argument `{argument}` names its image"));
             finding.parent = Some(parent);
@@ -338,11 +354,11 @@ impl Assembler {
             && asked.inputs.is_empty()
             && let Some(last) = self.lineage.last()
         {
-            finding.note("parent", "the tool goes on from the last image".to_owned());
+            finding.note("parent", "the tool continues from the last image".to_owned());
             finding.parent = Some(last.to_owned());
             return;
         }
-        finding.inputs = Lineage::inputs(asked, &self.base);
+        finding.inputs = ConnectionLineage::inputs(asked, &self.base);
     }
 
     /// Returns the job that a value names, anywhere in it.
@@ -368,9 +384,12 @@ impl Job {
             finding.located(Located { images: previews, ..Located::default() });
         }
         let (ending, why) = if is_done {
-            (Ending::Succeeded, "the server said that it is done")
+            (CallOutcome::Succeeded, "the server reported that it is done")
         } else {
-            (Ending::Failed(format!("no result of job {id} passed before the connection ended")), "no result passed")
+            (
+                CallOutcome::Failed(format!("no result of job {id} passed before the connection ended")),
+                "no result passed",
+            )
         };
         finding.ended(ending, why, &last, "");
         finding
@@ -389,13 +408,13 @@ fn decide(profile: Option<&ToolProfile>, rules: impl FnOnce() -> Recognised) -> 
 }
 
 /// Returns whether a result without an image points at one that another call can bring.
-fn brings_later(answer: &Answer, connection: &Connection) -> bool {
+fn brings_later(answer: &ToolAnswer, connection: &Connection) -> bool {
     let downloads = |name: &String| words(name).iter().any(|word| word == "download");
     !answer.links.is_empty() || !answer.urls.is_empty() && connection.tools.keys().any(downloads)
 }
 
 /// Makes one finding per prompt of a call that asked for several, if each has its image.
-fn split(finding: Finding, asked: &Asked) -> Vec<Finding> {
+fn split(finding: Finding, asked: &CallArguments) -> Vec<Finding> {
     let count = asked.prompts.len();
     if count < 2 || finding.images.len() != count {
         return vec![finding];
@@ -403,7 +422,12 @@ fn split(finding: Finding, asked: &Asked) -> Vec<Finding> {
     let images = finding.images.clone();
     let each = |(prompt, image): (&String, FoundImage)| {
         let names = [image.path.clone().unwrap_or_default(), super::lineage::content_name(&image.bytes)];
-        Finding { prompt: prompt.clone(), images: vec![image], names: names.into(), ..finding.clone() }
+        Finding {
+            recipe: finding.recipe.with_prompt(super::redact::text(prompt)),
+            images: vec![image],
+            names: names.into(),
+            ..finding.clone()
+        }
     };
     asked.prompts.iter().zip(images).map(each).collect()
 }
@@ -421,13 +445,13 @@ fn each_text(value: &Value, found: &mut dyn FnMut(&str)) {
 pub(crate) fn kind_of(connection: &Connection, profiles: &Profiles, tool: &str, arguments: &Value) -> Kind {
     let profile = profiles.choose(connection).and_then(|profile| profile.tool(tool));
     let listed = connection.tools.get(tool);
-    decide(profile, || recognise(tool, listed, &Asked::read(arguments, listed, profile))).kind
+    decide(profile, || recognise(tool, listed, &CallArguments::read(arguments, listed, profile))).kind
 }
 
 /// Returns whether an exchange needs a closer look, decided without touching any file. `has_jobs` says whether jobs are
 /// waited for, which any call may complete.
 pub(crate) fn may_matter(connection: &Connection, profiles: &Profiles, exchange: &Exchange, has_jobs: bool) -> bool {
-    let Ask::Call { tool, arguments } = &exchange.ask else { return has_jobs };
+    let ObservedRequest::Call { tool, arguments } = &exchange.ask else { return has_jobs };
     match kind_of(connection, profiles, tool, arguments) {
         Kind::Generate | Kind::Edit => true,
         Kind::Poll => has_jobs,

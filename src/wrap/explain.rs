@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::images::Header;
-use crate::model::{OutcomeStatus, Timestamp};
+use crate::model::Timestamp;
 
-use super::assemble::{Assembler, Step};
+use super::assemble::{Assembler, Decision};
 use super::files::Base;
 use super::finding::{Finding, Note};
 use super::message::{self, Direction};
-use super::observe::{Ask, Connection, Moment, Observer, Scope};
+use super::observe::{Connection, Moment, ObservedRequest, Observer, Scope};
 
 /// What would be recorded from a transcript.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +30,7 @@ pub struct Explained {
     pub calls: Vec<ExplainedCall>,
 }
 
-/// What one call comes to.
+/// What one call would lead to.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCall {
@@ -48,7 +48,7 @@ pub struct ExplainedCall {
     pub sources: Map<String, Value>,
 }
 
-/// Reads a transcript, and says what would be recorded from it.
+/// Reads a transcript, and returns what would be recorded from it.
 ///
 /// A transcript is an object with a list `transcript`, or a line each, of entries `{"t": seconds, "dir": "c->s" or
 /// "s->c", "msg": message or text}`.
@@ -81,7 +81,7 @@ pub fn explain(transcript: &Path, profile: Option<&str>, profiles: Option<&Path>
             };
             let connection = Arc::clone(observer.connection());
             for step in assembler.exchange(&connection, &exchange, "") {
-                if let Step::Record(finding) = &step {
+                if let Decision::Record(finding) = &step {
                     assembler.recorded(finding, &format!("#{recorded}"));
                     recorded += 1;
                 }
@@ -90,8 +90,8 @@ pub fn explain(transcript: &Path, profile: Option<&str>, profiles: Option<&Path>
         }
     }
     for finding in assembler.give_up(None) {
-        let tool = Ask::Call { tool: finding.tool.clone(), arguments: Value::Null };
-        let mut left = call(&tool, Step::Record(Box::new(finding)));
+        let tool = ObservedRequest::Call { tool: finding.tool.clone(), arguments: Value::Null };
+        let mut left = call(&tool, Decision::Record(Box::new(finding)));
         "at the end of the connection, since its image never passed".clone_into(&mut left.why);
         explained.calls.push(left);
     }
@@ -118,22 +118,24 @@ fn moment(entry: &Value) -> Moment {
     Moment { millis: format!("{millis:.0}").parse().unwrap_or(0), wall: Timestamp::now() }
 }
 
-fn call(ask: &Ask, step: Step) -> ExplainedCall {
+fn call(ask: &ObservedRequest, step: Decision) -> ExplainedCall {
     let name = match ask {
-        Ask::Call { tool, .. } => tool.clone(),
-        Ask::Read(uri) => format!("resources/read {uri}"),
-        Ask::Task(id) => format!("tasks/result {id}"),
+        ObservedRequest::Call { tool, .. } => tool.clone(),
+        ObservedRequest::Read(uri) => format!("resources/read {uri}"),
+        ObservedRequest::Task(id) => format!("tasks/result {id}"),
     };
     match step {
-        Step::Skip(why) => ExplainedCall { call: name, decision: "skipped", why, iteration: None, sources: Map::new() },
-        Step::Wait { job, why } => ExplainedCall {
+        Decision::Skip(why) => {
+            ExplainedCall { call: name, decision: "skipped", why, iteration: None, sources: Map::new() }
+        }
+        Decision::Wait { job, why } => ExplainedCall {
             call: name,
             decision: "waiting",
             why: format!("job {job}: {why}"),
             iteration: None,
             sources: Map::new(),
         },
-        Step::Record(finding) => {
+        Decision::Record(finding) => {
             let why = finding.trace.iter().find(|note| note.field == "call").map(|note| note.why.clone());
             ExplainedCall {
                 call: name,
@@ -168,21 +170,13 @@ fn iteration(finding: &Finding) -> Value {
             json!({ "path": image.path, "mimeType": header.mime_type, "width": header.width, "height": header.height })
         })
         .collect();
-    let outcome = match finding.outcome {
-        OutcomeStatus::Succeeded => "succeeded",
-        OutcomeStatus::Failed => "failed",
-        OutcomeStatus::Refused => "refused",
-    };
-    let mut value = json!({
-        "prompt": finding.prompt, "promptSent": finding.prompt_sent, "negativePrompt": finding.negative_prompt,
-        "model": finding.model, "modelHash": finding.model_hash, "seed": finding.seed, "steps": finding.steps,
-        "guidanceScale": finding.guidance_scale, "sampler": finding.sampler, "scheduler": finding.scheduler,
-        "width": finding.width, "height": finding.height, "denoise": finding.denoise, "loras": finding.loras,
-        "provider": finding.provider, "parameters": finding.parameters, "outcome": outcome,
-        "message": finding.message, "generationTimeMs": finding.duration_ms, "cost": finding.cost,
-        "parent": finding.parent, "images": images,
+    let mut value = json!(finding.recipe);
+    let rest = json!({
+        "outcome": finding.outcome, "message": finding.message, "generationTimeMs": finding.duration_ms,
+        "cost": finding.cost, "parent": finding.parent, "images": images,
     });
-    if let Some(object) = value.as_object_mut() {
+    if let (Some(object), Value::Object(rest)) = (value.as_object_mut(), rest) {
+        object.extend(rest);
         object.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
     }
     value

@@ -9,7 +9,7 @@ use crate::images::{Header, MAX_IMAGE_BYTES, UNKNOWN_TYPE};
 
 /// An image file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ImageFile {
+pub(crate) struct ServerFile {
     /// Where it is.
     pub(crate) path: PathBuf,
     /// When it was last changed.
@@ -44,12 +44,12 @@ impl Base {
     }
 
     /// Reads the image at this path, if there is one.
-    pub(crate) fn image(&self, name: &str) -> Option<ImageFile> {
+    pub(crate) fn image(&self, name: &str) -> Option<ServerFile> {
         read(&self.resolve(name))
     }
 }
 
-fn read(path: &Path) -> Option<ImageFile> {
+fn read(path: &Path) -> Option<ServerFile> {
     // A name that the server gives may lead anywhere: not through links, and not to devices or pipes.
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     if found.len() == 0 || found.len() > MAX_IMAGE_BYTES {
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Option<ImageFile> {
     }
     file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes).ok()?;
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    Some(ImageFile { path, modified: found.modified().ok(), bytes })
+    Some(ServerFile { path, modified: found.modified().ok(), bytes })
 }
 
 #[cfg(test)]

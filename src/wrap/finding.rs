@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::images::metadata;
-use crate::model::{Cost, Hash, Lora, OutcomeStatus, Seed, Timestamp};
+use crate::model::{Cost, Hash, IterationId, OutcomeStatus, Recipe, Seed, Timestamp};
 
-use super::answer::Answer;
-use super::arguments::Asked;
+use super::answer::ToolAnswer;
+use super::arguments::CallArguments;
 use super::locate::{FoundImage, Located};
 use super::observe::{Connection, Exchange, Scope};
-use super::outcome::{self, Ending};
+use super::outcome::{self, CallOutcome};
 use super::profile::{Profile, ToolProfile, follow};
-use super::{redact, values};
+use super::{recipe, redact, values};
 
 /// An iteration to record.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -22,41 +22,12 @@ pub(crate) struct Finding {
     pub(crate) scope: Scope,
     /// The tool that was called.
     pub(crate) tool: String,
-    /// The prompt as typed.
-    pub(crate) prompt: String,
-    /// The prompt as sent, if the server says that it changed it.
-    pub(crate) prompt_sent: Option<String>,
-    /// What the image should not show.
-    pub(crate) negative_prompt: Option<String>,
-    /// The model: the reported one, else the one asked for.
-    pub(crate) model: Option<String>,
-    /// The hash of the model file.
-    pub(crate) model_hash: Option<String>,
-    /// The seed.
-    pub(crate) seed: Option<Seed>,
-    /// The number of steps.
-    pub(crate) steps: Option<u32>,
-    /// The guidance scale.
-    pub(crate) guidance_scale: Option<f64>,
-    /// The sampler.
-    pub(crate) sampler: Option<String>,
-    /// The scheduler.
-    pub(crate) scheduler: Option<String>,
-    /// The width asked for.
-    pub(crate) width: Option<u32>,
-    /// The height asked for.
-    pub(crate) height: Option<u32>,
-    /// The denoising strength.
-    pub(crate) denoise: Option<f64>,
-    /// LoRAs with their weights.
-    pub(crate) loras: Vec<Lora>,
-    /// The server and the tool: `server/tool`.
-    pub(crate) provider: String,
-    /// All other arguments as they came, and under `mcp` where they came from.
-    pub(crate) parameters: Map<String, Value>,
-    /// What came of it.
+    /// The recipe: the prompt as typed, the reported model or else the requested one, `server/tool` as the provider, and as
+    /// parameters all other arguments as they came, with their origin under `mcp`.
+    pub(crate) recipe: Recipe,
+    /// The outcome.
     pub(crate) outcome: OutcomeStatus,
-    /// What was said about it, if it failed or was refused.
+    /// The message of the server, if it failed or was refused.
     pub(crate) message: Option<String>,
     /// From the request to the final result.
     pub(crate) duration_ms: u64,
@@ -103,7 +74,7 @@ pub(crate) struct Sources<'a> {
     /// The tool.
     pub(crate) tool: &'a str,
     /// The arguments, read.
-    pub(crate) asked: &'a Asked,
+    pub(crate) asked: &'a CallArguments,
 }
 
 impl Finding {
@@ -113,38 +84,25 @@ impl Finding {
         let server = connection.server.as_ref();
         let server_name = server.map_or(*fallback_name, |server| server.name.as_str());
         let hidden = profile.map(|profile| profile.redact.arguments.as_slice()).unwrap_or_default();
-        let mut finding = Finding {
-            scope: exchange.scope,
-            tool: (*tool).to_owned(),
-            prompt: asked.prompt().unwrap_or_default(),
-            negative_prompt: asked.negative_prompt.clone(),
-            model: asked.model.clone(),
-            seed: asked.seed,
-            steps: asked.steps,
-            guidance_scale: asked.guidance_scale,
-            sampler: asked.sampler.clone(),
-            scheduler: asked.scheduler.clone(),
-            width: asked.width,
-            height: asked.height,
-            denoise: asked.denoise,
-            loras: asked.loras.clone(),
-            provider: format!("{server_name}/{tool}"),
-            parameters: redact::object(&asked.rest, hidden),
-            ..Finding::default()
+        let recipe = Recipe {
+            prompt: redact::text(&asked.prompt().unwrap_or_default()),
+            provider: Some(format!("{server_name}/{tool}")),
+            parameters: redact::object(&asked.recipe.parameters, hidden),
+            ..asked.recipe.clone()
         };
-        finding.prompt = redact::text(&finding.prompt);
+        let mut finding = Finding { scope: exchange.scope, tool: (*tool).to_owned(), recipe, ..Finding::default() };
         for (field, argument) in &asked.sources {
             finding.note(field, format!("argument `{argument}`"));
         }
         if let Some(model) = tool_profile.and_then(|profile| profile.model.as_deref())
-            && finding.model.is_none()
+            && finding.recipe.model.is_none()
         {
-            finding.model = Some(if model == "tool" { (*tool).to_owned() } else { model.to_owned() });
+            finding.recipe.model = Some(if model == "tool" { (*tool).to_owned() } else { model.to_owned() });
             finding.note("model", "the profile".to_owned());
         }
-        if finding.prompt.trim().is_empty() {
+        if finding.recipe.prompt.trim().is_empty() {
             // A background is removed without a prompt; the name of the tool says what was asked for.
-            finding.prompt = super::recognise::words(tool).join(" ");
+            finding.recipe.prompt = super::recognise::words(tool).join(" ");
             finding.note("prompt", "the name of the tool, since no argument is a prompt".to_owned());
         }
         let mut origin = Map::new();
@@ -159,15 +117,15 @@ impl Finding {
         if let Some(count) = asked.count {
             origin.insert("count".to_owned(), json!(count));
         }
-        if let Some(model) = &asked.model {
+        if let Some(model) = &asked.recipe.model {
             origin.insert("requestedModel".to_owned(), json!(model));
         }
-        finding.parameters.insert("mcp".to_owned(), Value::Object(origin));
+        finding.recipe.parameters.insert("mcp".to_owned(), Value::Object(origin));
         finding
     }
 
     /// Adds what a result says.
-    pub(crate) fn answered(&mut self, answer: &Answer, tool_profile: Option<&ToolProfile>) {
+    pub(crate) fn answered(&mut self, answer: &ToolAnswer, tool_profile: Option<&ToolProfile>) {
         let chosen = |field: &str| {
             let path = tool_profile.and_then(|profile| profile.result.get(field))?;
             answer.values.iter().find_map(|value| follow(value, path))
@@ -177,18 +135,18 @@ impl Finding {
         let reported = reported.or_else(|| labelled(answer, &["model", "modelused", "modelid", "modelname"]));
         if let Some(model) = reported.as_deref().filter(|model| is_name(model)) {
             self.origin("reportedModel", json!(model));
-            if self.model.as_deref() != Some(model) {
+            if self.recipe.model.as_deref() != Some(model) {
                 self.note("model", "reported in the result".to_owned());
             }
-            self.model = Some(model.to_owned());
+            self.recipe.model = Some(model.to_owned());
         }
         let seed = chosen("seed").or_else(|| answer.find(&["seed", "noiseseed", "seeds"]));
         let seed = seed.map(|seed| seed.as_array().and_then(|seeds| seeds.first()).unwrap_or(seed));
         let seed = seed.and_then(values::seed).or_else(|| outcome::seed_in_text(answer).map(Seed));
-        if let Some(seed) = seed.filter(|seed| seed.0 > 0 || self.seed == Some(*seed))
-            && self.seed != Some(seed)
+        if let Some(seed) = seed.filter(|seed| seed.0 > 0 || self.recipe.seed == Some(*seed))
+            && self.recipe.seed != Some(seed)
         {
-            self.seed = Some(seed);
+            self.recipe.seed = Some(seed);
             self.note("seed", "reported in the result".to_owned());
         }
         self.sent(chosen("promptSent").and_then(Value::as_str), answer);
@@ -209,7 +167,7 @@ impl Finding {
         self.names.extend(outcome::ids(answer));
     }
 
-    fn sent(&mut self, chosen: Option<&str>, answer: &Answer) {
+    fn sent(&mut self, chosen: Option<&str>, answer: &ToolAnswer) {
         const KEYS: &[&str] = &[
             "revisedprompt",
             "enhancedprompt",
@@ -227,11 +185,11 @@ impl Finding {
         let echoed = || {
             let echo = answer.find(&["prompt"]).and_then(Value::as_str)?;
             let shortened = echo.trim_end_matches(['.', '…']);
-            (!self.prompt.starts_with(shortened)).then(|| echo.to_owned())
+            (!self.recipe.prompt.starts_with(shortened)).then(|| echo.to_owned())
         };
-        let sent = named.or_else(echoed).filter(|sent| !sent.trim().is_empty() && *sent != self.prompt);
+        let sent = named.or_else(echoed).filter(|sent| !sent.trim().is_empty() && *sent != self.recipe.prompt);
         if let Some(sent) = sent {
-            self.prompt_sent = Some(sent);
+            self.recipe.prompt_sent = Some(sent);
             self.note("promptSent", "reported in the result".to_owned());
         }
     }
@@ -267,41 +225,21 @@ impl Finding {
     fn fill(&mut self, bytes: &[u8]) {
         let reading = metadata::read(bytes);
         let Some(generator) = reading.generator else { return };
-        let found = reading.recipe;
-        let mut filled = Vec::new();
-        macro_rules! fill {
-            ($($field:ident: $name:literal),*) => {
-                $(if self.$field.is_none() && found.$field.is_some() {
-                    self.$field = found.$field;
-                    filled.push($name);
-                })*
-            };
-        }
-        fill!(
-            negative_prompt: "negativePrompt", model: "model", model_hash: "modelHash", seed: "seed", steps: "steps",
-            guidance_scale: "guidanceScale", sampler: "sampler", scheduler: "scheduler", width: "width",
-            height: "height", denoise: "denoise"
-        );
-        if self.loras.is_empty() && !found.loras.is_empty() {
-            self.loras = found.loras;
-            filled.push("loras");
-        }
-        let prompt = found.prompt.trim();
-        if self.prompt_sent.is_none() && !prompt.is_empty() && prompt != self.prompt.trim() {
-            self.prompt_sent = Some(prompt.to_owned());
-            filled.push("promptSent");
-        }
-        for field in filled {
+        let mut found = reading.recipe;
+        // What the image says is the prompt is the prompt as it was sent.
+        let sent = Some(found.prompt.trim()).filter(|sent| !sent.is_empty() && *sent != self.recipe.prompt.trim());
+        found.prompt_sent = sent.map(str::to_owned);
+        for field in recipe::fill_gaps(&mut self.recipe, found) {
             self.note(field, format!("the image, written by {}", generator.name()));
         }
     }
 
-    /// Sets what came of it.
-    pub(crate) fn ended(&mut self, ending: Ending, why: &str, exchange: &Exchange, stderr: &str) {
+    /// Sets the outcome.
+    pub(crate) fn ended(&mut self, ending: CallOutcome, why: &str, exchange: &Exchange, stderr: &str) {
         (self.outcome, self.message) = match ending {
-            Ending::Succeeded | Ending::Pending(_) => (OutcomeStatus::Succeeded, None),
-            Ending::Failed(message) => (OutcomeStatus::Failed, Some(message)),
-            Ending::Refused(message) => (OutcomeStatus::Refused, Some(message)),
+            CallOutcome::Succeeded | CallOutcome::Pending(_) => (OutcomeStatus::Succeeded, None),
+            CallOutcome::Failed(message) => (OutcomeStatus::Failed, Some(message)),
+            CallOutcome::Refused(message) => (OutcomeStatus::Refused, Some(message)),
         };
         self.note("outcome", why.to_owned());
         self.duration_ms = exchange.ended.millis.saturating_sub(exchange.started.millis);
@@ -314,9 +252,14 @@ impl Finding {
         }
     }
 
+    /// Returns the parent as an id; `None` if there is none, or none that was recorded.
+    pub(crate) fn parent(&self) -> Option<IterationId> {
+        self.parent.as_deref().and_then(|parent| parent.parse().ok())
+    }
+
     /// Adds a fact about where the iteration came from.
     pub(crate) fn origin(&mut self, key: &str, value: Value) {
-        if let Some(Value::Object(origin)) = self.parameters.get_mut("mcp") {
+        if let Some(Value::Object(origin)) = self.recipe.parameters.get_mut("mcp") {
             origin.insert(key.to_owned(), value);
         }
     }
@@ -328,14 +271,14 @@ impl Finding {
 }
 
 /// Returns what a text for people says after one of these labels: `**Revised prompt:** …`. The whole line.
-fn labelled_line(answer: &Answer, labels: &[&str]) -> Option<String> {
+fn labelled_line(answer: &ToolAnswer, labels: &[&str]) -> Option<String> {
     let label = |line: &str| after_label(line, labels);
     answer.texts.iter().flat_map(|text| text.lines()).find_map(label)
 }
 
 /// Returns a name that a text for people gives after one of these labels, also among others on a line:
 /// `Model: flux-dev | Seed: 7`. A text that is JSON says it with its keys.
-fn labelled(answer: &Answer, labels: &[&str]) -> Option<String> {
+fn labelled(answer: &ToolAnswer, labels: &[&str]) -> Option<String> {
     let prose = answer.texts.iter().filter(|text| !text.trim_start().starts_with(['{', '[']));
     let parts = prose.flat_map(|text| text.lines()).flat_map(|line| line.split(['|', '•', '·', ';']));
     let found = parts.into_iter().find_map(|part| after_label(part, labels))?;

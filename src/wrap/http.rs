@@ -26,7 +26,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::platform::end_requested;
+use crate::platform::termination;
 
 use super::mark::{Announce, marked};
 use super::message::Direction;
@@ -36,8 +36,8 @@ use super::pump::may_complete;
 use super::sse::{self, Events};
 use super::tap::{MAX_OBSERVED_BYTES, Tap};
 
-/// Pieces of a body that wait for a slow client.
-const QUEUE: usize = 16;
+/// The most pieces of a body that wait for a slow client.
+const MAX_QUEUED_PIECES: usize = 16;
 /// The header that names a session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -67,7 +67,7 @@ pub(crate) fn run(
     let pipeline = Pipeline::start(setup)?;
     let tap = pipeline.tap().clone();
     let served = runtime.block_on(async {
-        let ended = end_requested()?;
+        let terminated = termination()?;
         let listener = TcpListener::bind(address).await?;
         let local = listener.local_addr()?;
         let connector = HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().build();
@@ -82,7 +82,7 @@ pub(crate) fn run(
         ready(local);
         tokio::select! {
             served = accept(&listener, &proxy) => served,
-            () = ended => Ok(()),
+            () = terminated => Ok(()),
         }
     });
     runtime.shutdown_background();
@@ -188,7 +188,7 @@ impl Proxy {
 
     /// Forwards events as they come, and holds one back only while it may be the answer to a call.
     fn stream(self: Arc<Self>, body: Incoming, scope: Scope) -> Body {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
             let mut body = pin!(body);
             let mut events = Events::default();
@@ -233,7 +233,7 @@ impl Proxy {
 
     /// Forwards a body as it comes, and hands on a copy of it at the end.
     fn tee(self: Arc<Self>, body: Incoming, scope: Scope, is_observed: bool) -> Body {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
             let mut body = pin!(body);
             let mut copy = Vec::new();

@@ -170,7 +170,7 @@ pub(super) const COUNTS: &[&str] = &[
 ];
 
 /// What an argument that names a file is for.
-pub(super) enum Place {
+pub(super) enum ArgumentRole {
     /// An image to start from.
     Input,
     /// A mask.
@@ -180,7 +180,7 @@ pub(super) enum Place {
 }
 
 /// Returns what an argument of this normalised name is for, if it names a file or an image.
-pub(super) fn place(key: &str) -> Option<Place> {
+pub(super) fn place(key: &str) -> Option<ArgumentRole> {
     const OUTPUTS: &[&str] = &[
         "output",
         "outputpath",
@@ -243,7 +243,7 @@ pub(super) fn place(key: &str) -> Option<Place> {
         "user",
     ];
     if OUTPUTS.contains(&key) {
-        return Some(Place::Output);
+        return Some(ArgumentRole::Output);
     }
     // `output_image_path`, `save_location`, but not `output_format`.
     let is_setting =
@@ -252,14 +252,14 @@ pub(super) fn place(key: &str) -> Option<Place> {
     let is_place =
         ["path", "dir", "file", "folder", "location", "name", "uri", "to"].iter().any(|word| key.contains(word));
     if is_output && is_place && !is_setting.iter().any(|word| key.contains(word)) {
-        return Some(Place::Output);
+        return Some(ArgumentRole::Output);
     }
     let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
     if bare.contains("mask") && !bare.contains("prompt") {
-        return Some(Place::Mask);
+        return Some(ArgumentRole::Mask);
     }
     if matches!(bare, "input" | "references" | "assetid" | "fileid" | "inputpath" | "inputpaths" | "sourcepath") {
-        return Some(Place::Input);
+        return Some(ArgumentRole::Input);
     }
     let is_input = |bare: &str| {
         PREFIXES.iter().any(|prefix| {
@@ -269,7 +269,7 @@ pub(super) fn place(key: &str) -> Option<Place> {
         })
     };
     let stem = SUFFIXES.iter().find_map(|suffix| bare.strip_suffix(suffix).filter(|stem| is_input(stem)));
-    (stem.is_some() || is_input(bare)).then_some(Place::Input)
+    (stem.is_some() || is_input(bare)).then_some(ArgumentRole::Input)
 }
 
 /// Returns whether an argument of this name holds a prompt.
@@ -302,7 +302,7 @@ pub(super) fn is_input_by_value(key: &str, value: &str) -> bool {
 
 /// Returns whether an argument of this name holds an input image.
 pub(crate) fn is_input_key(name: &str) -> bool {
-    matches!(place(&normalized(name)), Some(Place::Input | Place::Mask))
+    matches!(place(&normalized(name)), Some(ArgumentRole::Input | ArgumentRole::Mask))
 }
 
 /// Returns whether an argument of this name chooses a model.

@@ -7,13 +7,13 @@ use serde_json::Value;
 use crate::model::Hash;
 
 use super::answer::from_file_uri;
-use super::arguments::{Asked, Named};
+use super::arguments::{CallArguments, NamedArgument};
 use super::base64::decode;
 use super::files::Base;
 
 /// What was made on this connection, by path, address, id and content.
 #[derive(Debug, Default)]
-pub(crate) struct Lineage {
+pub(crate) struct ConnectionLineage {
     known: HashMap<String, String>,
     last: Option<String>,
 }
@@ -23,7 +23,7 @@ const MAX_INPUTS: usize = 8;
 /// The shortest id that is looked for inside of a longer text.
 const MIN_CONTAINED_ID: usize = 6;
 
-impl Lineage {
+impl ConnectionLineage {
     /// Remembers that these names mean that iteration.
     pub(crate) fn remember(&mut self, names: impl IntoIterator<Item = String>, reference: &str) {
         self.known.extend(names.into_iter().filter(|name| !name.is_empty()).map(|name| (name, reference.to_owned())));
@@ -41,7 +41,7 @@ impl Lineage {
     }
 
     /// Returns the iteration that the arguments name as an input, and the argument that does.
-    pub(crate) fn parent(&self, arguments: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
+    pub(crate) fn parent(&self, arguments: &Value, asked: &CallArguments, base: &Base) -> Option<(String, String)> {
         let inputs = asked.inputs.iter().find_map(|named| {
             let found = self.named(&named.value, base).or_else(|| self.by_content(&named.value, base));
             found.map(|reference| (reference.clone(), named.argument.clone()))
@@ -49,13 +49,13 @@ impl Lineage {
         inputs.or_else(|| self.anywhere("", arguments, asked, base))
     }
 
-    /// Returns the hashes of the input images whose bytes can be had.
-    pub(crate) fn inputs(asked: &Asked, base: &Base) -> Vec<Hash> {
-        let hash = |named: &Named| Some(Hash(*blake3::hash(&input_bytes(&named.value, base)?).as_bytes()));
+    /// Returns the hashes of the input images whose bytes are available.
+    pub(crate) fn inputs(asked: &CallArguments, base: &Base) -> Vec<Hash> {
+        let hash = |named: &NamedArgument| Some(Hash(*blake3::hash(&input_bytes(&named.value, base)?).as_bytes()));
         asked.inputs.iter().take(MAX_INPUTS).filter_map(hash).collect()
     }
 
-    fn anywhere(&self, key: &str, value: &Value, asked: &Asked, base: &Base) -> Option<(String, String)> {
+    fn anywhere(&self, key: &str, value: &Value, asked: &CallArguments, base: &Base) -> Option<(String, String)> {
         match value {
             // Where the output goes, an earlier one may still lie.
             Value::String(_) if asked.outputs.iter().any(|output| output.argument == key) => None,

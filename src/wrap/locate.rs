@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::images::{Header, UNKNOWN_TYPE};
 
-use super::answer::{Answer, from_file_uri};
-use super::arguments::Asked;
-use super::files::{Base, ImageFile};
+use super::answer::{ToolAnswer, from_file_uri};
+use super::arguments::CallArguments;
+use super::files::{Base, ServerFile};
 
 /// An image that a call made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +41,12 @@ const CLOCK_SLACK: Duration = Duration::from_secs(2);
 const MAX_IMAGES: usize = 64;
 
 /// Finds the images that a call made which began at that time.
-pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: &Base) -> Located {
+pub(crate) fn locate(answer: &ToolAnswer, asked: &CallArguments, started: SystemTime, base: &Base) -> Located {
     // An input that was written since is an output: an edit in place, or `image_path` of a tool that only generates.
-    let is_written = |file: &ImageFile| file.modified.is_some_and(|at| at >= started);
+    let is_written = |file: &ServerFile| file.modified.is_some_and(|at| at >= started);
     let inputs: BTreeSet<_> =
         asked.inputs.iter().chain(&asked.masks).map(|named| resolve(base, &named.value)).collect();
-    let mut files: Vec<ImageFile> = Vec::new();
+    let mut files: Vec<ServerFile> = Vec::new();
     let mut missing = Vec::new();
     // A bare name may be one in the directory that the result, or else the arguments name.
     let dirs = answer.dirs.iter().chain(asked.outputs.iter().map(|named| &named.value));
@@ -73,7 +73,7 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
         let file = base.image(from_file_uri(&named.value).as_deref().unwrap_or(&named.value)).filter(is_written);
         files.extend(file.filter(|file| files.iter().all(|known| known.path != file.path)));
     }
-    let is_old = |file: &ImageFile| file.modified.is_some_and(|at| at + CLOCK_SLACK < started);
+    let is_old = |file: &ServerFile| file.modified.is_some_and(|at| at + CLOCK_SLACK < started);
     let pre_existing = !files.is_empty() && files.iter().all(is_old);
     if !pre_existing {
         files.retain(|file| !is_old(file));
@@ -84,13 +84,13 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
         largest(inline.iter().map(|bytes| bytes.as_slice())) > largest(files.iter().map(|file| file.bytes.as_slice()));
     let use_files = !files.is_empty() && !larger_inline && (!pre_existing || inline.is_empty());
     if !files.is_empty() {
-        // Of a list with spaces in it, pieces that are no files were only a way of reading it.
+        // Of a list with spaces in it, pieces that are not files were only one way to read it.
         missing.clear();
     }
     let previews = if use_files { inline.len() } else { 0 };
     let mut images: Vec<FoundImage> = if use_files {
         let found =
-            |file: ImageFile| FoundImage { path: Some(file.path.to_string_lossy().into_owned()), bytes: file.bytes };
+            |file: ServerFile| FoundImage { path: Some(file.path.to_string_lossy().into_owned()), bytes: file.bytes };
         files.into_iter().map(found).collect()
     } else {
         inline.into_iter().map(|bytes| FoundImage { bytes: bytes.clone(), path: None }).collect()
@@ -99,8 +99,8 @@ pub(crate) fn locate(answer: &Answer, asked: &Asked, started: SystemTime, base: 
     Located { images, missing, pre_existing: pre_existing && use_files, previews }
 }
 
-/// Where the arguments say that the output goes: each place by itself, and file names below directories.
-fn outputs(asked: &Asked) -> Vec<String> {
+/// Returns where the arguments ask for the output: each place by itself, and file names below directories.
+fn outputs(asked: &CallArguments) -> Vec<String> {
     let places: Vec<String> =
         asked.outputs.iter().map(|named| from_file_uri(&named.value).unwrap_or_else(|| named.value.clone())).collect();
     let mut found = places.clone();

@@ -43,7 +43,7 @@ impl fmt::Display for Id {
 
 /// A JSON-RPC message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Message {
+pub(crate) enum RpcMessage {
     /// A request, which expects an answer.
     Request {
         /// Its id, unique per direction.
@@ -60,8 +60,8 @@ pub(crate) enum Message {
         /// The parameters; an empty object if there are none.
         params: Map<String, Value>,
     },
-    /// The answer to a request.
-    Answer {
+    /// The response to a request.
+    Response {
         /// The id of the request.
         id: Id,
         /// The result, or the error object.
@@ -70,7 +70,7 @@ pub(crate) enum Message {
 }
 
 /// Parses a line into its messages: none if it is not JSON-RPC, several if it is a batch.
-pub(crate) fn parse(line: &[u8]) -> Vec<Message> {
+pub(crate) fn parse(line: &[u8]) -> Vec<RpcMessage> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     match serde_json::from_slice(line) {
         Ok(Value::Array(batch)) => batch.into_iter().filter_map(message).collect(),
@@ -80,7 +80,7 @@ pub(crate) fn parse(line: &[u8]) -> Vec<Message> {
 }
 
 /// Reads one message from its JSON value.
-pub(crate) fn message(value: Value) -> Option<Message> {
+pub(crate) fn message(value: Value) -> Option<RpcMessage> {
     let Value::Object(mut object) = value else { return None };
     let id = object.get("id").and_then(Id::new);
     if let Some(Value::String(method)) = object.remove("method") {
@@ -89,15 +89,15 @@ pub(crate) fn message(value: Value) -> Option<Message> {
             _ => Map::new(),
         };
         return Some(match id {
-            Some(id) => Message::Request { id, method, params },
-            None => Message::Notification { method, params },
+            Some(id) => RpcMessage::Request { id, method, params },
+            None => RpcMessage::Notification { method, params },
         });
     }
     let id = id?;
     if let Some(error) = object.remove("error").filter(|error| !error.is_null()) {
-        return Some(Message::Answer { id, result: Err(error) });
+        return Some(RpcMessage::Response { id, result: Err(error) });
     }
-    object.remove("result").map(|result| Message::Answer { id, result: Ok(result) })
+    object.remove("result").map(|result| RpcMessage::Response { id, result: Ok(result) })
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
         let ids: Vec<String> = parse(br#"[{"id":0,"result":{}},{"id":"0","result":{}},{"id":null,"result":{}}]"#)
             .into_iter()
             .map(|message| match message {
-                Message::Answer { id, .. } => id.to_string(),
+                RpcMessage::Response { id, .. } => id.to_string(),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -119,10 +119,10 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
-        assert!(matches!(message(json!({"method": "a", "id": 1})), Some(Message::Request { .. })));
-        assert!(matches!(message(json!({"method": "a"})), Some(Message::Notification { .. })));
-        assert!(matches!(message(json!({"id": 1, "error": {}})), Some(Message::Answer { result: Err(_), .. })));
+    fn messages_are_classified_by_their_members() {
+        assert!(matches!(message(json!({"method": "a", "id": 1})), Some(RpcMessage::Request { .. })));
+        assert!(matches!(message(json!({"method": "a"})), Some(RpcMessage::Notification { .. })));
+        assert!(matches!(message(json!({"id": 1, "error": {}})), Some(RpcMessage::Response { result: Err(_), .. })));
         for line in ["Starting server", "", "7", "{}", "[1]", "{\"id\":1}"] {
             assert_eq!(parse(line.as_bytes()), [], "{line}");
         }

@@ -12,7 +12,7 @@
 //! One response is marked with the reference (`mark`).
 //! `docs/wrap.md` has the rules and the reasons.
 //!
-//! Never known here: how anything is printed; the store below the use cases.
+//! This module does not know how anything is printed, nor the store below the use cases.
 
 mod answer;
 mod arguments;
@@ -34,6 +34,7 @@ mod outcome;
 mod pipeline;
 mod profile;
 mod pump;
+mod recipe;
 mod recognise;
 mod record;
 mod redact;
@@ -59,14 +60,14 @@ use profile::Profiles;
 
 /// How to wrap a server.
 #[derive(Clone)]
-pub struct Options {
+pub struct WrapOptions {
     /// Where iterations go.
     pub destination: Destination,
     /// A profile, by its name or file, instead of the one that matches the server.
     pub profile: Option<String>,
     /// The directory with the user's profiles.
     pub profiles: Option<PathBuf>,
-    /// Hosts from which images may be fetched that a result only gives the address of.
+    /// Hosts from which images may be fetched if a result only has their address.
     pub fetch_hosts: Vec<String>,
     /// How the client learns what was recorded.
     pub announce: Announce,
@@ -80,7 +81,7 @@ pub struct Options {
 pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Runs a stdio server as a child, between our own stdin and stdout, and returns its exit code.
-pub fn run(command: &[OsString], options: Options) -> io::Result<i32> {
+pub fn run(command: &[OsString], options: WrapOptions) -> io::Result<i32> {
     let name = command.iter().rev().map(|part| stem(Path::new(part))).find(|part| !part.starts_with('-'));
     let announce = options.announce;
     stdio::run(command, options.setup(name.unwrap_or_default())?, announce)
@@ -88,7 +89,7 @@ pub fn run(command: &[OsString], options: Options) -> io::Result<i32> {
 
 /// Forwards requests to a server over HTTP until the process is asked to end. Calls `ready` with the address once clients
 /// can connect.
-pub fn run_http(url: &str, address: SocketAddr, options: Options, ready: &dyn Fn(SocketAddr)) -> io::Result<()> {
+pub fn run_http(url: &str, address: SocketAddr, options: WrapOptions, ready: &dyn Fn(SocketAddr)) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     let target: hyper::Uri = url.parse().map_err(|error| invalid(format!("{url} is not a URL: {error}")))?;
     if !matches!(target.scheme_str(), Some("http" | "https")) || target.authority().is_none() {
@@ -99,12 +100,12 @@ pub fn run_http(url: &str, address: SocketAddr, options: Options, ready: &dyn Fn
     http::run(target, address, options.setup(name)?, announce, ready)
 }
 
-impl Options {
+impl WrapOptions {
     fn setup(self, fallback_name: String) -> io::Result<Setup> {
         let profiles = profiles(self.profile.as_deref(), self.profiles.as_deref(), &self.warn)?;
-        let patience = if self.announce == Announce::Off { Duration::ZERO } else { self.announce_timeout };
+        let announce_timeout = if self.announce == Announce::Off { Duration::ZERO } else { self.announce_timeout };
         let fetcher = Fetcher::new(self.fetch_hosts)?;
-        Ok(Setup { destination: self.destination, profiles, fallback_name, patience, fetcher, warn: self.warn })
+        Ok(Setup { destination: self.destination, profiles, fallback_name, announce_timeout, fetcher, warn: self.warn })
     }
 }
 

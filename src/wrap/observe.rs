@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::model::Timestamp;
 
-use super::message::{Direction, Id, Message};
+use super::message::{Direction, Id, RpcMessage};
 
 /// When something passed the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Scope {
 
 /// A program at one end of the connection, as it introduced itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(crate) struct Implementation {
     /// Its name.
     pub(crate) name: String,
     /// Its version; empty if it has none.
@@ -40,7 +40,7 @@ pub(crate) struct Peer {
 
 /// A tool, as the server listed it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Tool {
+pub(crate) struct ListedTool {
     /// Its name.
     pub(crate) name: String,
     /// What the server says it does.
@@ -53,11 +53,11 @@ pub(crate) struct Tool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     /// The server, once it introduced itself.
-    pub(crate) server: Option<Peer>,
+    pub(crate) server: Option<Implementation>,
     /// The client, once it introduced itself.
-    pub(crate) client: Option<Peer>,
+    pub(crate) client: Option<Implementation>,
     /// The tools, by name, as far as they were listed.
-    pub(crate) tools: HashMap<String, Tool>,
+    pub(crate) tools: HashMap<String, ListedTool>,
 }
 
 /// A request that was answered.
@@ -66,7 +66,7 @@ pub(crate) struct Exchange {
     /// The conversation.
     pub(crate) scope: Scope,
     /// What was asked.
-    pub(crate) ask: Ask,
+    pub(crate) ask: ObservedRequest,
     /// The result, or the JSON-RPC error.
     pub(crate) result: Result<Value, Value>,
     /// When the request passed; for a call in several rounds, the first one.
@@ -79,7 +79,7 @@ pub(crate) struct Exchange {
 
 /// A question that may lead to an image.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ask {
+pub(crate) enum ObservedRequest {
     /// `tools/call`.
     Call {
         /// The tool.
@@ -111,7 +111,7 @@ struct Pending {
 
 #[derive(Debug)]
 enum PendingKind {
-    Ask(Ask),
+    Ask(ObservedRequest),
     /// `initialize` or `server/discover`.
     Introduction,
     ToolList,
@@ -121,7 +121,7 @@ enum PendingKind {
 #[derive(Debug)]
 struct Round {
     scope: Scope,
-    ask: Ask,
+    ask: ObservedRequest,
     state: Option<Value>,
     started: Moment,
 }
@@ -149,11 +149,11 @@ impl Observer {
         &mut self,
         scope: Scope,
         direction: Direction,
-        message: Message,
+        message: RpcMessage,
         at: Moment,
     ) -> Option<Exchange> {
         match message {
-            Message::Request { id, method, params } => {
+            RpcMessage::Request { id, method, params } => {
                 self.introduce_client(direction, &params);
                 let (kind, started) = self.kind(scope, direction, &method, params, at);
                 if self.pending.len() >= MAX_PENDING {
@@ -162,9 +162,9 @@ impl Observer {
                 self.pending.insert((scope, direction, id), Pending { kind, started, cancelled: false });
                 None
             }
-            Message::Notification { method, params } => {
+            RpcMessage::Notification { method, params } => {
                 if method == "notifications/cancelled"
-                    && let Some(Message::Answer { id, .. }) =
+                    && let Some(RpcMessage::Response { id, .. }) =
                         params.get("requestId").and_then(|id| super::message::message(answer_with(id)))
                     && let Some(pending) = self.pending.get_mut(&(scope, direction, id))
                 {
@@ -173,7 +173,7 @@ impl Observer {
                 }
                 None
             }
-            Message::Answer { id, result } => {
+            RpcMessage::Response { id, result } => {
                 let pending = self.pending.remove(&(scope, direction.back(), id))?;
                 if let Ok(Value::Object(result)) = &result {
                     self.introduce_server(result.get("_meta").and_then(Value::as_object), META_PREFIX);
@@ -208,9 +208,9 @@ impl Observer {
             "server/discover" => return (PendingKind::Introduction, at),
             "tools/list" => return (PendingKind::ToolList, at),
             "tools/call" => text(params.remove("name"))
-                .map(|tool| Ask::Call { tool, arguments: params.remove("arguments").unwrap_or_default() }),
-            "resources/read" => text(params.remove("uri")).map(Ask::Read),
-            "tasks/result" | "tasks/get" => text(params.remove("taskId")).map(Ask::Task),
+                .map(|tool| ObservedRequest::Call { tool, arguments: params.remove("arguments").unwrap_or_default() }),
+            "resources/read" => text(params.remove("uri")).map(ObservedRequest::Read),
+            "tasks/result" | "tasks/get" => text(params.remove("taskId")).map(ObservedRequest::Task),
             _ => None,
         };
         let Some(ask) = ask else { return (PendingKind::Other, at) };
@@ -220,9 +220,9 @@ impl Observer {
 
     /// Returns when the first round of a call passed, if this is a later round of it: the same request state, or, where
     /// the server gave none, the only waiting call of the same tool.
-    fn continued(&mut self, scope: Scope, ask: &Ask, state: Option<&Value>) -> Option<Moment> {
+    fn continued(&mut self, scope: Scope, ask: &ObservedRequest, state: Option<&Value>) -> Option<Moment> {
         let same_tool = |round: &Round| match (&round.ask, ask) {
-            (Ask::Call { tool: one, .. }, Ask::Call { tool: other, .. }) => one == other,
+            (ObservedRequest::Call { tool: one, .. }, ObservedRequest::Call { tool: other, .. }) => one == other,
             (one, other) => one == other,
         };
         let matching: Vec<usize> = self
@@ -308,17 +308,17 @@ fn answer_with(id: &Value) -> Value {
     serde_json::json!({ "id": id, "result": null })
 }
 
-fn peer(info: &Value) -> Option<Peer> {
+fn peer(info: &Value) -> Option<Implementation> {
     let text = |key: &str| info.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, version) = (text("name"), text("version"));
-    (!name.is_empty()).then_some(Peer { name, version })
+    (!name.is_empty()).then_some(Implementation { name, version })
 }
 
-fn tool(value: &Value) -> Option<Tool> {
+fn tool(value: &Value) -> Option<ListedTool> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let properties = value.pointer("/inputSchema/properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let name = text("name");
-    (!name.is_empty()).then(|| Tool { name, description: text("description"), properties })
+    (!name.is_empty()).then(|| ListedTool { name, description: text("description"), properties })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What came of a call: whether it succeeded, failed or was refused, and what it cost. Read from flags and from the text,
+//! The outcome of a call: whether it succeeded, failed or was refused, and what it cost. Read from flags and from the text,
 //! since four servers in ten report a failure as an ordinary result.
 
 use std::sync::LazyLock;
@@ -8,27 +8,27 @@ use serde_json::{Map, Value};
 
 use crate::model::Cost;
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use super::redact;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ending {
-    /// It gave what was asked for, or nothing says otherwise.
+pub(crate) enum CallOutcome {
+    /// It produced what was asked for, or nothing indicates otherwise.
     Succeeded,
-    /// It failed, and this is what was said.
+    /// It failed, with this message.
     Failed(String),
-    /// The provider would not do it, and this is what it said.
+    /// The provider refused it, with this message.
     Refused(String),
-    /// It goes on as the job with this id.
+    /// It continues as the job with this id.
     Pending(String),
 }
 
 /// An ending and the rule that led to it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Read {
-    /// What came of the call.
-    pub(crate) ending: Ending,
+pub(crate) struct OutcomeReading {
+    /// The outcome of the call.
+    pub(crate) ending: CallOutcome,
     /// The rule.
     pub(crate) why: &'static str,
 }
@@ -90,13 +90,16 @@ const FAILED_STATES: &[&str] = &[
     "tasknotfound",
 ];
 
-/// Reads what came of a call. `has_image` says whether an image was found.
-pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
-    let read = |ending, why| Read { ending, why };
+/// Reads the outcome of a call. `has_image` is whether an image was found.
+pub(crate) fn read(answer: &ToolAnswer, has_image: bool) -> OutcomeReading {
+    let read = |ending, why| OutcomeReading { ending, why };
     let failed = |why| {
         let message = message(answer);
         let refused = REFUSAL.is_match(&message) || REFUSAL.is_match(&answer.text_joined());
-        Read { ending: if refused { Ending::Refused(message) } else { Ending::Failed(message) }, why }
+        OutcomeReading {
+            ending: if refused { CallOutcome::Refused(message) } else { CallOutcome::Failed(message) },
+            why,
+        }
     };
     if answer.is_error {
         return failed("the result is flagged as an error");
@@ -123,22 +126,22 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
         return failed("the text begins with an error");
     }
     if has_image {
-        return read(Ending::Succeeded, "there is an image");
+        return read(CallOutcome::Succeeded, "there is an image");
     }
     let addresses: Vec<&String> = answer.urls.iter().filter(|url| !is_page(url)).collect();
     if addresses.is_empty() && BEGINS_WITH_FAILURE.is_match(&text) {
         return failed("the text begins with an error");
     }
     if let Some(task) = &answer.task {
-        return read(Ending::Pending(task.clone()), "the call became a task");
+        return read(CallOutcome::Pending(task.clone()), "the call became a task");
     }
     let job = job(answer);
     match (state.as_deref(), job) {
         (Some(state), Some(job)) if PENDING_STATES.contains(&state) => {
-            return read(Ending::Pending(job), "the status in the result is not final");
+            return read(CallOutcome::Pending(job), "the status in the result is not final");
         }
         (None, Some(job)) if addresses.is_empty() && answer.paths.is_empty() => {
-            return read(Ending::Pending(job), "there is a job id and nothing else");
+            return read(CallOutcome::Pending(job), "there is a job id and nothing else");
         }
         _ => (),
     }
@@ -146,27 +149,27 @@ pub(crate) fn read(answer: &Answer, has_image: bool) -> Read {
     if addresses.is_empty() && FAILURE.is_match(&text) {
         return failed("the text says that it failed");
     }
-    read(Ending::Succeeded, "nothing says that it failed")
+    read(CallOutcome::Succeeded, "nothing says that it failed")
 }
 
 /// Returns whether a result without anything that could be an image still claims to have made one. One that does not is a
 /// failure of which the reason is unknown.
-pub(crate) fn claims_success(answer: &Answer) -> bool {
+pub(crate) fn claims_success(answer: &ToolAnswer) -> bool {
     let flag = answer.find(&["success", "ok", "succeeded"]) == Some(&Value::Bool(true));
     let is_good = |state: String| !FAILED_STATES.contains(&state.as_str()) && !PENDING_STATES.contains(&state.as_str());
     flag || state(answer).is_some_and(is_good) || SUCCESS.is_match(&answer.text_joined())
 }
 
-/// Returns what came of a call that should have made an image, has none, and does not claim to have made one.
-pub(crate) fn no_image(answer: &Answer) -> Read {
+/// Returns the outcome of a call that should have made an image, has none, and does not claim to have made one.
+pub(crate) fn no_image(answer: &ToolAnswer) -> OutcomeReading {
     let message = message(answer);
     let refused = REFUSAL.is_match(&message);
-    let ending = if refused { Ending::Refused(message) } else { Ending::Failed(message) };
-    Read { ending, why: "there is no image, and nothing says that one was made" }
+    let ending = if refused { CallOutcome::Refused(message) } else { CallOutcome::Failed(message) };
+    OutcomeReading { ending, why: "there is no image, and nothing says that one was made" }
 }
 
 /// Returns whether a result has an address that may be that of an image.
-pub(crate) fn has_address(answer: &Answer) -> bool {
+pub(crate) fn has_address(answer: &ToolAnswer) -> bool {
     let is_other = |url: &str| {
         let path = url.split(['?', '#']).next().unwrap_or_default().to_lowercase();
         OTHER_FILES.iter().any(|extension| path.ends_with(extension))
@@ -217,19 +220,19 @@ fn is_false(value: &Value) -> bool {
 }
 
 /// Returns whether a status is final and good, as a job reports it.
-pub(crate) fn is_done(answer: &Answer) -> bool {
+pub(crate) fn is_done(answer: &ToolAnswer) -> bool {
     state(answer).is_none_or(|state| !PENDING_STATES.contains(&state.as_str()))
 }
 
 /// Returns the ids that a result mentions, by which a later call may name it.
-pub(crate) fn ids(answer: &Answer) -> Vec<String> {
+pub(crate) fn ids(answer: &ToolAnswer) -> Vec<String> {
     let mut keys: Vec<&str> = JOB_KEYS.to_vec();
     keys.extend(["assetid", "fileid", "historyid"]);
     keys.iter().filter_map(|key| answer.find(&[key]).and_then(id_text)).collect()
 }
 
 /// Returns what the call cost, where the result says so.
-pub(crate) fn cost(answer: &Answer) -> Option<Cost> {
+pub(crate) fn cost(answer: &ToolAnswer) -> Option<Cost> {
     let mut found = None;
     for value in &answer.values {
         numbers(value, &mut |key, number, siblings| {
@@ -265,11 +268,11 @@ pub(crate) fn cost(answer: &Answer) -> Option<Cost> {
 }
 
 /// Returns the seed that the result reports in its text.
-pub(crate) fn seed_in_text(answer: &Answer) -> Option<u64> {
+pub(crate) fn seed_in_text(answer: &ToolAnswer) -> Option<u64> {
     answer.texts.iter().find_map(|text| SEED.captures(text)?.get(1)?.as_str().parse().ok())
 }
 
-fn state(answer: &Answer) -> Option<String> {
+fn state(answer: &ToolAnswer) -> Option<String> {
     answer
         .find(&["status", "state", "taskstatus", "jobstatus"])
         .and_then(Value::as_str)
@@ -280,7 +283,7 @@ fn state(answer: &Answer) -> Option<String> {
         })
 }
 
-fn job(answer: &Answer) -> Option<String> {
+fn job(answer: &ToolAnswer) -> Option<String> {
     JOB_KEYS.iter().find_map(|key| answer.find(&[key]).and_then(id_text)).or_else(|| {
         let text = answer.text_joined();
         JOB.captures(&text).and_then(|found| found.get(1)).map(|job| job.as_str().to_owned())
@@ -295,8 +298,8 @@ fn id_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns what was said about a failure: the message of the error in the JSON, or the text.
-fn message(answer: &Answer) -> String {
+/// Returns the message of a failure: that of the error in the JSON, or the text.
+fn message(answer: &ToolAnswer) -> String {
     let deep = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Object(object) => {
@@ -334,10 +337,10 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-/// Is given a number, its key, and the object that both are in.
-type Found<'a> = &'a mut dyn FnMut(&str, f64, &Map<String, Value>);
+/// A callback that receives a number, its key, and the object that both are in.
+type NumberVisitor<'a> = &'a mut dyn FnMut(&str, f64, &Map<String, Value>);
 
-fn numbers(value: &Value, found: Found<'_>) {
+fn numbers(value: &Value, found: NumberVisitor<'_>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
         Value::Object(object) => {
@@ -406,8 +409,8 @@ mod tests {
 
     use super::*;
 
-    fn ending(result: Value) -> Ending {
-        read(&Answer::read(&Ok(result)), false).ending
+    fn ending(result: Value) -> CallOutcome {
+        read(&ToolAnswer::read(&Ok(result)), false).ending
     }
 
     fn text(text: &str) -> Value {
@@ -432,10 +435,10 @@ mod tests {
             r#"{"success": "false", "message": "quota"}"#,
             r#"{"statusCode": 429, "message": "slow down"}"#,
         ] {
-            assert!(matches!(ending(text(said)), Ending::Failed(_)), "{said}: {:?}", ending(text(said)));
+            assert!(matches!(ending(text(said)), CallOutcome::Failed(_)), "{said}: {:?}", ending(text(said)));
         }
         let in_block = json!({"content": [{"type": "text", "text": "quota", "isError": true}]});
-        assert_eq!(ending(in_block), Ending::Failed("quota".to_owned()));
+        assert_eq!(ending(in_block), CallOutcome::Failed("quota".to_owned()));
     }
 
     #[test]
@@ -445,27 +448,27 @@ mod tests {
             "Failed to generate images: API Error: 1026-prompt involves sensitive content",
             r#"{"success": false, "error": "Content policy violation"}"#,
         ] {
-            assert!(matches!(ending(text(said)), Ending::Refused(_)), "{said}");
+            assert!(matches!(ending(text(said)), CallOutcome::Refused(_)), "{said}");
         }
-        assert!(matches!(ending(text("❌ No images were generated.")), Ending::Failed(_)));
+        assert!(matches!(ending(text("❌ No images were generated.")), CallOutcome::Failed(_)));
     }
 
     #[test]
     fn jobs_are_pending() {
         let pending = |said: &str| match ending(text(said)) {
-            Ending::Pending(job) => job,
+            CallOutcome::Pending(job) => job,
             other => panic!("{said}: {other:?}"),
         };
         assert_eq!(pending(r#"{"status": "generating", "image_id": "165b9c"}"#), "165b9c");
         assert_eq!(pending(r#"{"success": true, "response": {"data": {"taskId": "t1"}}}"#), "t1");
         assert_eq!(pending("Created prediction abc123def"), "abc123def");
-        assert_eq!(ending(text("https://x/a.png\nTask ID: abc-123456")), Ending::Succeeded);
-        assert_eq!(ending(text("Done.")), Ending::Succeeded);
+        assert_eq!(ending(text("https://x/a.png\nTask ID: abc-123456")), CallOutcome::Succeeded);
+        assert_eq!(ending(text("Done.")), CallOutcome::Succeeded);
     }
 
     #[test]
     fn costs_are_never_invented() {
-        let cost = |said: &str| cost(&Answer::read(&Ok(text(said))));
+        let cost = |said: &str| cost(&ToolAnswer::read(&Ok(text(said))));
         assert_eq!(cost("💰 Total cost: $0.042").unwrap().amount, 0.042);
         assert_eq!(cost(r#"{"cost_estimate": {"amount_cost": 0.02, "currency": "eur"}}"#).unwrap().currency, "EUR");
         assert_eq!(cost(r#"{"cost_time": 8}"#), None);

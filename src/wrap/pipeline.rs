@@ -13,17 +13,17 @@ use parking_lot::Mutex;
 
 use crate::model::Timestamp;
 
-use super::assemble::{Assembler, JOB_TIMEOUT, Step, kind_of, may_matter};
+use super::assemble::{Assembler, Decision, JOB_TIMEOUT, kind_of, may_matter};
 use super::fetch::Fetcher;
 use super::files::Base;
 use super::finding::Finding;
 use super::locate::{FoundImage, Located};
-use super::message::{self, Message};
+use super::message::{self, RpcMessage};
 use super::observe::{Connection, Exchange, Moment, Observer};
 use super::profile::Profiles;
 use super::recognise::Kind;
 use super::record::{Destination, Recorder, Warn};
-use super::tap::{Counters, Passed, Permit, Reply, Tap};
+use super::tap::{Counters, Passed, QueuePermit, RecordedReply, Tap};
 
 /// How a wrapped connection is recorded.
 pub(crate) struct Setup {
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     /// The name of a server that does not introduce itself.
     pub(crate) fallback_name: String,
     /// How long a response may wait to be marked; zero if none is.
-    pub(crate) patience: Duration,
+    pub(crate) announce_timeout: Duration,
     /// Fetches images from allowed hosts.
     pub(crate) fetcher: Option<Fetcher>,
     /// Reports what people should know.
@@ -55,14 +55,19 @@ enum Work {
     /// A generation was asked for: the workspace will be needed, and should show that it can be written.
     Probe,
     /// An exchange to look into.
-    Exchange { connection: Arc<Connection>, exchange: Box<Exchange>, reply: Option<Reply>, permit: Arc<Permit> },
+    Exchange {
+        connection: Arc<Connection>,
+        exchange: Box<Exchange>,
+        reply: Option<RecordedReply>,
+        permit: Arc<QueuePermit>,
+    },
     /// The client is going away: jobs are not waited for any longer.
     GiveUp,
     /// Everything has passed.
     End,
 }
 
-/// How often jobs and things that could not be recorded are looked after.
+/// How often jobs and unrecorded iterations are checked.
 const TICK: Duration = Duration::from_secs(5);
 /// How long the end of the process may wait for the recorder.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,8 +75,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 impl Pipeline {
     /// Starts the threads. They open nothing until there is something to record.
     pub(crate) fn start(setup: Setup) -> io::Result<Pipeline> {
-        let Setup { destination, profiles, fallback_name, patience, fetcher, warn } = setup;
-        let (tap, passed) = Tap::new(patience);
+        let Setup { destination, profiles, fallback_name, announce_timeout, fetcher, warn } = setup;
+        let (tap, passed) = Tap::new(announce_timeout);
         let (work, jobs) = mpsc::channel();
         let stderr = Arc::new(StderrTail::default());
         let observer = {
@@ -165,7 +170,7 @@ fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, tap: &Tap, wo
             if !may_matter(&connection, profiles, &exchange, has_jobs) {
                 continue;
             }
-            if !may_wait(&exchange, counters, tap.patience()) {
+            if !may_wait(&exchange, counters, tap.announce_timeout()) {
                 // Dropping the reply lets the response pass at once, unmarked.
                 reply = None;
             }
@@ -180,14 +185,14 @@ fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, tap: &Tap, wo
 /// Returns whether a response may be held back until it is recorded: only if the recorder has shown since the request that
 /// it can write. A workspace whose disk is full, read-only or stalled, or whose owner does not answer, thus delays nothing.
 /// An answer that came sooner than the recorder could be expected to show anything may be held back for its own sake.
-fn may_wait(exchange: &Exchange, counters: &Counters, patience: Duration) -> bool {
+fn may_wait(exchange: &Exchange, counters: &Counters, announce_timeout: Duration) -> bool {
     let took = exchange.ended.millis.saturating_sub(exchange.started.millis);
-    u128::from(took) <= patience.as_millis() || counters.alive_at.load(SeqCst) >= exchange.started.millis
+    u128::from(took) <= announce_timeout.as_millis() || counters.alive_at.load(SeqCst) >= exchange.started.millis
 }
 
 /// Returns whether the answer to a message may complete an iteration.
-fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles, counters: &Counters) -> bool {
-    let Message::Request { method, params, .. } = message else { return false };
+fn is_generation(message: &RpcMessage, connection: &Connection, profiles: &Profiles, counters: &Counters) -> bool {
+    let RpcMessage::Request { method, params, .. } = message else { return false };
     if counters.has_jobs.load(SeqCst) && matches!(method.as_str(), "tools/call" | "resources/read" | "tasks/result") {
         return true;
     }
@@ -202,7 +207,7 @@ fn is_generation(message: &Message, connection: &Connection, profiles: &Profiles
 struct Sink {
     recorder: Recorder,
     fetcher: Option<Fetcher>,
-    /// Whether other runs left something that was not looked into yet.
+    /// Whether other runs left files that have not been read yet.
     has_orphans: bool,
 }
 
@@ -247,7 +252,7 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
                 sink.adopt(&mut assembler, &connection, tap.now());
                 let had_jobs = assembler.has_jobs();
                 for step in assembler.exchange(&connection, &exchange, &stderr.text()) {
-                    let Step::Record(finding) = step else { continue };
+                    let Decision::Record(finding) = step else { continue };
                     let reference = keep(&mut assembler, &mut sink, &connection, *finding);
                     if let (Some(reference), Some(reply)) = (reference, reply.take()) {
                         reply(reference);
@@ -297,7 +302,7 @@ fn keep(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, fin
     Some(reference)
 }
 
-/// The last that the server wrote to its stderr: often the only place that says why something failed.
+/// The end of what the server wrote to stderr, which is often the only explanation of a failure.
 #[derive(Debug, Default)]
 pub(crate) struct StderrTail(Mutex<VecDeque<u8>>);
 
@@ -329,8 +334,8 @@ mod tests {
     use super::super::record::SessionChoice;
     use super::*;
 
-    /// A workspace that does not open before something is sent.
-    fn stalled(patience: Duration) -> (Pipeline, Sender<()>) {
+    /// Returns a recorder whose workspace does not open before something is sent.
+    fn stalled(announce_timeout: Duration) -> (Pipeline, Sender<()>) {
         let (release, gate) = mpsc::channel::<()>();
         let gate = Mutex::new(gate);
         let destination = Destination {
@@ -345,14 +350,14 @@ mod tests {
         };
         let warn: Warn = Arc::new(|_| ());
         let (profiles, fallback_name) = (Profiles::built_in(), "server".to_owned());
-        let setup = Setup { destination, profiles, fallback_name, patience, fetcher: None, warn };
+        let setup = Setup { destination, profiles, fallback_name, announce_timeout, fetcher: None, warn };
         (Pipeline::start(setup).unwrap(), release)
     }
 
     #[test]
     fn a_recorder_that_is_stalled_since_the_request_is_not_waited_for() {
-        let patience = Duration::from_millis(100);
-        let (pipeline, release) = stalled(patience);
+        let announce_timeout = Duration::from_millis(100);
+        let (pipeline, release) = stalled(announce_timeout);
         let tap = pipeline.tap().clone();
         for id in 0..3 {
             let call = json!({"id": id, "method": "tools/call", "params": {"name": "generate_image", "arguments": {"prompt": "a"}}});
@@ -378,19 +383,19 @@ mod tests {
         let at = |millis| Moment { millis, wall };
         let exchange = |took: u64| Exchange {
             scope: Scope::default(),
-            ask: super::super::observe::Ask::Read(String::new()),
+            ask: super::super::observe::ObservedRequest::Read(String::new()),
             result: Ok(json!({})),
             started: at(1000),
             ended: at(1000 + took),
             cancelled: false,
         };
         let counters = Counters::default();
-        let patience = Duration::from_millis(250);
-        assert!(!may_wait(&exchange(2000), &counters, patience), "it never wrote");
+        let announce_timeout = Duration::from_millis(250);
+        assert!(!may_wait(&exchange(2000), &counters, announce_timeout), "it never wrote");
         counters.alive_at.store(999, SeqCst);
-        assert!(!may_wait(&exchange(2000), &counters, patience), "it wrote before the request");
+        assert!(!may_wait(&exchange(2000), &counters, announce_timeout), "it wrote before the request");
         counters.alive_at.store(1010, SeqCst);
-        assert!(may_wait(&exchange(2000), &counters, patience));
-        assert!(may_wait(&exchange(200), &Counters::default(), patience), "there was no time to show it");
+        assert!(may_wait(&exchange(2000), &counters, announce_timeout));
+        assert!(may_wait(&exchange(200), &Counters::default(), announce_timeout), "there was no time to show it");
     }
 }

@@ -215,13 +215,13 @@ const BUILT_IN: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::observe::{Peer, Tool};
+    use super::super::observe::{Implementation, ListedTool};
     use super::*;
 
     fn connection(server: &str, tools: &[&str]) -> Connection {
-        let tool = |name: &&str| ((*name).to_owned(), Tool { name: (*name).to_owned(), ..Tool::default() });
+        let tool = |name: &&str| ((*name).to_owned(), ListedTool { name: (*name).to_owned(), ..ListedTool::default() });
         Connection {
-            server: Some(Peer { name: server.to_owned(), version: String::new() }),
+            server: Some(Implementation { name: server.to_owned(), version: String::new() }),
             client: None,
             tools: tools.iter().map(tool).collect(),
         }

@@ -20,7 +20,7 @@ const SCOPE: Scope = Scope { group: 0, exchange: 0 };
 /// Forwards what the client writes to the server, until either goes away.
 pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     loop {
         let count = read(&mut from, &mut chunk)?;
         let bytes = chunk.get(..count).unwrap_or_default();
@@ -33,8 +33,8 @@ pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> i
                 tap.arm();
             }
             match line {
-                Line::Whole(line) => tap.offer(SCOPE, Direction::ToServer, line, is_call, None),
-                Line::TooLong => tap.skip(is_call),
+                ObservedLine::Whole(line) => tap.offer(SCOPE, Direction::ToServer, line, is_call, None),
+                ObservedLine::TooLong => tap.skip(is_call),
             }
         }
         let written = to.write_all(bytes).and_then(|()| to.flush());
@@ -49,7 +49,7 @@ pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> i
 /// the server still answers is worth recording.
 pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, announce: Announce) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     let mut is_holding = false;
     let mut is_client_gone = false;
     let mut write = |bytes: &[u8]| {
@@ -85,7 +85,7 @@ pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, anno
                 continue;
             }
             match complete.into_iter().next() {
-                Some(Line::Whole(line)) => {
+                Some(ObservedLine::Whole(line)) => {
                     // What came before goes out first, and is not made to wait.
                     write(&outgoing);
                     outgoing.clear();
@@ -96,7 +96,7 @@ pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, anno
                         None => write(&line),
                     }
                 }
-                Some(Line::TooLong) => (),
+                Some(ObservedLine::TooLong) => (),
                 None if lines.is_too_long() => {
                     outgoing.extend_from_slice(lines.pending());
                     is_holding = false;
@@ -122,10 +122,10 @@ pub(crate) fn stderr(mut from: impl Read, mut to: impl Write, keep: impl Fn(&[u8
     }
 }
 
-fn offer(tap: &Tap, line: Line) {
+fn offer(tap: &Tap, line: ObservedLine) {
     match line {
-        Line::Whole(line) => tap.offer(SCOPE, Direction::ToClient, line, false, None),
-        Line::TooLong => tap.skip(false),
+        ObservedLine::Whole(line) => tap.offer(SCOPE, Direction::ToClient, line, false, None),
+        ObservedLine::TooLong => tap.skip(false),
     }
 }
 
@@ -144,17 +144,17 @@ fn starts_like_json(bytes: &[u8]) -> bool {
 
 /// A complete line.
 #[derive(Debug, PartialEq, Eq)]
-enum Line {
+enum ObservedLine {
     Whole(Arc<Vec<u8>>),
     TooLong,
 }
 
-impl Line {
+impl ObservedLine {
     /// Returns whether the answer to the line may complete an iteration.
     fn is_call(&self) -> bool {
         match self {
-            Line::Whole(line) => may_complete(line),
-            Line::TooLong => false,
+            ObservedLine::Whole(line) => may_complete(line),
+            ObservedLine::TooLong => false,
         }
     }
 }
@@ -165,16 +165,16 @@ pub(crate) fn may_complete(message: &[u8]) -> bool {
     [&b"/call\""[..], b"/read\"", b"/result\""].iter().any(|method| memmem::find(message, method).is_some())
 }
 
-/// Cuts a stream into lines, and forgets those that are too long to be looked into.
+/// Splits a stream into lines, and drops those that are too long to observe.
 #[derive(Debug, Default)]
-struct Lines {
+struct LineSplitter {
     pending: Vec<u8>,
     is_too_long: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Adds bytes, and returns the lines that they complete, each with its line end.
-    fn split(&mut self, mut bytes: &[u8]) -> Vec<Line> {
+    fn split(&mut self, mut bytes: &[u8]) -> Vec<ObservedLine> {
         let mut complete = Vec::new();
         while let Some(newline) = memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at(newline + 1);
@@ -197,14 +197,14 @@ impl Lines {
     }
 
     /// Returns what is left as a line, if anything is.
-    fn rest(&mut self) -> Vec<Line> {
+    fn rest(&mut self) -> Vec<ObservedLine> {
         let line = std::mem::take(&mut self.pending);
         if std::mem::take(&mut self.is_too_long) {
-            vec![Line::TooLong]
+            vec![ObservedLine::TooLong]
         } else if line.is_empty() {
             Vec::new()
         } else {
-            vec![Line::Whole(Arc::new(line))]
+            vec![ObservedLine::Whole(Arc::new(line))]
         }
     }
 
@@ -251,17 +251,17 @@ mod tests {
 
     #[test]
     fn lines_are_cut_and_too_long_ones_are_left_out() {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut cut = Vec::new();
         for piece in b"a\r\nbb\n\nccc".chunks(2) {
             cut.extend(lines.split(piece));
         }
         cut.extend(lines.rest());
-        let whole = |text: &str| Line::Whole(Arc::new(text.as_bytes().to_vec()));
+        let whole = |text: &str| ObservedLine::Whole(Arc::new(text.as_bytes().to_vec()));
         assert_eq!(cut, [whole("a\r\n"), whole("bb\n"), whole("\n"), whole("ccc")]);
         let long = vec![b'x'; MAX_OBSERVED_BYTES + 1];
         assert_eq!(lines.split(&long), []);
         assert!(lines.is_too_long());
-        assert_eq!(lines.split(b"more\nnext\n"), [Line::TooLong, whole("next\n")]);
+        assert_eq!(lines.split(b"more\nnext\n"), [ObservedLine::TooLong, whole("next\n")]);
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! `annotations` of tools are ignored: servers mark tools that generate, and even tools that delete, as read-only.
 
-use super::arguments::Asked;
+use super::arguments::CallArguments;
 use super::keys::{is_input_key, is_model_key, is_prompt_key};
-use super::observe::Tool;
+use super::observe::ListedTool;
 use super::redact::normalized;
 
 /// What a call is for.
@@ -348,7 +348,7 @@ const PLAIN: &[&str] = &[
 ];
 
 /// Decides what a call is for, from everything but its result.
-pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recognised {
+pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArguments) -> Recognised {
     let words = unglued(words(name));
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let does = |list: &[&str]| words.iter().any(|word| is_form(word, list));
@@ -405,7 +405,7 @@ pub(crate) fn recognise(name: &str, tool: Option<&Tool>, asked: &Asked) -> Recog
     if does(GENERATE) && has_prompt && image_name {
         return decided(Kind::Generate, true, "the name says that an image is made");
     }
-    let has_model = asked.model.is_some() || argument(is_model_key);
+    let has_model = asked.recipe.model.is_some() || argument(is_model_key);
     if does(GENERATE) && has_prompt && (described || has_model) && !other_described {
         return decided(Kind::Generate, false, "it makes something from a prompt, and speaks of images or models");
     }
@@ -484,11 +484,11 @@ fn unglued(words: Vec<String>) -> Vec<String> {
 }
 
 /// Returns whether the model, or an argument that chooses what to make, names another medium: `task: "text-to-video"`.
-fn asks_for_other_medium(asked: &Asked) -> bool {
+fn asks_for_other_medium(asked: &CallArguments) -> bool {
     const CHOICES: &[&str] =
         &["type", "task", "tasktype", "mediatype", "mode", "modality", "outputtype", "kind", "media"];
-    let chosen = asked.rest.iter().filter(|(name, _)| CHOICES.contains(&normalized(name).as_str()));
-    let texts = chosen.filter_map(|(_, value)| value.as_str()).chain(asked.model.as_deref());
+    let chosen = asked.recipe.parameters.iter().filter(|(name, _)| CHOICES.contains(&normalized(name).as_str()));
+    let texts = chosen.filter_map(|(_, value)| value.as_str()).chain(asked.recipe.model.as_deref());
     texts.into_iter().any(|text| {
         let media = words(text);
         let mut media = media.iter().rev().map(String::as_str);
@@ -510,8 +510,8 @@ mod tests {
     use super::*;
 
     fn kind(name: &str, description: &str, arguments: Value) -> Kind {
-        let asked = Asked::read(&arguments, None, None);
-        let tool = Tool { name: name.to_owned(), description: description.to_owned(), ..Tool::default() };
+        let asked = CallArguments::read(&arguments, None, None);
+        let tool = ListedTool { name: name.to_owned(), description: description.to_owned(), ..ListedTool::default() };
         recognise(name, Some(&tool), &asked).kind
     }
 
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_told_apart() {
+    fn tools_are_classified_by_name_and_description() {
         let prompt = || json!({"prompt": "a fox"});
         for name in [
             "generate_image",

@@ -6,22 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
-
 use crate::images::{Header, UNKNOWN_TYPE};
-use crate::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PARAMETERS_BYTES, MAX_PROMPT_BYTES, MAX_SIDE};
-use crate::model::{Actor, Hash, IterationId, Query, Status, Timestamp};
-use crate::wire::{Api, Error, ErrorKind, ImageData, ImageInput, RecordRequest};
-use crate::workspace::{self, Search, SimilarTo, Workspace};
+use crate::model::iteration::MAX_NOTE_BYTES;
+use crate::model::{Actor, Hash, IterationId, Outcome, Query, SessionId, Status, Timestamp};
+use crate::wire::{Api, Error, ErrorKind};
+use crate::workspace::{self, ImageSource, Recording, Search, SimilarTo, Workspace};
 
 use super::assemble::StoredJob;
 use super::finding::Finding;
 use super::locate::FoundImage;
 use super::observe::Connection;
-use super::outcome::clip;
-use super::spool::{Adopted, Spool, Waiting};
+use super::recipe::{clean, one_line, within_limits};
+use super::spool::{Adopted, Spool, UnrecordedIteration};
 
 /// Which session iterations go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +63,7 @@ pub(crate) struct Recorder {
     /// Makes keys unique among all runs.
     run: String,
     count: u64,
-    backlog: VecDeque<Waiting>,
+    backlog: VecDeque<UnrecordedIteration>,
     backlog_bytes: usize,
     spool: Spool,
     /// How many of the backlog are also in the spool.
@@ -80,7 +76,7 @@ pub(crate) struct Recorder {
 
 /// The session a conversation records into.
 struct Current {
-    id: String,
+    id: SessionId,
     last: Timestamp,
 }
 
@@ -92,8 +88,9 @@ const SLOW_FAILURE: Duration = Duration::from_secs(1);
 const SLOW_FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// How many iterations that look the same are compared to find the one with the same bytes.
 const MAX_TWINS: usize = 32;
-/// The most iterations, and bytes of images, that wait to be recorded while the workspace cannot take them.
+/// The most iterations that wait to be recorded while the workspace cannot take them.
 const MAX_BACKLOG: usize = 256;
+/// The most bytes of images that wait to be recorded.
 const MAX_BACKLOG_BYTES: usize = 256 * 1024 * 1024;
 
 impl Recorder {
@@ -136,7 +133,7 @@ impl Recorder {
         answers.is_ok() && self.backlog.is_empty() && self.spool.probe().is_ok()
     }
 
-    /// Returns whether other runs left something behind.
+    /// Returns whether other runs left files.
     pub(crate) fn has_orphans(&self) -> bool {
         self.spool.has_others()
     }
@@ -181,9 +178,9 @@ impl Recorder {
         self.retry();
         self.count += 1;
         let key = finding.key.clone().unwrap_or_else(|| format!("wrap-{}-{}", self.run, self.count));
-        let actor = self.actor(connection, &finding.provider);
+        let actor = self.actor(connection, finding.recipe.provider.as_deref().unwrap_or(&finding.tool));
         if self.pauses() {
-            self.keep(Waiting { finding, actor, key });
+            self.keep(UnrecordedIteration { finding, actor, key });
             return None;
         }
         match self.timed_attempt(&actor, &finding, &key) {
@@ -191,7 +188,7 @@ impl Recorder {
             Err(error) => {
                 self.failed(&error);
                 if error.kind != ErrorKind::Invalid {
-                    self.keep(Waiting { finding, actor, key });
+                    self.keep(UnrecordedIteration { finding, actor, key });
                 } else {
                     self.lost += 1;
                 }
@@ -271,73 +268,97 @@ impl Recorder {
 
     /// Records under a key, which makes trying again safe.
     fn attempt(&mut self, actor: &Actor, finding: &Finding, key: &str) -> Result<String, Error> {
-        let mut request = request(finding, key);
-        request.session_id = self.session_for(finding)?;
-        if request.session_id.is_none() {
-            request.project.clone_from(&self.destination.project);
-        }
-        let mut result = Api::new(self.workspace()?).by(actor).record(&request);
+        let session = self.session_for(finding)?;
+        let parent = finding.parent();
+        let mut result = self.record_in(session, parent, actor, finding, key);
         if let Err(error) = &result {
             match error.kind {
                 // The session was archived meanwhile, or is gone, or the parent is: the iteration is not lost for that.
-                ErrorKind::Archived | ErrorKind::NotFound
-                    if request.session_id.is_some() || request.parent.is_some() =>
-                {
+                ErrorKind::Archived | ErrorKind::NotFound if session.is_some() || parent.is_some() => {
                     (self.warn)(&format!("{error}: recording into a new session instead"));
-                    request.session_id = None;
-                    if error.kind == ErrorKind::NotFound {
-                        request.parent = None;
-                    }
-                    request.project.clone_from(&self.destination.project);
-                    result = Api::new(self.workspace()?).by(actor).record(&request);
+                    let parent = parent.filter(|_| error.kind != ErrorKind::NotFound);
+                    result = self.record_in(None, parent, actor, finding, key);
                 }
                 ErrorKind::Busy | ErrorKind::Internal | ErrorKind::Damaged => {
                     // A workspace whose owner died or that was restored is taken up by opening it anew.
                     self.workspace = None;
-                    result = Api::new(self.workspace()?).by(actor).record(&request);
+                    result = self.record_in(session, parent, actor, finding, key);
                 }
                 _ => (),
             }
         }
-        let recorded = result?;
-        let reference = recorded.reference.to_string();
-        let id = recorded.reference.session.to_string();
+        let id = result?;
         let last = finding.created_at.unwrap_or_else(Timestamp::now);
-        self.sessions.insert(finding.scope.group, Current { id, last });
-        Ok(reference)
+        self.sessions.insert(finding.scope.group, Current { id: id.session, last });
+        Ok(id.to_string())
+    }
+
+    /// Records into a session, or a new one. Every value is made to keep the limits of a recipe: a server may send anything.
+    fn record_in(
+        &mut self,
+        session: Option<SessionId>,
+        parent: Option<IterationId>,
+        actor: &Actor,
+        finding: &Finding,
+        key: &str,
+    ) -> Result<IterationId, Error> {
+        let project = self.destination.project.clone().filter(|_| session.is_none());
+        let mut recipe = within_limits(&finding.recipe);
+        if recipe.prompt.trim().is_empty() {
+            recipe.prompt.clone_from(&finding.tool);
+        }
+        let outcome = Outcome {
+            status: finding.outcome,
+            message: finding.message.as_deref().map(|message| clean(message, MAX_NOTE_BYTES)),
+            generation_time_ms: Some(finding.duration_ms),
+            cost: finding.cost.clone(),
+        };
+        let images = finding.images.iter().filter(|found| is_image(&found.bytes)).map(image);
+        let mut recording =
+            Recording::new(self.workspace()?, session, recipe).actor(actor).key(key).outcome(outcome).images(images);
+        if let Some(time) = finding.created_at {
+            recording = recording.created_at(time);
+        }
+        if let Some(parent) = parent {
+            recording = recording.parent(parent);
+        }
+        if let Some(project) = project {
+            recording = recording.project(project);
+        }
+        Ok(recording.commit()?.id())
     }
 
     /// Returns the session to record into; `None` for a new one.
-    fn session_for(&mut self, finding: &Finding) -> Result<Option<String>, Error> {
+    fn session_for(&mut self, finding: &Finding) -> Result<Option<SessionId>, Error> {
         if let Some(Current { id, last }) = self.sessions.get(&finding.scope.group) {
             let now = finding.created_at.unwrap_or(*last);
             let rested = now.millis().saturating_sub(last.millis()) > SESSION_BREAK_MILLIS;
-            let goes_on = finding.parent.as_ref().is_some_and(|parent| parent.starts_with(&format!("{id}#")));
+            let goes_on = finding.parent().is_some_and(|parent| parent.session == *id);
             let breaks = self.destination.session == SessionChoice::PerConnection && rested && !goes_on;
-            return Ok((!breaks).then(|| id.clone()));
+            return Ok((!breaks).then_some(*id));
         }
         match self.destination.session.clone() {
             SessionChoice::PerConnection | SessionChoice::New => Ok(None),
-            SessionChoice::Named(id) => Ok(Some(id)),
+            SessionChoice::Named(id) => Api::new(self.workspace()?).session_id(&id).map(Some),
             SessionChoice::Latest => match Api::new(self.workspace()?).resolve("latest") {
-                Ok(reference) => Ok(Some(reference.session.to_string())),
+                Ok(reference) => Ok(Some(reference.session)),
                 Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error),
             },
         }
     }
 
-    /// Returns who did it: the client, and through us the server and the tool, so that an audit shows all of them.
+    /// Returns the actor: the client, and through us the server and the tool, so that an audit shows all of them.
     fn actor(&self, connection: &Connection, provider: &str) -> Actor {
         let wrap = concat!("retake-wrap ", env!("CARGO_PKG_VERSION"));
         let client = match &connection.client {
             Some(peer) => format!("{} {} via {wrap}, {provider}", peer.name, peer.version),
             None => format!("{wrap}, {provider}"),
         };
-        Actor { client: name(&client).unwrap_or_else(|| wrap.to_owned()), user: self.destination.user.clone() }
+        Actor { client: one_line(&client), user: self.destination.user.clone() }
     }
 
-    fn keep(&mut self, waiting: Waiting) {
+    fn keep(&mut self, waiting: UnrecordedIteration) {
         let bytes = image_bytes(&waiting.finding);
         if self.backlog.len() >= MAX_BACKLOG || self.backlog_bytes.saturating_add(bytes) > MAX_BACKLOG_BYTES {
             self.lost += 1;
@@ -379,76 +400,17 @@ fn made(workspace: &Workspace, hash: Hash) -> Result<Option<IterationId>, worksp
     Ok(None)
 }
 
-/// Returns the request for a finding. Every value is made to keep the limits of a recipe: a server may send anything.
-fn request(finding: &Finding, key: &str) -> RecordRequest {
-    let prompt = text(&finding.prompt, MAX_PROMPT_BYTES);
-    RecordRequest {
-        prompt: if prompt.trim().is_empty() { finding.tool.clone() } else { prompt },
-        parent: finding.parent.clone(),
-        prompt_sent: finding.prompt_sent.as_deref().map(|sent| text(sent, MAX_PROMPT_BYTES)),
-        negative_prompt: finding.negative_prompt.as_deref().map(|negative| text(negative, MAX_PROMPT_BYTES)),
-        model: finding.model.as_deref().and_then(name),
-        model_hash: finding.model_hash.as_deref().and_then(name),
-        seed: finding.seed,
-        steps: finding.steps,
-        guidance_scale: finding.guidance_scale.filter(|scale| (-1e6..=1e6).contains(scale)),
-        sampler: finding.sampler.as_deref().and_then(name),
-        scheduler: finding.scheduler.as_deref().and_then(name),
-        width: finding.width.filter(|side| (1..=MAX_SIDE).contains(side)),
-        height: finding.height.filter(|side| (1..=MAX_SIDE).contains(side)),
-        denoise: finding.denoise.filter(|strength| (0.0..=1.0).contains(strength)),
-        loras: finding.loras.clone(),
-        provider: name(&finding.provider),
-        parameters: parameters(&finding.parameters),
-        outcome: Some(finding.outcome),
-        message: finding.message.as_deref().map(|message| text(message, MAX_NOTE_BYTES)),
-        generation_time_ms: Some(finding.duration_ms),
-        cost: finding.cost.clone(),
-        created_at: finding.created_at.map(|at| at.to_string()),
-        images: finding.images.iter().filter(|found| is_image(&found.bytes)).map(image).collect(),
-        idempotency_key: Some(key.to_owned()),
-        ..RecordRequest::default()
-    }
-}
-
 /// Returns whether these bytes can be recorded: a server may call anything an image, and the rest is worth recording.
 fn is_image(bytes: &[u8]) -> bool {
     Header::of(bytes.get(..64).unwrap_or(bytes)).mime_type != UNKNOWN_TYPE
 }
 
-/// Names the file if it is still the one that was looked at, so that its name is kept, and sends the bytes otherwise.
-fn image(found: &FoundImage) -> ImageInput {
-    if let Some(path) = &found.path
-        && std::fs::read(path).is_ok_and(|bytes| bytes == found.bytes)
-    {
-        return ImageInput::Path(path.clone());
+/// Returns the file if it is still the one that was read, so that its name is kept, and the bytes otherwise.
+fn image(found: &FoundImage) -> ImageSource {
+    match &found.path {
+        Some(path) if std::fs::read(path).is_ok_and(|bytes| bytes == found.bytes) => ImageSource::File(path.into()),
+        _ => ImageSource::Bytes(found.bytes.clone()),
     }
-    ImageInput::Data(ImageData { data: STANDARD.encode(&found.bytes), mime_type: None })
-}
-
-fn parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
-    let fits =
-        |map: &Map<String, Value>| serde_json::to_string(map).is_ok_and(|text| text.len() <= MAX_PARAMETERS_BYTES);
-    if fits(parameters) {
-        return parameters.clone();
-    }
-    let mut kept: Map<String, Value> =
-        parameters.iter().filter(|(key, _)| *key == "mcp").map(|(key, value)| (key.clone(), value.clone())).collect();
-    kept.insert("tooLargeToKeep".to_owned(), json!(parameters.keys().collect::<Vec<_>>()));
-    if fits(&kept) { kept } else { Map::new() }
-}
-
-/// Returns a text without control characters, cut to so many bytes.
-fn text(text: &str, most: usize) -> String {
-    let clean: String =
-        text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\r' | '\t') { '\u{fffd}' } else { c }).collect();
-    clip(&clean, most).to_owned()
-}
-
-/// Returns a name on one line; `None` if nothing is left of it.
-fn name(name: &str) -> Option<String> {
-    let name = text(&name.replace(['\n', '\r'], " "), MAX_NAME_BYTES);
-    (!name.trim().is_empty()).then_some(name)
 }
 
 fn image_bytes(finding: &Finding) -> usize {

@@ -33,7 +33,7 @@ pub(crate) struct Spool {
 
 /// An iteration that could not be recorded yet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Waiting {
+pub(crate) struct UnrecordedIteration {
     /// What to record.
     pub(crate) finding: Finding,
     /// On whose behalf.
@@ -48,7 +48,7 @@ pub(crate) struct Adopted {
     /// Jobs of the same server, and expired ones of any.
     pub(crate) jobs: Vec<StoredJob>,
     /// Iterations to record, oldest first.
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<UnrecordedIteration>,
 }
 
 /// The jobs of a run, as stored.
@@ -60,7 +60,7 @@ struct JobsFile {
 }
 
 /// The version of the files. Others are left alone.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest file that is taken over.
 const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
@@ -92,7 +92,7 @@ impl Spool {
     }
 
     /// Stores an iteration that waits to be recorded.
-    pub(crate) fn save_waiting(&mut self, waiting: &Waiting) -> io::Result<()> {
+    pub(crate) fn save_waiting(&mut self, waiting: &UnrecordedIteration) -> io::Result<()> {
         self.lock()?;
         replace(&self.waiting_path(&waiting.key), &serde_json::to_vec(waiting)?)
     }
@@ -155,8 +155,10 @@ impl Spool {
         self.save_jobs(server, jobs.clone()).is_ok() && fs::remove_file(path).is_ok()
     }
 
-    fn adopt_waiting(&mut self, path: &Path, run: &str, waiting: &mut Vec<Waiting>) -> bool {
-        let Some(found) = read::<Waiting>(path) else { return false };
+    fn adopt_waiting(&mut self, path: &Path, run: &str, waiting: &mut Vec<UnrecordedIteration>) -> bool {
+        // A file of an earlier layout has no recipe where this one has it, and is left alone as well.
+        let has_recipe = |found: &UnrecordedIteration| !found.finding.recipe.prompt.is_empty();
+        let Some(found) = read(path).filter(has_recipe) else { return false };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(rest) = name.strip_prefix(run) else { return false };
         let renamed = self.lock().is_ok() && fs::rename(path, self.dir.join(format!("{}{rest}", self.run))).is_ok();
@@ -228,11 +230,17 @@ fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::Recipe;
+
     use super::*;
 
-    fn waiting(key: &str) -> Waiting {
+    fn waiting(key: &str) -> UnrecordedIteration {
         let actor = Actor { client: "c".to_owned(), user: "u".to_owned() };
-        Waiting { finding: Finding { prompt: key.to_owned(), ..Finding::default() }, actor, key: key.to_owned() }
+        UnrecordedIteration {
+            finding: Finding { recipe: Recipe::new(key), ..Finding::default() },
+            actor,
+            key: key.to_owned(),
+        }
     }
 
     #[test]

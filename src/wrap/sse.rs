@@ -39,12 +39,12 @@ impl Events {
         std::mem::take(&mut self.pending)
     }
 
-    /// Returns whether the event that is not complete yet is too long to be looked into.
+    /// Returns whether the incomplete event is too long to observe.
     pub(crate) fn is_too_long(&self) -> bool {
         self.pending.len() > MAX_OBSERVED_BYTES
     }
 
-    /// Forgets the beginning of an event that is too long.
+    /// Drops the beginning of an event that is too long.
     pub(crate) fn forget(&mut self) {
         if self.is_too_long() {
             self.pending.clear();

@@ -38,7 +38,7 @@ const TERM_TIMEOUT: Duration = Duration::from_millis(1500);
 const CALLS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long processes that outlive the server may hold its stdout open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often the state of the calls is looked at while waiting for them.
+/// How often the state of the calls is polled while waiting for them.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Runs the server until it ends, and returns its exit code.
@@ -66,7 +66,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
         let client = platform::unbuffered_stdout()?;
         spawn("retake-to-client", move || {
             if let Err(error) = pump::to_client(stdout, client, &tap, announce) {
-                tracing::debug!(%error, "the way to the client ended");
+                tracing::debug!(%error, "the connection to the client ended");
             }
             drop(tap);
             drop(events.send(Event::Drained));

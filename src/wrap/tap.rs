@@ -15,9 +15,9 @@ use crate::model::Timestamp;
 use super::message::Direction;
 use super::observe::{Moment, Scope};
 
-/// The longest message that is looked into; a longer one passes unseen.
+/// The longest message that is observed; a longer one is only forwarded.
 pub(crate) const MAX_OBSERVED_BYTES: usize = 64 * 1024 * 1024;
-/// The most bytes that wait to be looked into.
+/// The most bytes that wait to be observed.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
 /// What the clock of a tap begins at: jobs that another process started lie before it.
@@ -33,24 +33,24 @@ pub(crate) struct Passed {
     pub(crate) line: Arc<Vec<u8>>,
     /// When it passed.
     pub(crate) at: Moment,
-    /// Where to say what was recorded, if a pump waits for it.
-    pub(crate) reply: Option<Reply>,
+    /// Where to report what was recorded, if a pump waits for it.
+    pub(crate) reply: Option<RecordedReply>,
     /// Whether it was announced with [`Tap::arm`].
     armed: bool,
     /// The part of the queue it takes up.
-    pub(crate) permit: Permit,
+    pub(crate) permit: QueuePermit,
 }
 
-/// Says what was recorded. Dropping it says that nothing was.
-pub(crate) type Reply = Box<dyn FnOnce(String) + Send>;
+/// Reports the reference of what was recorded; dropping it reports that nothing was.
+pub(crate) type RecordedReply = Box<dyn FnOnce(String) + Send>;
 
 /// A part of the queue, given back when dropped.
-pub(crate) struct Permit {
+pub(crate) struct QueuePermit {
     counters: Arc<Counters>,
     bytes: usize,
 }
 
-impl Drop for Permit {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
         self.counters.queued.fetch_sub(self.bytes, SeqCst);
     }
@@ -82,15 +82,15 @@ pub(crate) struct Tap {
     queue: Sender<Option<Passed>>,
     counters: Arc<Counters>,
     /// How long to wait for a recording, to mark the response with it; zero if responses are not marked.
-    patience: Duration,
+    announce_timeout: Duration,
     epoch: Instant,
 }
 
 impl Tap {
     /// Creates a tap, and the other end of its queue, in which `None` is the end.
-    pub(crate) fn new(patience: Duration) -> (Tap, Receiver<Option<Passed>>) {
+    pub(crate) fn new(announce_timeout: Duration) -> (Tap, Receiver<Option<Passed>>) {
         let (queue, passed) = mpsc::channel();
-        (Tap { queue, counters: Arc::default(), patience, epoch: Instant::now() }, passed)
+        (Tap { queue, counters: Arc::default(), announce_timeout, epoch: Instant::now() }, passed)
     }
 
     /// Returns the counters.
@@ -106,8 +106,8 @@ impl Tap {
     }
 
     /// Returns how long a response may be waited for.
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
+    pub(crate) fn announce_timeout(&self) -> Duration {
+        self.announce_timeout
     }
 
     /// Announces a tool call that is about to be forwarded, so that its answer is not missed.
@@ -117,34 +117,35 @@ impl Tap {
 
     /// Returns whether a response that is about to be forwarded may be marked.
     pub(crate) fn is_armed(&self) -> bool {
-        !self.patience.is_zero() && (self.counters.armed.load(SeqCst) > 0 || self.counters.in_flight.load(SeqCst) > 0)
+        !self.announce_timeout.is_zero()
+            && (self.counters.armed.load(SeqCst) > 0 || self.counters.in_flight.load(SeqCst) > 0)
     }
 
-    /// Hands on a message. Never waits.
+    /// Queues a message for the observer, without waiting.
     pub(crate) fn offer(
         &self,
         scope: Scope,
         direction: Direction,
         line: Arc<Vec<u8>>,
         armed: bool,
-        reply: Option<Reply>,
+        reply: Option<RecordedReply>,
     ) {
         let bytes = line.len();
         let queued = self.counters.queued.fetch_add(bytes, SeqCst);
-        let permit = Permit { counters: Arc::clone(&self.counters), bytes };
+        let permit = QueuePermit { counters: Arc::clone(&self.counters), bytes };
         let passed = Passed { scope, direction, line, at: self.now(), reply, armed, permit };
         if queued.saturating_add(bytes) > MAX_QUEUED_BYTES || self.queue.send(Some(passed)).is_err() {
             self.skip(armed);
         }
     }
 
-    /// Says that nothing more is handed on; a pump may still wait for its peer and hold a tap.
+    /// Marks the end of the queue; a pump may still wait for its peer and hold a tap.
     pub(crate) fn end(&self) {
         // An observer that is gone needs no end.
         let _ = self.queue.send(None);
     }
 
-    /// Counts a message that is not handed on.
+    /// Counts a message that is not queued.
     pub(crate) fn skip(&self, armed: bool) {
         self.counters.dropped.fetch_add(1, SeqCst);
         if armed {
@@ -159,9 +160,9 @@ impl Tap {
             return None;
         }
         let (reply, answer) = mpsc::sync_channel(1);
-        let reply: Reply = Box::new(move |reference| drop(reply.try_send(reference)));
+        let reply: RecordedReply = Box::new(move |reference| drop(reply.try_send(reference)));
         self.offer(scope, Direction::ToClient, Arc::clone(line), false, Some(reply));
-        let answer = answer.recv_timeout(self.patience);
+        let answer = answer.recv_timeout(self.announce_timeout);
         if answer == Err(mpsc::RecvTimeoutError::Timeout) {
             self.counters.is_slow.store(true, SeqCst);
         }
@@ -177,9 +178,9 @@ impl Tap {
             return None;
         }
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let reply: Reply = Box::new(move |reference| drop(reply.send(reference)));
+        let reply: RecordedReply = Box::new(move |reference| drop(reply.send(reference)));
         self.offer(scope, Direction::ToClient, Arc::clone(line), false, Some(reply));
-        match tokio::time::timeout(self.patience, answer).await {
+        match tokio::time::timeout(self.announce_timeout, answer).await {
             Ok(answer) => answer.ok(),
             Err(_) => {
                 self.counters.is_slow.store(true, SeqCst);

@@ -257,3 +257,17 @@ fn an_import_that_is_interrupted_says_how_far_it_came_and_goes_on() {
     other.json(&["import", "pictures"]);
     assert_eq!(workspace.listed()["sessions"], other.listed()["sessions"]);
 }
+
+#[test]
+fn sessions_whose_ids_are_taken_are_refused_with_a_hint() {
+    let (laptop, desktop) = (TestWorkspace::new(), TestWorkspace::new());
+    laptop.record(0, &["a fox"]);
+    desktop.record(0, &["a sailor"]);
+    let exported = laptop.run(&["export"]).output.stdout;
+    let refused = desktop.run_with(&["import", "-"], &exported);
+    assert_eq!(refused.status(), 1, "{refused}");
+    assert!(refused.stderr().contains("hint: import with --renumber"), "{refused}");
+    let renumbered = desktop.run_with(&["import", "-", "--renumber"], &exported);
+    assert_eq!((renumbered.status(), renumbered.stderr()), (0, String::new()), "{renumbered}");
+    assert_eq!(desktop.listed()["totalSessions"], 2);
+}

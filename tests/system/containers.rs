@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{retake, succeeds, trial};
 
-/// How many containers record at once.
+/// The number of containers that record at once.
 const CONTAINERS: u64 = 6;
 /// How often each of them records an image.
 const ROUNDS: u64 = 6;

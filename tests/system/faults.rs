@@ -45,7 +45,7 @@ const FAULTS: [(&str, &[&str]); 12] = [
     ("flock", &["ENOMEM"]),
     ("clone3", &["EAGAIN"]),
 ];
-/// What is done while a call fails.
+/// The command that runs while a call fails.
 #[derive(Clone, Copy)]
 struct Verb {
     name: &'static str,
@@ -172,7 +172,7 @@ impl Template {
         replaced.collect()
     }
 
-    /// The command for a verb in a copy of the workspace, run by `strace` with these options.
+    /// Returns the command for a verb in a copy of the workspace, run by `strace` with these options.
     fn command(&self, copy: &Path, verb: Verb, options: &[&str]) -> Command {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq"]).args(options).arg("-o").arg(copy.with_extension("trace"));
@@ -245,7 +245,7 @@ impl Template {
         if status.success() && !is_done {
             return Some("it was acknowledged and is not there".to_owned());
         }
-        // What cannot be printed was done all the same, and a write of which nothing can be said is called just that.
+        // A result that cannot be printed was still written, and a write whose outcome is unknown is reported as such.
         let may_be_done = !stdout.is_empty() || stderr.contains("outcome of this write is unknown") || call == "write";
         let is_read_only = verb.arguments.first() == Some(&"list");
         if !status.success() && is_done && !is_read_only && !may_be_done {

@@ -1,5 +1,6 @@
 //! Real processes under conditions that need a tool of the operating system: PID namespaces, suspended processes,
-//! read-only mounts, failing system calls. A test whose tool is missing, or not permitted here, is reported as ignored with the reason in its name.
+//! read-only mounts, failing system calls. A test whose tool is missing, or not permitted here, is reported as ignored
+//! with the reason in its name.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failure is a test failure")]
 
 mod containers;
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A test that runs only if `missing` is `None`, and is otherwise reported as ignored for that reason.
+/// Creates a test that runs only if `missing` is `None`, and is otherwise reported as ignored for that reason.
 fn trial(name: &str, missing: Option<&str>, test: fn()) -> Trial {
     let run = move || -> Result<(), Failed> {
         test();
@@ -35,7 +36,7 @@ fn trial(name: &str, missing: Option<&str>, test: fn()) -> Trial {
     }
 }
 
-/// Whether a command can be started and succeeds.
+/// Returns whether a command can be started and succeeds.
 fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -45,7 +46,7 @@ fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The binary under test, for that workspace.
+/// Returns the command of the binary under test, for that workspace.
 fn retake(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
     command.env_clear().env("USER", "ada").arg("--workspace").arg(workspace);

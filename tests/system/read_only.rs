@@ -24,7 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A command that is run with that directory mounted read-only.
+/// Returns a command that runs with that directory mounted read-only.
 fn read_only(dir: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["-Um", "--map-root-user", "sh", "-c", READ_ONLY, "sh"]).arg(dir);
@@ -60,7 +60,7 @@ impl Place {
         command.env("USER", "ada").env("TMPDIR", self.home.path().join("temporary")).output().unwrap()
     }
 
-    /// Every file of the workspace, with its length and time of change.
+    /// Returns every file of the workspace with its length and modification time.
     fn files(&self) -> BTreeMap<PathBuf, (u64, SystemTime)> {
         let mut files = BTreeMap::new();
         let mut dirs = vec![self.workspace()];
@@ -115,7 +115,7 @@ fn a_read_only_workspace_can_be_read() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What was printed, without the time of the answer.
+/// Returns what was printed, without the time of the answer.
 fn untimed(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match serde_json::from_str::<Value>(&text) {

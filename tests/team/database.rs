@@ -1,7 +1,7 @@
 //! What PostgreSQL itself enforces, and how a schema's state is reported.
 
 use libtest_mimic::Trial;
-use retake_log::store::Target;
+use retake_log::store::{Remedy, Target};
 use retake_team::{Error, PgLog, SCHEMA_VERSION};
 use retake_testutils::{archive, at, batch, record, start};
 
@@ -130,17 +130,17 @@ fn schema_states() {
     let url = server.url(&schema);
     let error = PgLog::open(config(&url)).unwrap_err();
     assert!(matches!(&error, Error::NoWorkspace { .. }), "{error:?}");
-    assert!(error.hint().unwrap().contains("retake team init"));
+    assert_eq!(error.remedy(), Some(Remedy::CreateWorkspace));
     PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
     // The same request again is the same workspace; another one is refused.
     PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
     assert!(matches!(PgLog::init(config(&url), "two", "file:///nowhere", None), Err(Error::Exists(_))));
     assert_eq!(PgLog::upgrade(config(&url)).unwrap(), Vec::<String>::new());
-    for (version, word) in [(SCHEMA_VERSION + 1, "newer version"), (SCHEMA_VERSION - 1, "team upgrade")] {
+    for (version, remedy) in [(SCHEMA_VERSION + 1, Remedy::UpdateRetake), (SCHEMA_VERSION - 1, Remedy::UpgradeSchema)] {
         server.sql(&format!("UPDATE {schema}.settings SET schema_version = {version}")).unwrap();
         let error = PgLog::open(config(&url)).unwrap_err();
         assert!(matches!(&error, Error::SchemaVersion { found, .. } if *found == version), "{error:?}");
-        assert!(error.hint().unwrap().contains(word));
+        assert_eq!(error.remedy(), Some(remedy));
     }
 }
 

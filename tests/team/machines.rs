@@ -7,7 +7,7 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use retake_log::model::Query;
 use retake_log::sharing::{Change, Lifetime, Participation, SharedLog};
-use retake_search::{Question, SearchLog, Sort, extension};
+use retake_search::{Question, SearchLog, extension};
 use retake_testutils::{archive, at, options, rate, record, start, still_clock};
 
 use super::postgres_trial;
@@ -29,18 +29,7 @@ fn join(url: &str, dir: &Path, lifetime: Lifetime) -> SharedLog {
 
 /// What a search finds: the total, and the first hits with their prompts.
 fn found(log: &SharedLog, query: &str) -> (u64, Vec<(String, String, u8)>) {
-    let question = Question {
-        query: Query::parse(query, at(0)).unwrap(),
-        perceptual_hash: None,
-        pixels: None,
-        except: None,
-        sort: Sort::Newest,
-        after: None,
-        skip: 0,
-        limit: 50,
-        facets: true,
-        per_session: false,
-    };
+    let question = Question { facets: true, ..Question::new(Query::parse(query, at(0)).unwrap(), 50) };
     let found = log.search(&question, None).unwrap();
     let hit = |finding: &retake_search::Finding| {
         (finding.hit.place.id.to_string(), finding.iteration.recipe.prompt.clone(), finding.hit.rating)

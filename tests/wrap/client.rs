@@ -34,7 +34,7 @@ impl Desk {
         self.root.path().join("out")
     }
 
-    /// The binary with these arguments, in this directory.
+    /// Returns the command of the binary with these arguments, in this directory.
     pub(crate) fn retake(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
         self.settle(&mut command);
@@ -47,7 +47,7 @@ impl Desk {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     }
 
-    /// The JSON answer of a verb that must succeed.
+    /// Runs a verb that must succeed, and returns its JSON.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.retake(arguments).arg("--json").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -55,7 +55,7 @@ impl Desk {
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
 
-    /// Everything that was recorded, in the order of recording: the whole of each iteration.
+    /// Returns every recorded iteration, complete, in the order of recording.
     pub(crate) fn recorded(&self) -> Vec<Value> {
         let mut found = Vec::new();
         let sessions = self.json(&["list"]);
@@ -71,13 +71,13 @@ impl Desk {
         found
     }
 
-    /// `retake wrap` around a fake server that makes images.
+    /// Starts `retake wrap` with a fake server that makes images.
     pub(crate) fn wrap_images(&self, flags: &[&str]) -> Client {
         let out = self.out();
         self.wrap(flags, &fake(&["images", out.to_str().unwrap()]))
     }
 
-    /// `retake wrap` around a command.
+    /// Starts `retake wrap` with a command.
     pub(crate) fn wrap(&self, flags: &[&str], command: &[OsString]) -> Client {
         let mut wrap = self.retake(&["wrap", "--announce-timeout", "600000"]);
         wrap.args(flags).arg("--").args(command);
@@ -85,7 +85,7 @@ impl Desk {
     }
 }
 
-/// The command of a fake server.
+/// Returns the command of a fake server.
 pub(crate) fn fake(words: &[&str]) -> Vec<OsString> {
     let this = std::env::current_exe().unwrap();
     let mut command = vec![this.into_os_string(), "fake".into()];
@@ -177,12 +177,12 @@ impl Client {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Closes stdin, as a client does that is done.
+    /// Closes stdin, as a client does when it is done.
     pub(crate) fn close(&mut self) {
         self.stdin = None;
     }
 
-    /// Waits for the end. Gives the status, the rest of stdout, and stderr.
+    /// Waits for the end, and returns the status, the rest of stdout, and stderr.
     pub(crate) fn wait(mut self) -> (ExitStatus, Vec<u8>, String) {
         self.close();
         let deadline = Instant::now() + HANG;
@@ -197,7 +197,7 @@ impl Client {
         (status, rest, self.stderr.join().unwrap())
     }
 
-    /// Ends and must do so well.
+    /// Closes stdin, and checks that the process succeeds.
     pub(crate) fn finish(self) -> String {
         let (status, _, stderr) = self.wait();
         assert_eq!(status.code(), Some(0), "{stderr}");
@@ -205,12 +205,12 @@ impl Client {
     }
 }
 
-/// The reference that a response is marked with.
+/// Returns the reference that a response is marked with.
 pub(crate) fn mark(response: &Value) -> Option<String> {
     response["result"]["_meta"]["dev.retake/iteration"]["reference"].as_str().map(str::to_owned)
 }
 
-/// Waits until something holds, for something that another process does.
+/// Waits until a condition holds that another process brings about.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + HANG;
     while !holds() {
@@ -219,7 +219,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there.
+/// Returns whether a process exists.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

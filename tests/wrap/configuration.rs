@@ -47,7 +47,7 @@ fn an_entry_is_wrapped_and_unwrapped() {
         assert!(entry["command"].as_str().unwrap().ends_with("retake"));
         assert_eq!((&after["theme"], &after[key]["other"]), (&before["theme"], &before[key]["other"]));
 
-        // Twice is once.
+        // A second call changes nothing.
         desk.json(&["mcp", "install", client, "--wrap", "nano", "--write"]);
         let again: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(again, after);

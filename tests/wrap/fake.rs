@@ -52,7 +52,7 @@ pub(crate) fn run(words: &[String]) {
     }
 }
 
-/// Reads and writes what the script says, keeps what was read, and ends with that code after the end of input.
+/// Reads and writes as the script says, stores what was read, and ends with that code after the end of input.
 fn replay(script: &str, received: &str, code: i32) {
     let mut stdin = std::io::stdin().lock();
     let mut stdout = std::io::stdout().lock();
@@ -76,12 +76,12 @@ fn replay(script: &str, received: &str, code: i32) {
     std::process::exit(code);
 }
 
-/// A PNG whose pixels depend on the number.
+/// Returns a PNG whose pixels depend on the number.
 pub(crate) fn png(number: u64) -> Vec<u8> {
     retake_testutils::made::png(number, &[])
 }
 
-/// A server that makes an image for every prompt, in the way that the prompt asks for.
+/// Serves an image for every prompt, in the way that the prompt asks for.
 fn images(dir: &Path) {
     let mut count = 0;
     let mut jobs: Vec<(String, String)> = Vec::new();
@@ -117,7 +117,7 @@ fn images(dir: &Path) {
     }
 }
 
-/// A number that is unique among all images, also those of another run in the same second.
+/// Returns a number that is unique among all images, including those of another run in the same second.
 fn fresh_number() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(since.as_nanos() % 1_000_000_007).unwrap()

@@ -28,7 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
 #[cfg(not(unix))]
 pub(crate) const TESTS: &[Test] = &[];
 
-/// Generates images and expects every answer; gives the answers.
+/// Generates images, and returns the answers, all of which must arrive.
 fn generate(client: &mut Client, prompts: &[&str]) -> Vec<Value> {
     prompts
         .iter()
@@ -40,7 +40,7 @@ fn generate(client: &mut Client, prompts: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// The prompts that were recorded, in order.
+/// Returns the recorded prompts, in order.
 fn prompts(desk: &Desk) -> Vec<String> {
     desk.recorded().iter().map(|it| it["recipe"]["prompt"].as_str().unwrap().to_owned()).collect()
 }
@@ -59,7 +59,7 @@ fn a_workspace_that_cannot_be_written() {
     assert_eq!(std::fs::read_to_string(desk.workspace()).unwrap(), "a file");
 }
 
-/// `wrap` in a shell that limits the size of files, which is the nearest to a full disk that needs no rights.
+/// Runs `wrap` in a shell that limits the size of files: the nearest to a full disk that needs no privileges.
 fn limited(desk: &Desk, blocks: u32) -> Client {
     let mut shell = Command::new("sh");
     desk.settle(&mut shell);
@@ -192,7 +192,7 @@ fn an_owner_that_is_stopped() {
     owner.wait().unwrap();
 }
 
-/// What the workspace did not take is in the spool, and the next run records it once.
+/// Checks that the next run records, once, what the workspace refused and the spool holds.
 fn what_waits_outlives_the_process() {
     let desk = Desk::new();
     // A workspace of a newer format: it can be written, and is not opened.

@@ -51,7 +51,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// A test by name.
+/// A test and its name.
 type Test = (&'static str, fn());
 
 fn trial(area: &str, name: &str, test: fn()) -> Trial {

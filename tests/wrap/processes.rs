@@ -1,4 +1,4 @@
-//! The server as a process: exit codes, signals, end of input, and nothing left behind.
+//! The server as a process: exit codes, signals, end of input, and no process left over.
 
 use std::ffi::OsString;
 
@@ -45,7 +45,7 @@ fn environment_directory_and_stderr_are_the_servers() {
     assert_eq!(output.stderr, b"to \xff stderr");
 }
 
-/// Starts a server that says its process id on its first line.
+/// Starts a server that prints its process id on its first line.
 fn started(desk: &Desk, script: &str) -> (Client, u32) {
     let client = desk.wrap(&[], &shell(&format!("echo $$; {script}")));
     let pid = String::from_utf8(client.line()).unwrap().trim().parse().unwrap();

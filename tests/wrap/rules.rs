@@ -48,7 +48,7 @@ fn check(file: &str, expected: usize) {
     assert!(right >= 95, "{right} % of {checks} checks:\n{}", misses.join("\n"));
 }
 
-/// What `wrap --explain` says about the call, and what it should say.
+/// Returns what `wrap --explain` prints about the call, and what it should print.
 fn explained(case: &Value) -> (Value, Map<String, Value>) {
     let desk = Desk::new();
     let dir = desk.out();

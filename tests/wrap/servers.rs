@@ -1,6 +1,6 @@
 //! Real image servers of other people, installed in fixed versions, against a stand-in for the services behind them.
 //!
-//! They are installed once, below the target directory. Nothing but loopback is reached once they are.
+//! They are installed once, below the target directory. After that they reach nothing but loopback.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,14 +30,14 @@ pub(crate) const TESTS: &[Test] = &[
 #[cfg(not(unix))]
 pub(crate) const TESTS: &[Test] = &[];
 
-/// Where servers are installed.
+/// Returns the directory in which servers are installed.
 fn servers() -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wrap-servers");
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
 
-/// Installs something once; a run that was interrupted begins anew.
+/// Installs something once; an interrupted installation starts over.
 fn once(name: &str, install: impl FnOnce(&Path)) -> PathBuf {
     static LOCK: Mutex<()> = Mutex::new(());
     let _guard = LOCK.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -56,7 +56,7 @@ fn must(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {said}");
 }
 
-/// A Python environment with these packages.
+/// Returns a Python environment with these packages.
 fn python(name: &str, packages: &[&str]) -> PathBuf {
     once(name, |dir| {
         must(Command::new("python3").args(["-m", "venv"]).arg(dir));
@@ -65,7 +65,7 @@ fn python(name: &str, packages: &[&str]) -> PathBuf {
     .join("bin")
 }
 
-/// A directory with this package of npm.
+/// Returns a directory with this npm package.
 fn npm(package: &str) -> PathBuf {
     let name = format!("npm-{}", package.split('@').next().unwrap());
     once(&name, |dir| {
@@ -79,7 +79,7 @@ fn npm(package: &str) -> PathBuf {
     .join("node_modules")
 }
 
-/// The port of the stand-in, the same for all tests.
+/// Returns the port of the stand-in, which all tests share.
 fn services() -> u16 {
     static PORT: OnceLock<u16> = OnceLock::new();
     *PORT.get_or_init(upstream::services)
@@ -89,7 +89,7 @@ fn base() -> String {
     format!("http://127.0.0.1:{}", services())
 }
 
-/// A server behind `wrap`, with this environment.
+/// Starts a server behind `wrap`, with this environment.
 fn wrapped(desk: &Desk, environment: &[(&str, String)], command: &[OsString]) -> Client {
     let mut wrap = desk.retake(&["wrap", "--announce-timeout", "600000", "--"]);
     wrap.args(command).env("NO_PROXY", "*").env("TMPDIR", desk.out());
@@ -101,7 +101,7 @@ fn node(script: PathBuf) -> Vec<OsString> {
     vec!["node".into(), script.into()]
 }
 
-/// The iteration that a response is marked with, whole.
+/// Returns the complete iteration that a response is marked with.
 fn shown(desk: &Desk, response: &Value) -> Value {
     let reference = mark(response).unwrap_or_else(|| panic!("not marked: {response}"));
     desk.json(&["show", &reference])
@@ -128,7 +128,7 @@ fn minimax_environment(desk: &Desk) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Noise on stdout, a Python list of paths, a refusal and a failure without a flag.
+/// Covers noise on stdout, a Python list of paths, a refusal and a failure without a flag.
 fn minimax_mcp() {
     let command = [python("minimax-mcp", &["minimax-mcp==0.0.19"]).join("minimax-mcp").into_os_string()];
     let desk = Desk::new();
@@ -188,7 +188,7 @@ fn image_generation_environment(desk: &Desk) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Always a job; a preview by one call, and the image itself as a resource.
+/// Covers a job, a preview by one call, and the image itself as a resource.
 fn image_generation_mcp() {
     let desk = Desk::new();
     let command = [image_generation_command(), "serve".into()];
@@ -223,7 +223,7 @@ fn image_generation_mcp() {
     assert_eq!(desk.recorded().len(), 2);
 }
 
-/// Streamable HTTP: answers as events, with a session.
+/// Covers Streamable HTTP: answers as events, with a session.
 fn image_generation_mcp_over_http() {
     let desk = Desk::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -254,7 +254,7 @@ fn image_generation_mcp_over_http() {
     assert!(recorded[0]["recordedBy"]["client"].as_str().unwrap().starts_with("over-http 1"));
 }
 
-/// The image inline and as a file, an edit of the last image, JSON-RPC errors, a refusal that does not say so, and a
+/// Covers the image inline and as a file, an edit of the last image, JSON-RPC errors, a refusal that does not say so, and a
 /// secret among the arguments.
 fn nano_banana_mcp() {
     let script = npm("nano-banana-mcp@1.0.3").join("nano-banana-mcp/dist/index.js");
@@ -294,14 +294,14 @@ fn nano_banana_mcp() {
     assert!(!json!(recorded).to_string().contains("VerySecret"));
 }
 
-/// The file with that name, somewhere below the directory.
+/// Finds the file with that name anywhere below the directory.
 fn walk(dir: &Path, name: &str) -> String {
     let found =
         walkdir::WalkDir::new(dir).into_iter().flatten().find(|entry| entry.file_name().to_string_lossy() == name);
     found.unwrap().path().to_string_lossy().into_owned()
 }
 
-/// A thumbnail inline, the image as a file, the prompt that was really sent, and a cause that is only on stderr.
+/// Covers a thumbnail inline, the image as a file, the prompt as sent, and a cause that only stderr names.
 fn nanobanana_mcp_server() {
     let command = [python("nanobanana-mcp-server", &["nanobanana-mcp-server==0.4.6"])
         .join("nanobanana-mcp-server")
@@ -354,7 +354,7 @@ globalThis.fetch = (input, init) => {
 };
 ";
 
-/// Noise on stdout, a prompt called `text`, a bare path, and a server that does not end with its input.
+/// Covers noise on stdout, a prompt called `text`, a bare path, and a server that outlives its input.
 fn imagegen_mcp() {
     let script = npm("imagegen-mcp@1.0.4").join("imagegen-mcp/bin/imagegen-mcp.js");
     let desk = Desk::new();
@@ -393,7 +393,7 @@ fn imagegen_mcp() {
     client.wait();
 }
 
-/// Paths with spaces in a list with commas, and files whose extension lies.
+/// Covers paths with spaces in a list with commas, and files with a wrong extension.
 fn minimax_mcp_js() {
     let script = npm("minimax-mcp-js@0.0.18").join("minimax-mcp-js/build/index.js");
     let desk = Desk::new();
@@ -437,7 +437,7 @@ fn minimax_mcp_js_with_addresses() {
     client.wait();
 }
 
-/// The recipe is in the image itself; or only an address comes back.
+/// Covers a recipe in the image itself, and a result that is only an address.
 fn comfy_mcp_server() {
     let packages = ["comfy-mcp-server==0.1.11", "mcp[cli]==1.9.4", "pydantic==2.11.7"];
     let command = [python("comfy-mcp-server", &packages).join("comfy-mcp-server").into_os_string()];

@@ -110,7 +110,7 @@ fn every_transcript_passes_unchanged() {
     }
 }
 
-/// Takes the marks out of what a client saw, and gives the references.
+/// Removes the marks from what a client saw, and returns the references.
 fn unmarked(bytes: &[u8]) -> (Vec<u8>, Vec<String>) {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let mut references = Vec::new();

@@ -96,7 +96,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { method, path, headers, body })
 }
 
-/// The services behind image servers.
+/// Starts the services behind image servers.
 pub(crate) fn services() -> u16 {
     let files: Arc<Mutex<HashMap<String, Vec<u8>>>> = Arc::default();
     let graphs: Arc<Mutex<HashMap<String, (String, Value)>>> = Arc::default();

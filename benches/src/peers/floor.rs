@@ -1,5 +1,5 @@
-//! The floor: the bytes of our frames, written to a plain file and synced, and nothing else. No engine that keeps its
-//! word on this disk can be faster, so distance from the floor is what everything else costs.
+//! The floor: the bytes of our frames, written to a plain file and synced, and nothing else. No durable
+//! engine can be faster on this disk, so the distance from the floor is the cost of everything else.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Group commit, as our log does it: the first writer without a leader writes for all waiters. Lent to the peers, so that
-//! with many writers engines are compared and not ways of waiting.
+//! Group commit as our log does it: the first writer without a leader writes for all waiters. The peers use it too, so
+//! that a comparison with many writers is one of engines, not of ways to wait.
 
 use std::sync::{Condvar, Mutex};
 

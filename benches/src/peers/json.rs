@@ -1,4 +1,4 @@
-//! The layout most trackers use: one JSON file a session, rewritten whole at every change. Made durable here, which few
+//! The layout most trackers use: one JSON file per session, rewritten whole at every change. Made durable here, which few
 //! of them are: a temporary file, synced, renamed into place, and the directory synced.
 
 use std::fs::{self, File};

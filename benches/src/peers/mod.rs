@@ -1,4 +1,4 @@
-//! Who we are measured beside, and ourselves, behind one small interface.
+//! Retake and the engines it is compared with, behind one small interface.
 
 pub(crate) mod floor;
 mod group;
@@ -20,7 +20,7 @@ pub(crate) trait Appender: Sync {
     fn drain(&self) {}
 }
 
-/// Where a writer stands: every writer has a session of its own, and begins another after some iterations.
+/// The position of a writer: every writer has its own session, and starts another one after some iterations.
 pub(crate) struct Cursor {
     /// Our number for the session.
     pub(crate) session: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Cursor {
 const ITERATIONS: u32 = 20;
 
 impl Cursor {
-    /// Creates a cursor that begins at session `first` and goes on in steps of `step`.
+    /// Creates a cursor that begins at session `first` and advances in steps of `step`.
     pub(crate) fn new(first: u64, step: u64) -> Cursor {
         Cursor { session: first, index: 0, id: None, step }
     }
@@ -49,7 +49,7 @@ impl Cursor {
     }
 }
 
-/// A row of a peer's listing: what our summary tells.
+/// A row of a peer's listing, with the fields of our summary.
 #[expect(dead_code, reason = "it is made to cost what ours costs, not to be looked at")]
 pub(crate) struct Row {
     pub(crate) id: u64,

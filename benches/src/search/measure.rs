@@ -12,22 +12,24 @@ use retake::internals::model::{
     Actor, AnnotationChange, Draft, Hash, ImageRef, Iteration, Lora, Outcome, PerceptualHash, Query, Recipe, Seed,
     Timestamp,
 };
-use retake::internals::search::{Index, Question, Sizes, Sort};
+use retake::internals::search::{Index, Question, Sizes};
 use retake::internals::store::{Batch, Options, Store, Target};
 use rusqlite::{Connection, params};
 
-/// Iterations of a session.
+/// The number of iterations in a session.
 const LENGTH: u64 = 100;
-/// Words that there are, and words of a prompt.
+/// The number of different words.
 const VOCABULARY: f64 = 60_000.0;
+/// The number of words in a prompt.
 const PROMPT: usize = 25;
-/// Rows of a page.
+/// The number of rows on a page.
 const PAGE: usize = 50;
-/// 2024-01-01, and a new iteration every half minute.
+/// The time of the first iteration, 2024-01-01, in milliseconds.
 const FIRST: i64 = 1_704_067_200_000;
+/// The time between two iterations, in milliseconds.
 const EVERY: i64 = 30_000;
 
-/// One measured question: its name, what we took, what FTS5 took, both in milliseconds, and how many match.
+/// One measured query: its name, our time and that of FTS5 in milliseconds, and the number of matches.
 pub(crate) struct Measured {
     pub(crate) name: String,
     pub(crate) ours: f64,
@@ -143,18 +145,7 @@ pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&st
 
 fn question(query: &str, facets: bool) -> Question {
     let query = Query::parse(query, Timestamp::from_millis(FIRST).unwrap()).unwrap();
-    Question {
-        query,
-        perceptual_hash: None,
-        pixels: None,
-        except: None,
-        sort: Sort::Newest,
-        after: None,
-        skip: 0,
-        limit: PAGE,
-        facets,
-        per_session: false,
-    }
+    Question { facets, ..Question::new(query, PAGE) }
 }
 
 /// Runs both in turn, and returns the medians.
@@ -467,7 +458,7 @@ fn ms(value: f64) -> String {
     format!("{value:.1} ms")
 }
 
-/// Bytes of this process in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

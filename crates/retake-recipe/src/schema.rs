@@ -1,30 +1,30 @@
-//! How the values that are written as text describe themselves in a JSON schema.
-
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+//! JSON schemas of the values that are written as text.
 
 use super::{Hash, Seed, Timestamp};
 
-macro_rules! schema {
+/// Implements `JsonSchema` for a type, with a schema that is written out wherever the type occurs. For Retake's own crates,
+/// which depend on `schemars`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! inline_schema {
     ($type:ty, $name:literal, $schema:tt) => {
-        impl JsonSchema for $type {
+        impl schemars::JsonSchema for $type {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
             }
         }
     };
 }
 
-schema!(Timestamp, "Timestamp", { "type": "string", "format": "date-time" });
-schema!(Hash, "Hash", { "type": "string", "pattern": "^[0-9a-f]{64}$" });
+inline_schema!(Timestamp, "Timestamp", { "type": "string", "format": "date-time" });
+inline_schema!(Hash, "Hash", { "type": "string", "pattern": "^[0-9a-f]{64}$" });
 // Read from either, because most callers have a number; written as a string, because JavaScript rounds above 2^53.
-schema!(Seed, "Seed", { "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 });
+inline_schema!(Seed, "Seed", { "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 });

@@ -66,6 +66,24 @@ pub struct Question {
     pub per_session: bool,
 }
 
+impl Question {
+    /// Creates a request for the newest hits of a query, without facets.
+    pub fn new(query: Query, limit: usize) -> Question {
+        Question {
+            query,
+            perceptual_hash: None,
+            pixels: None,
+            except: None,
+            sort: Sort::Newest,
+            after: None,
+            skip: 0,
+            limit,
+            facets: false,
+            per_session: false,
+        }
+    }
+}
+
 /// The order of hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]

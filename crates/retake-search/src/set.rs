@@ -162,7 +162,7 @@ impl Set {
                     while left != 0 {
                         let bit = 63 - left.leading_zeros();
                         left &= !(1 << bit);
-                        // The universe verified_generation into a u32, and so does every document.
+                        // The universe fits into a u32, and so does every document.
                         each(u32::try_from(at).unwrap_or(u32::MAX) + bit);
                     }
                 }

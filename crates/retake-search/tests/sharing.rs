@@ -5,7 +5,7 @@ use std::path::Path;
 
 use retake_log::model::Query;
 use retake_log::sharing::{Lifetime, Participation, SharedLog};
-use retake_search::{Question, SearchLog, Sort, extension};
+use retake_search::{Question, SearchLog, extension};
 use retake_testutils::*;
 
 fn join(dir: &Path, lifetime: Lifetime) -> SharedLog {
@@ -18,18 +18,7 @@ fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
     let dir = tempfile::tempdir().unwrap();
     let owner = join(dir.path(), Lifetime::OneShot);
     let client = join(dir.path(), Lifetime::OneShot);
-    let question = |query: &str| Question {
-        query: Query::parse(query, at(0)).unwrap(),
-        perceptual_hash: None,
-        pixels: None,
-        except: None,
-        sort: Sort::Newest,
-        after: None,
-        skip: 0,
-        limit: 10,
-        facets: true,
-        per_session: false,
-    };
+    let question = |query: &str| Question { facets: true, ..Question::new(Query::parse(query, at(0)).unwrap(), 10) };
     let found = |workspace: &SharedLog, query: &str| {
         let found = workspace.search(&question(query), None).unwrap();
         let ids = found.findings.iter().map(|one| one.hit.place.id.index).collect::<Vec<_>>();
@@ -59,18 +48,7 @@ fn an_owner_without_the_index_refuses_to_search() {
     let dir = tempfile::tempdir().unwrap();
     let _owner = SharedLog::open(dir.path(), options(), Lifetime::OneShot).unwrap();
     let client = join(dir.path(), Lifetime::OneShot);
-    let question = Question {
-        query: Query::parse("fox", at(0)).unwrap(),
-        perceptual_hash: None,
-        pixels: None,
-        except: None,
-        sort: Sort::Newest,
-        after: None,
-        skip: 0,
-        limit: 10,
-        facets: false,
-        per_session: false,
-    };
+    let question = Question::new(Query::parse("fox", at(0)).unwrap(), 10);
     let error = client.search(&question, None).unwrap_err().to_string();
     assert!(error.contains("\"search\" is unknown"), "{error}");
 }

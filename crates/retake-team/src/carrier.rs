@@ -104,7 +104,7 @@ impl TeamLog {
             (None, Some(event)) => Ok(event),
             (None, None) => Err(Error::Server {
                 problem: "a record in the database does not match its hash".to_owned(),
-                hint: Some("run `retake verify`, and restore the record from a backup of the database".to_owned()),
+                remedy: Some(store::Remedy::RestoreRecord),
                 temporary: false,
             }),
         }

@@ -49,7 +49,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns whether a `--workspace` value names a team workspace rather than a directory.
+    /// Returns whether text names a team workspace rather than a directory.
     pub fn is_url(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use retake_log::model::Refusal;
-use retake_log::store;
+use retake_log::store::{self, Remedy};
 
 /// An error of a team workspace.
 #[derive(Debug, thiserror::Error)]
@@ -87,18 +87,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what the user can do about it, in the imperative, where there is something to do.
-    pub fn hint(&self) -> Option<&'static str> {
+    /// Returns what the user can do about it, where there is something to do.
+    pub fn remedy(&self) -> Option<Remedy> {
         Some(match self {
-            Error::Unreachable { .. } => {
-                "check the network and the server, then try again: a repeated write with the same key is stored once"
-            }
-            Error::Denied { .. } => "check the role, and its password in PGPASSFILE or PGPASSWORD",
-            Error::NoWorkspace { .. } => "create it with `retake team init URL --images LOCATION`",
-            Error::SchemaVersion { found, needed } if found < needed => "run `retake team upgrade URL` once",
-            Error::SchemaVersion { .. } => "install the newer version of Retake that the team uses",
-            Error::Pooler => "connect to the server directly, or set the pooler to session pooling",
-            Error::Restored => "run `retake team upgrade URL` once as the owner of the schema",
+            Error::Unreachable { .. } => Remedy::CheckServer,
+            Error::Denied { .. } => Remedy::CheckCredentials,
+            Error::NoWorkspace { .. } => Remedy::CreateWorkspace,
+            Error::SchemaVersion { found, needed } if found < needed => Remedy::UpgradeSchema,
+            Error::SchemaVersion { .. } => Remedy::UpdateRetake,
+            Error::Pooler => Remedy::AvoidTransactionPooler,
+            Error::Restored => Remedy::UpgradeRestoredSchema,
             _ => return None,
         })
     }
@@ -117,7 +115,7 @@ impl From<Error> for store::Error {
             Error::Misuse(problem) => store::Error::Misuse(problem.into()),
             other => store::Error::Server {
                 problem: other.to_string(),
-                hint: other.hint().map(str::to_owned),
+                remedy: other.remedy(),
                 temporary: matches!(other, Error::Unreachable { .. }),
             },
         }

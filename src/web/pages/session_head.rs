@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::frame::{Broken, Page, SearchBox, Wording, framed_session};
-use super::verdict;
+use super::{naming, verdict};
 use crate::model::{SessionId, Summary};
 use crate::web::{reply, url, words};
 use crate::wire::{Error, ErrorKind};
@@ -46,7 +46,7 @@ pub(super) struct Named {
 impl Named {
     /// Names a session: by its title, by what it is about, or by its day.
     pub(super) fn new(row: Summary, subject: Option<&str>) -> Named {
-        let about = || subject.map(first_words).filter(|text| !text.is_empty());
+        let about = || subject.and_then(naming::first_words);
         let name = row.title.clone().filter(|title| !title.trim().is_empty()).or_else(about);
         let name = name.unwrap_or_else(|| {
             let day = row.created_at.to_string();
@@ -161,35 +161,4 @@ pub(super) fn worded(error: Error, id: &str, found: Option<&Summary>) -> Broken 
 /// Returns the summary of a session, if it can be read.
 pub(super) fn summary_of(workspace: &Workspace, id: &str) -> Option<Summary> {
     workspace.summary(session_id(id).ok()?).ok()
-}
-
-/// Returns the beginning of a text, at most ten words.
-fn first_words(text: &str) -> String {
-    const MOST: usize = 60;
-    let mut short = String::new();
-    for word in text.split_whitespace().take(10) {
-        if !short.is_empty() && short.chars().count() + word.chars().count() >= MOST {
-            break;
-        }
-        if !short.is_empty() {
-            short.push(' ');
-        }
-        short.extend(word.chars().take(MOST));
-    }
-    let short = short.trim_end_matches([',', '.', ';', ':']);
-    if short.len() < text.trim().len() && !short.is_empty() { format!("{short}…") } else { short.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_the_beginning_of_a_prompt() {
-        assert_eq!(first_words("a fox"), "a fox");
-        assert_eq!(first_words("  a\nfox,  "), "a fox…");
-        let long = first_words(&"lighthouse ".repeat(30));
-        assert!(long.chars().count() <= 61 && long.ends_with('…'), "{long}");
-        assert_eq!(first_words(" \n "), "");
-    }
 }

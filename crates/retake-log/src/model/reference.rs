@@ -55,7 +55,7 @@ pub enum Position {
 /// The error for a text that is not a reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a reference such as session-2025-12-11-001#3, session-2025-12-11-001#3/1 or latest")]
-pub struct NotAReference(String);
+pub struct ParseReferenceError(String);
 
 impl Reference {
     /// The last iteration of the active session that was modified last.
@@ -89,14 +89,14 @@ impl fmt::Display for ExactReference {
 }
 
 impl FromStr for ExactReference {
-    type Err = NotAReference;
+    type Err = ParseReferenceError;
 
-    fn from_str(text: &str) -> Result<ExactReference, NotAReference> {
+    fn from_str(text: &str) -> Result<ExactReference, ParseReferenceError> {
         match text.parse()? {
             Reference { session: SessionChoice::Id(session), position: Position::Index(index), image } => {
                 Ok(ExactReference { iteration: session.iteration(index), image })
             }
-            _ => Err(NotAReference(text.chars().take(60).collect())),
+            _ => Err(ParseReferenceError(text.chars().take(60).collect())),
         }
     }
 }
@@ -119,10 +119,10 @@ impl fmt::Display for Reference {
 }
 
 impl FromStr for Reference {
-    type Err = NotAReference;
+    type Err = ParseReferenceError;
 
-    fn from_str(text: &str) -> Result<Reference, NotAReference> {
-        let not_a_reference = || NotAReference(text.chars().take(60).collect());
+    fn from_str(text: &str) -> Result<Reference, ParseReferenceError> {
+        let not_a_reference = || ParseReferenceError(text.chars().take(60).collect());
         let (rest, image) = match text.rsplit_once('/') {
             Some((rest, image)) => (rest, Some(number(image).ok_or_else(not_a_reference)?)),
             None => (text, None),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Refusal, SessionId};
 
+use super::Remedy;
+
 /// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
@@ -67,7 +69,7 @@ pub enum Error {
         /// What happened, and to which server.
         problem: String,
         /// What to do about it.
-        hint: Option<String>,
+        remedy: Option<Remedy>,
         /// Whether the same call may succeed later.
         temporary: bool,
     },

@@ -48,6 +48,7 @@ mod read_only;
 mod rebuild;
 mod recent;
 mod record;
+mod remedy;
 mod report;
 mod scan;
 mod sealed;
@@ -70,6 +71,7 @@ pub use journal::SEALED as FORMAT_VERSION;
 pub use options::{Clock, Options, Progress};
 pub(crate) use read_only::ReadOnlyStore;
 pub use record::{decode, place, split, texts_of};
+pub use remedy::Remedy;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::sides::Side;
-use crate::images::Comparison;
+use crate::images::ImageComparison as Comparison;
 use crate::model::OutcomeStatus;
 use crate::model::diff::RecipeDiff;
 use crate::web::pages::changes;
