@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-use retake::internals::workspace::{Lifetime, Workspace, WrapOptions as WorkspaceOptions};
+use retake::internals::workspace::{Lifetime, Options as WorkspaceOptions, Workspace};
 use retake::internals::wrap::{self, ANNOUNCE_TIMEOUT, Announce, Destination, SessionChoice, WrapOptions};
 
 use crate::Settings;

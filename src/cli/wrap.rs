@@ -99,8 +99,7 @@ impl WrapArgs {
         let chosen = context.workspace()?;
         let dir = chosen.dir.clone();
         let open = move || {
-            let options =
-                workspace::WrapOptions { lifetime: Lifetime::LongRunning, ..workspace::WrapOptions::default() };
+            let options = workspace::Options { lifetime: Lifetime::LongRunning, ..workspace::Options::default() };
             let opened = match &chosen.team {
                 Some(team) => Workspace::open_team(team, options),
                 None => Workspace::open_with(&chosen.dir, options),
