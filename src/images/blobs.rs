@@ -27,6 +27,9 @@ pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
 /// The most files that are remembered as verified.
 const MAX_VERIFIED: usize = 1000;
 
+/// The length of a file, and when it was modified where that is known.
+type FileState = (u64, Option<SystemTime>);
+
 /// The image store of a workspace, with the thumbnails.
 #[derive(Clone)]
 pub struct Images {
@@ -36,7 +39,7 @@ pub struct Images {
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
     /// The lengths and times of files whose bytes were verified, so that playing a video does not read all of it for each
     /// part.
-    verified: Arc<Mutex<HashMap<Hash, (u64, Option<SystemTime>)>>>,
+    verified: Arc<Mutex<HashMap<Hash, FileState>>>,
     /// Where originals are if not in `files`, which then only holds those on their way there.
     elsewhere: Option<Arc<dyn Originals>>,
 }

@@ -128,7 +128,8 @@ fn outside(number: usize, path: &str, roots: &[Root]) -> Error {
     )
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::io::Read;
 

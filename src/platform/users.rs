@@ -33,7 +33,8 @@ fn name_of(uid: u32, users: &str) -> Option<String> {
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

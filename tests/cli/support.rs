@@ -232,7 +232,7 @@ impl<'a> Transcript<'a> {
             (r#""version":"\d+\.\d+\.\d+""#, r#""version":"[version]""#),
             (r#""(journal|journalBytes|database|quarantine)":\d+"#, r#""$1":[bytes]"#),
             (r"--cursor [\w-]{10,}", "--cursor [cursor]"),
-            (r"at byte \d+", "at byte [offset]"),
+            (r"at byte \d+ of segment", "at byte [offset] of segment"),
             (r"caused by: .* \(os error \d+\)", "caused by: [os error]"),
         ];
         insta::with_settings!({ filters => filters, omit_expression => true, prepend_module_to_snapshot => false }, {

@@ -119,8 +119,8 @@ fn each_image_is_printed_once_it_is_complete() {
     let whole = watching.line();
     assert_eq!((&whole["images"][0], &whole["sessionId"]), (&"00002.png".into(), &first["sessionId"]));
 
-    fs::write(dir.join("00004.png"), b"this is no picture at all").unwrap();
-    assert!(watching.aside().ends_with("output/00004.png: it is no picture"));
+    fs::write(dir.join("00004.png"), b"this is not a picture at all").unwrap();
+    assert!(watching.aside().ends_with("output/00004.png: not an image or video of a known type"));
     assert_eq!(watching.end("INT"), Vec::<String>::new());
     fs::remove_file(dir.join("00004.png")).unwrap();
     is_whole(&workspace, 3);

@@ -20,7 +20,7 @@ pub(crate) fn are_allowed(bill: &Value) {
         let licence = &component["licenses"][0];
         match licence["expression"].as_str() {
             Some(expression) => {
-                assert!(holds(expression, &allowed), "{name}: {expression} is not allowed by deny.toml")
+                assert!(holds(expression, &allowed), "{name}: {expression} is not allowed by deny.toml");
             }
             // A licence in words of its own, whose text is among the notices.
             None => assert!(licence["license"]["name"].is_string(), "{name} has no licence: {component}"),

@@ -181,7 +181,7 @@ fn problems() {
     let closed = "postgres://ada:hunter2@127.0.0.1:1/studio?call_timeout=1";
     check(closed, &["list"], 1, &["unreachable", "127.0.0.1:1"]);
     check(closed, &["doctor"], 1, &["unreachable"]);
-    check("postgres://ada:hunter2@db.example/studio?sslmode=prefer", &["list"], 1, &["sslmode=prefer"]);
+    check("postgres://ada:hunter2@db.example/studio?sslmode=prefer", &["list"], 2, &["sslmode=prefer"]);
     check(&url, &["team", "init", &url, "--images", "ftp://x"], 1, &["image location"]);
     check(&url, &["team", "init", &url, "--images", "file:///proc/nowhere"], 1, &["images cannot be kept"]);
     check("/tmp", &["team", "status"], 2, &["not a team workspace"]);

@@ -64,7 +64,7 @@ fn pages_play_a_video_and_may_do_so() {
         text.contains(&format!("<video class=\"picture\" src=\"/images/{hash}\" poster=\"/thumbs/{hash}\"")),
         "{text}"
     );
-    assert!(text.contains(&format!("data-images=\"{hash}:64:48:v\"")), "{text}");
+    assert!(text.contains(&format!("data-images=\"{hash}:64:48:0:v\"")), "{text}");
     assert!(page.header("content-security-policy").unwrap().contains("media-src 'self'"));
     for path in ["/", &format!("/sessions/{}/grid", reference.split('#').next().unwrap())] {
         assert!(gallery.get(path).text().contains(&format!("/thumbs/{hash}")), "{path}");

@@ -300,7 +300,7 @@ fn what_is_bad_is_named_and_the_rest_comes_in() {
         .iter()
         .map(|problem| (Path::new(&problem.path).file_name().unwrap().to_str().unwrap(), problem.reason.as_str()))
         .collect();
-    assert_eq!(named, [("empty.png", "it is empty"), ("text.png", "it is no picture")]);
+    assert_eq!(named, [("empty.png", "it is empty"), ("text.png", "not an image or video of a known type")]);
     assert_eq!(report.images, 2, "a picture that is cut is kept as it is");
     let refused = |request: &FilesRequest| ws.workspace.import_files(&actor(), request, &AtomicBool::new(false));
     fails(refused(&request(&dir.join("absent"))), ErrorKind::NotFound, "cannot read: ");

@@ -120,7 +120,7 @@ fn a_folder_with_videos_is_imported_exported_and_verified() {
     fs::write(folder.join("fox_00002.webm"), WEBM).unwrap();
     fs::write(folder.join("plan.tiff"), b"II*\0\x08\0\0\0\0\0\0\0\0\0").unwrap();
     fs::write(folder.join("song.m4v"), b"\0\0\0\x18ftypM4A \0\0\0\0isommp42").unwrap();
-    let request = FilesRequest { paths: vec![folder.clone()], ..FilesRequest::default() };
+    let request = FilesRequest { paths: vec![folder], ..FilesRequest::default() };
     let report = ws.workspace.import_files(&actor(), &request, &AtomicBool::new(false)).unwrap();
     assert_eq!((report.files, report.images), (4, 3));
     let problems: Vec<&str> = report.problems.iter().map(|problem| problem.reason.as_str()).collect();

@@ -1,5 +1,5 @@
 //! Batches that are appended together: one sync for all, each counted by itself, and nothing after the first refusal.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
+#![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::collections::BTreeSet;
 use std::fs;

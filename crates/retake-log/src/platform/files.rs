@@ -114,7 +114,8 @@ pub(crate) fn is_no_such_device(error: &io::Error) -> bool {
     cfg!(unix) && error.raw_os_error().is_some_and(|code| ENXIO_ENODEV.contains(&code))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 

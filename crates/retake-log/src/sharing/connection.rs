@@ -152,7 +152,7 @@ impl Connection {
         let steps = |timeout: Duration| timeout.as_millis().div_ceil(TIMEOUT_STEP.as_millis()).max(1);
         // A timeout of zero would mean that there is none. One that is too long for a step count is as good as none.
         let timeout = timeout.and_then(|timeout| TIMEOUT_STEP.checked_mul(u32::try_from(steps(timeout)).ok()?));
-        if cfg!(unix) && receiving.timeout != timeout {
+        if HAS_TIMEOUTS && receiving.timeout != timeout {
             self.stream.set_recv_timeout(timeout)?;
             receiving.timeout = timeout;
         }

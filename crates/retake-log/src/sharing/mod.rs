@@ -15,7 +15,8 @@ mod patience;
 mod protocol;
 mod watch;
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 
 pub use call::{Call, CallContext, Extension, LogHandle, Registry};
