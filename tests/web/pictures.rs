@@ -132,7 +132,7 @@ fn undecodable_images_are_kept_and_reported() {
         gallery.post("/api/record-iteration", &json!({ "prompt": "a pixel", "images": [{ "data": PIXEL }] })).json();
     let both = format!("{reference},{}", whole["reference"].as_str().unwrap());
     let seen = format!("/compare/seen?refs={}", both.replace('#', "%23"));
-    assert!(gallery.get(&seen).text().contains("cannot be shown"));
+    assert!(gallery.get(&seen).text().contains("cannot be compared by its pixels"));
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub(super) fn seen(found: Option<&Result<Comparison, Error>>) -> Markup {
             let (short, what) = match error.kind {
                 ErrorKind::NotFound => ("missing", "One of these images is missing on disk."),
                 ErrorKind::Invalid => {
-                    let what = "One of these cannot be compared by its pixels: a video, or an image of a type that is not decoded.";
+                    let what = "One of these cannot be compared by its pixels: it is a video, or an image that is damaged or cannot be decoded.";
                     return html! { div #seen data-short="–" { p.muted { (what) } } };
                 }
                 _ => ("damaged", "One of these images cannot be shown: its file is damaged or of an unknown type."),
