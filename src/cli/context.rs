@@ -45,6 +45,17 @@ impl Context {
 
     /// Returns the workspace to use.
     pub(super) fn workspace(&self) -> Result<Chosen, Failure> {
+        let chosen = self.workspace_unchecked()?;
+        if chosen.dir.is_file() {
+            let what = format!("the workspace is a file and not a directory: {}", chosen.dir.display());
+            let hint = "pass the directory of a workspace with --workspace";
+            return Err(Error::new(ErrorKind::Invalid, what, hint).into());
+        }
+        Ok(chosen)
+    }
+
+    /// Returns the workspace to use, whether or not anything can be recorded there: `wrap` forwards traffic in any case.
+    pub(super) fn workspace_unchecked(&self) -> Result<Chosen, Failure> {
         workspace::choose(self.flag.clone())
     }
 

@@ -78,10 +78,6 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
         let message = format!("{} {other:?} is neither a directory nor a PostgreSQL URL", by.words());
         return Err(Failure::flags(message, "pass a directory, or postgres://ROLE@HOST/DATABASE"));
     }
-    if dir.is_file() {
-        let what = format!("the workspace is a file and not a directory: {}", dir.display());
-        return Err(Error::new(ErrorKind::Invalid, what, "pass the directory of a workspace with --workspace").into());
-    }
     Ok(Chosen { dir, team: None, by })
 }
 

@@ -103,7 +103,7 @@ impl WrapArgs {
             context.output.answer(&explained, |output, explained| layout(explained, output));
             return Ok(Exit::Done);
         }
-        let chosen = context.workspace()?;
+        let chosen = context.workspace_unchecked()?;
         let dir = chosen.dir.clone();
         let open = move || {
             let options = workspace::Options { lifetime: Lifetime::LongRunning, ..workspace::Options::default() };

@@ -232,6 +232,6 @@ fn a_server_that_is_not_there_is_a_bad_gateway() {
     assert!(String::from_utf8_lossy(&body).contains("cannot reach http://127.0.0.1:1/mcp"));
     proxy.stop();
     let wrong = desk.retake(&["wrap", "--url", "ftp://x/mcp", "--addr", "127.0.0.1:0"]).output().unwrap();
-    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(wrong.status.code(), Some(2));
     eventually("nothing was recorded", || !desk.workspace().join("retake.toml").exists() || desk.recorded().is_empty());
 }
