@@ -1,6 +1,6 @@
 //! How fast does a folder of other tools' pictures come in, and in how much memory? In a process of its own, on pictures so
 //! small that decoding them costs next to nothing: what is measured is reading, grouping, storing and recording. Beside it
-//! the [floor](floor): the same files and records, written and synced in groups.
+//! the [floor]: the same files and records, written and synced in groups.
 
 mod floor;
 
