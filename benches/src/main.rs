@@ -31,10 +31,6 @@ use std::path::{Path, PathBuf};
 use data::Shape;
 use report::Report;
 
-/// The allocator that the `retake` binary has too.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Answers one question.
 type Ask = fn(&Settings, &mut Report);
 

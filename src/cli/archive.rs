@@ -65,10 +65,10 @@ impl ArchiveArgs {
 fn layout(before: &SessionRow, row: &SessionRow, archive: bool, had_reason: bool, output: &mut Output) {
     let id = paint(NAME, row.id());
     if before.archived() == row.archived() {
-        let state = if archive { "archived already" } else { "active already" };
+        let state = if archive { "already archived" } else { "already active" };
         output.line(format_args!("{id} is {state}; nothing was written"));
         if had_reason {
-            output.hint(format_args!("`retake audit {}` shows the reason that was given then", row.id()));
+            output.hint(format_args!("`retake audit {}` shows the reason given at the time", row.id()));
         }
         return;
     }

@@ -5,6 +5,7 @@ use clap::Args;
 use crate::model::Status;
 use crate::wire::{
     AuditEvent, AuditReport, AuditReportRequest, AuditRequest, AuditView, ChainView, ImageFault, ImagesCheck,
+    SessionRow,
 };
 
 use super::args::Json;
@@ -77,12 +78,13 @@ impl AuditArgs {
         context.read(|api, output| {
             let session_id = session_named(api, session)?;
             let mut request = AuditRequest { session_id, limit: self.limit, cursor: self.cursor };
+            let row = api.session(&request.session_id)?;
             let mut view = api.audit(&request)?;
             let whole = view.chain.holds && view.images.as_ref().is_none_or(is_whole);
             output.answer(&view, |output, view| {
                 let mut head = vec![words::count(view.total_events, "event")];
                 head.extend(words::costs(&view.cost));
-                output.line(format_args!("{}  {}", paint(NAME, view.session_id), head.join(" · ")));
+                output.line(heading(&row, &head));
                 output.gap();
                 trail(&view.events, output);
             });
@@ -116,18 +118,24 @@ impl AuditArgs {
     }
 }
 
+/// Returns the line that names a session, with more about it.
+fn heading(row: &SessionRow, about: &[String]) -> String {
+    let mut head = paint(NAME, row.id());
+    if let Some(title) = row.title() {
+        head += &format!("  {}", paint(HEADING, words::one_line(title)));
+    }
+    let mut parts = about.to_vec();
+    parts.extend(row.archived().then(|| "archived".to_owned()));
+    parts.extend(row.project().map(|project| format!("project {}", words::one_line(project))));
+    format!("{head}  {}", paint(FAINT, parts.join(" · ")))
+}
+
 fn layout(report: &AuditReport, is_team: bool, output: &mut Output) {
     for audited in &report.sessions {
         let row = &audited.session;
-        let mut head = paint(NAME, row.id());
-        if let Some(title) = row.title() {
-            head += &format!("  {}", paint(HEADING, words::one_line(title)));
-        }
         let mut about = vec![words::count(audited.events.len() as u64, "event")];
-        about.extend(row.archived().then(|| "archived".to_owned()));
-        about.extend(row.project().map(|project| format!("project {}", words::one_line(project))));
         about.extend(words::costs(row.cost()));
-        output.line(format_args!("{head}  {}", paint(FAINT, about.join(" · "))));
+        output.line(heading(row, &about));
         trail(&audited.events, output);
         if !audited.holds() {
             chain_findings(&audited.chain, is_team, output);
@@ -141,7 +149,10 @@ fn layout(report: &AuditReport, is_team: bool, output: &mut Output) {
     if report.total_sessions == 0 {
         output.line("No session matches.");
     } else if report.holds {
-        output.line(paint(GOOD, "everything checks out: every chain holds, and every image is there, unchanged"));
+        output.line(paint(
+            GOOD,
+            "everything checks out: every hash chain is intact, and every image is present and unchanged",
+        ));
     } else {
         output.line(paint(BAD, "something is wrong with the sessions named above"));
     }
@@ -187,14 +198,14 @@ fn findings(view: &AuditView, images: Option<&ImagesCheck>, is_team: bool, outpu
 fn chain_findings(chain: &ChainView, is_team: bool, output: &mut Output) {
     if chain.holds {
         // PostgreSQL keeps one copy, and its standbys and backups the others.
-        let copies = if is_team { "" } else { ", in both copies" };
-        let words = format!("chain holds: every event is there, unchanged{copies}, and names the one before it");
+        let copies = if is_team { "" } else { " in both copies" };
+        let words = format!("hash chain is intact: every event is present and unchanged{copies}");
         output.line(paint(GOOD, words));
         return;
     }
-    output.line(paint(BAD, "chain is broken:"));
+    output.line(paint(BAD, "hash chain is broken:"));
     for fault in &chain.faults {
-        output.line(format_args!("  at {}: {}", fault.seq, words::one_line(&fault.what)));
+        output.line(format_args!("  event {}: {}", fault.seq, words::one_line(&fault.what)));
     }
     more(chain.faults_omitted, output);
 }
@@ -204,12 +215,12 @@ fn image_findings(images: &ImagesCheck, output: &mut Output) {
     if is_whole(images) {
         let words = match images.checked {
             0 => "no images to check".to_owned(),
-            _ => format!("images are whole: {checked} read and compared with the hash"),
+            _ => format!("images are intact: {checked} read and compared with the recorded hash"),
         };
         output.line(paint(GOOD, words));
         return;
     }
-    output.line(paint(BAD, format_args!("images are not whole ({checked} looked for):")));
+    output.line(paint(BAD, format_args!("images are damaged or missing ({checked} checked):")));
     let mut name = |faults: &[ImageFault], what: &str| {
         for fault in faults {
             output.line(format_args!("  {}: {what}: {}", fault.reference, fault.hash));

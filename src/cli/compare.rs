@@ -125,11 +125,9 @@ fn layout(view: &CompareView, output: &mut Output) {
     }
     for (letter, difference) in LETTERS.iter().skip(1).zip(&view.differences) {
         output.gap();
-        output.line(format_args!(
-            "{}  {}",
-            paint(HEADING, format_args!("A → {letter}")),
-            paint(HEADING, difference.label)
-        ));
+        let is_itself = view.iterations.first().is_some_and(|first| first.reference == difference.reference);
+        let label = if is_itself { "the same iteration".to_owned() } else { difference.label.to_string() };
+        output.line(format_args!("{}  {}", paint(HEADING, format_args!("A → {letter}")), paint(HEADING, label)));
         changes(difference, output);
     }
     if !view.parameters.is_empty() || !view.loras.is_empty() {
@@ -164,7 +162,7 @@ fn changes(difference: &Difference, output: &mut Output) {
         let used = name.len() + 4;
         output.line(format_args!("  {}  {}", paint(FAINT, name), session::changes(&output.fit(&line, used))));
     }
-    for node in &difference.nodes {
+    for node in difference.nodes.iter().filter(|node| !node.repeats) {
         let name = words::one_line(node.title.as_ref().unwrap_or(&node.class_type));
         let value = |value: &Option<Value>| {
             value
@@ -249,7 +247,7 @@ fn lineage(view: &CompareView) -> String {
         .collect();
     let from = letter_of(ancestor).map_or_else(|| paint(NAME, ancestor), str::to_owned);
     match led_to.as_slice() {
-        [] => paint(FAINT, "they are one iteration"),
+        [] => paint(FAINT, "both are the same iteration"),
         led_to => format!("{from} led {}", led_to.join(", ")),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::model::{Actor, ExactReference};
 use crate::wire::{Api, Error, ErrorKind, MAX_REPLY_BYTES, RecoveryNotice};
@@ -25,12 +26,14 @@ pub(super) struct Context {
     /// Where answers and messages go.
     pub(super) output: Output,
     flag: Option<PathBuf>,
+    /// How long a silent owner of the workspace is waited for, if not as long as usual.
+    pub(super) owner_timeout: Option<Duration>,
 }
 
 impl Context {
     /// Creates a context from the global flags.
     pub(super) fn new(output: Output, workspace: Option<PathBuf>) -> Context {
-        Context { output, flag: workspace }
+        Context { output, flag: workspace, owner_timeout: None }
     }
 
     /// Returns the output, for the end of the program.
@@ -63,7 +66,8 @@ impl Context {
     pub(super) fn open(&mut self, lifetime: Lifetime) -> Result<Workspace, Failure> {
         let progress = Some(self.output.bar().mover());
         let on_wait = Some(self.output.wait_reporter());
-        let options = Options { progress, lifetime, actor: actor(), on_wait, ..Options::default() };
+        let owner_timeout = self.owner_timeout;
+        let options = Options { progress, lifetime, actor: actor(), on_wait, owner_timeout, ..Options::default() };
         let chosen = self.workspace()?;
         let opened = match &chosen.team {
             Some(team) => Workspace::open_team(team, options),

@@ -24,7 +24,7 @@ use super::signals;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  retake demo --open\n  retake demo --keep sample")]
 pub(super) struct DemoArgs {
-    /// Keep the sample in this directory, to go on with it
+    /// Keep the sample in this directory, to continue with it
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     #[command(flatten)]

@@ -46,6 +46,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         });
         return Ok(Exit::Done);
     }
+    context.owner_timeout = Some(OWNER_TIMEOUT);
     let opened = context.read(|api, output| {
         let status = api.workspace().status()?;
         // Without another owner, this command is the owner for as long as it runs.
@@ -53,7 +54,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         let team = chosen.team.as_ref().map(|team| team.health().map(TeamHealth::from)).transpose();
         let team = team.map_err(Error::from)?;
         let images = look_at_images(api.workspace())?;
-        let advice = advice(&status, images);
+        let advice = advice(&status, api.workspace().losses()?.values().sum(), images);
         let (agents, wrapped) = (configured_agents(), wrapped_servers());
         let health =
             Health { version: VERSION, chosen_by: chosen.by, owner, agents, wrapped, team, status, images, advice };
@@ -111,6 +112,8 @@ struct Originals {
     sessions_left: u64,
 }
 
+/// How long doctor waits for a silent owner of the workspace: it has its answer then.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long doctor looks for images, so that it answers in any workspace.
 const LOOK_TIME: Duration = Duration::from_secs(2);
 
@@ -141,8 +144,12 @@ fn look_at_images(workspace: &Workspace) -> Result<Originals, Error> {
 }
 
 /// Returns what to do about what was found.
-fn advice(status: &WorkspaceStatus, images: Originals) -> Vec<String> {
+fn advice(status: &WorkspaceStatus, lost_events: u64, images: Originals) -> Vec<String> {
     let mut advice = Vec::new();
+    if lost_events > 0 {
+        let what = words::count(lost_events, "event");
+        advice.push(format!("{what} lost to damage; name them with `retake verify`"));
+    }
     if !status.unread_recoveries.is_empty() {
         advice.push("read what was lost and saved with `retake repair`, which marks it as read".to_owned());
     }
@@ -240,7 +247,7 @@ fn wrapped_servers() -> Vec<WrappedServer> {
 fn layout(health: &Health, workspace: &str, output: &mut Output) {
     let status = &health.status;
     let format =
-        status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), |it| it.to_string());
+        status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), describe_format);
     match &health.team {
         Some(TeamHealth { server_version, role, encrypted, warnings }) => {
             let how = if *encrypted { "encrypted" } else { "not encrypted" };
@@ -282,6 +289,12 @@ fn layout(health: &Health, workspace: &str, output: &mut Output) {
     }
 }
 
+/// Describes the format of a workspace beside what this program reads.
+fn describe_format(format: u32) -> String {
+    let newest = crate::store::FORMAT_VERSION;
+    if format < newest { format!("{format} (this program reads up to {newest})") } else { format.to_string() }
+}
+
 fn agents_layout(agents: &[ConfiguredAgent], here: &str, output: &mut Output) {
     for ConfiguredAgent { client, workspace, .. } in agents {
         let used = match workspace {
@@ -304,7 +317,7 @@ fn originals(images: Originals) -> String {
     if images.looked_for == 0 && images.sessions_left == 0 {
         return "none: no iteration has an image".to_owned();
     }
-    let mut text = format!("{} looked for", images.looked_for);
+    let mut text = words::count(images.looked_for, "image reference");
     if images.linked > 0 {
         text += &format!(", {} of them linked", images.linked);
     }

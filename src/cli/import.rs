@@ -153,7 +153,7 @@ pub(super) fn open(path: &Path) -> Result<File, Error> {
             _ => ErrorKind::Invalid,
         };
         let message = format!("cannot read the file: {}", path.display());
-        Error::new(kind, message, "give the path of a file you may read, or - for standard input").caused_by(error)
+        Error::new(kind, message, "check the path, or pass - for standard input").caused_by(error)
     };
     let file = File::open(path).map_err(failed)?;
     // Some systems open a directory like a file, and only refuse to read it.

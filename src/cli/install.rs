@@ -126,9 +126,9 @@ impl UninstallArgs {
             }
             output.line(format_args!("{} no longer starts {:?}: {file}", done.client, install.name));
             if let Some(backup) = &done.backup {
-                output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+                output.line(format_args!("backup: {}", words::one_line(&backup.display().to_string())));
             }
-            output.hint(format_args!("start {} again, so that it reads it", done.client));
+            output.hint(format_args!("restart {} to apply the change", done.client));
         });
         Ok(Exit::Done)
     }
@@ -166,14 +166,14 @@ impl InstallArgs {
                     output.hint("--write merges it into that file, and keeps the rest of it");
                 }
                 (true, true) => {
-                    output.line(format_args!("{} starts Retake from now on: {file}", done.client));
+                    output.line(format_args!("Retake was added to {}: {file}", done.client));
                     if let Some(backup) = &done.backup {
                         let backup = words::one_line(&backup.display().to_string());
-                        output.line(format_args!("the file as it was: {backup}"));
+                        output.line(format_args!("backup: {backup}"));
                     }
-                    output.hint(format_args!("start {} again, so that it reads it", done.client));
+                    output.hint(format_args!("restart {} to apply the change", done.client));
                 }
-                (true, false) => output.line(format_args!("{} starts Retake already: {file}", done.client)),
+                (true, false) => output.line(format_args!("{} already has Retake: {file}", done.client)),
             }
             if let Some(here) = &done.other_workspace {
                 let here = words::one_line(here);
@@ -255,7 +255,7 @@ impl InstallArgs {
         let title = self.client.title();
         let unread = |why: &dyn std::fmt::Display| {
             let what = format!("cannot read the configuration of {title}: {shown}");
-            Error::new(ErrorKind::Invalid, what, "check the file; it is left as it is").caused_by(why)
+            Error::new(ErrorKind::Invalid, what, "check the file; it was not changed").caused_by(why)
         };
         let text = fs::read_to_string(&file).map_err(|error| unread(&error))?;
         let entries = self.client.entries(&text).map_err(|why| unread(&why))?;
@@ -293,7 +293,7 @@ impl InstallArgs {
                 let state = if wrap { "runs through retake wrap" } else { "runs without retake wrap" };
                 output.line(format_args!("{name} {state} from now on: {shown}"));
                 if let Some(backup) = &done.backup {
-                    output.line(format_args!("the file as it was: {}", words::one_line(&backup.display().to_string())));
+                    output.line(format_args!("backup: {}", words::one_line(&backup.display().to_string())));
                 }
                 output.hint(format_args!("start {title} again, so that it reads the file"));
             }
@@ -308,8 +308,8 @@ impl InstallArgs {
             let title = self.client.title();
             Error::new(
                 ErrorKind::Invalid,
-                format!("the configuration of {title} is left as it is: {}", done.file.display()),
-                format!("put this into it by hand: {}", words::one_line(&done.configuration)),
+                format!("the configuration of {title} was not changed: {}", done.file.display()),
+                format!("add this to it by hand: {}", words::one_line(&done.configuration)),
             )
             .caused_by(why)
         };

@@ -11,12 +11,13 @@ use serde_json::Value;
 pub(super) fn blanked(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut at = 0;
-    let mut comma = None;
+    // A comma that ends a value, as long as nothing follows it; and the last byte that is neither space nor comment.
+    let (mut comma, mut last) = (None, b'{');
     while let Some(byte) = bytes.get(at).copied() {
         match byte {
             b'"' => {
                 at = string_end(&bytes, at);
-                comma = None;
+                (comma, last) = (None, b'"');
                 continue;
             }
             b'/' if matches!(bytes.get(at + 1), Some(b'/' | b'*')) => {
@@ -30,7 +31,7 @@ pub(super) fn blanked(text: &str) -> String {
                 at = end;
                 continue;
             }
-            b',' => comma = Some(at),
+            b',' => comma = (!matches!(last, b'{' | b'[' | b',' | b':')).then_some(at),
             b'}' | b']' => {
                 if let Some(comma) = comma.take().and_then(|comma| bytes.get_mut(comma)) {
                     *comma = b' ';
@@ -38,6 +39,9 @@ pub(super) fn blanked(text: &str) -> String {
             }
             byte if byte.is_ascii_whitespace() => {}
             _ => comma = None,
+        }
+        if !byte.is_ascii_whitespace() {
+            last = byte;
         }
         at += 1;
     }
@@ -264,6 +268,13 @@ mod tests {
         assert_eq!(plain.len(), FILE.len());
         assert_eq!(parsed(FILE), json!({ "servers": { "other": { "command": "x" } } }));
         assert_eq!(parsed("{\"a\": \"// no \\\" comment,}\"}"), json!({ "a": "// no \" comment,}" }));
+    }
+
+    #[test]
+    fn a_comma_without_a_value_stays_an_error() {
+        for text in ["{,}", "{ \"servers\": {,} }", "[1,,]", "{\"a\": ,}"] {
+            assert!(serde_json::from_str::<Value>(&blanked(text)).is_err(), "{text}");
+        }
     }
 
     #[test]

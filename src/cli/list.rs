@@ -137,6 +137,18 @@ fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
 /// The maximum width of the prompt that stands for a title.
 const MAX_NAME_COLUMNS: usize = 60;
 
+/// Returns what is special about a session.
+fn state(row: &SessionRow) -> String {
+    let mut parts = Vec::new();
+    if row.archived() {
+        parts.push("archived".to_owned());
+    }
+    if row.lost_events() > 0 {
+        parts.push(format!("{} lost", words::count(row.lost_events(), "event")));
+    }
+    parts.join(", ")
+}
+
 fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, output: &mut Output) {
     if list.sessions.is_empty() {
         return;
@@ -163,7 +175,7 @@ fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, out
             row.id().to_string(),
             row.iteration_count().to_string(),
             modified(row.last_modified_at()),
-            if row.archived() { "archived".to_owned() } else { String::new() },
+            state(row),
             words::sum(row.cost()),
             row.project().unwrap_or_default().to_owned(),
             row.title().or(name).unwrap_or_default().to_owned(),

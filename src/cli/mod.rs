@@ -17,6 +17,7 @@ mod completions;
 mod context;
 mod demo;
 mod doctor;
+mod drawing;
 mod ending;
 mod export;
 mod import;

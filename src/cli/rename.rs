@@ -41,7 +41,7 @@ impl RenameArgs {
         let title = self.title.or(self.title_flag);
         if title.is_none() && self.project.is_none() {
             return Err(Failure::flags(
-                "there is neither a title nor a project",
+                "nothing to change: neither a title nor a project was given",
                 "pass a title in quotes, or --project; an empty text removes it",
             ));
         }

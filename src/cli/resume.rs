@@ -145,7 +145,7 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
     }
 
     output.gap();
-    output.line(paint(HEADING, "go on with"));
+    output.line(paint(HEADING, "continue with"));
     let session = view.next.session_id.map(|id| format!(" --session {id}")).unwrap_or_default();
     // In quotes: some shells take # for the start of a pattern or a comment.
     let from = format!("'{}'", view.next.parent);
@@ -154,5 +154,5 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
         _ => format!(" --parent {from}"),
     };
     output.line(format_args!("  retake record \"…\" --like {from}{session}{parent} --image FILE"));
-    output.line(paint(FAINT, "  the recipe is taken over; add flags for what you change"));
+    output.line(paint(FAINT, "  the recipe is reused; add flags for anything you change"));
 }

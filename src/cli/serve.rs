@@ -85,7 +85,7 @@ impl ListenArgs {
         }
         if self.token.is_none() && !web::is_loopback(&address) {
             return Err(Failure::flags(
-                format!("{address} can be reached from other machines, and there is no token"),
+                format!("{address} can be reached from other machines and needs a token"),
                 "add --token with a long random text, or serve on 127.0.0.1",
             ));
         }
@@ -137,7 +137,7 @@ impl ListenArgs {
             let what = if already { "Served already" } else { "Gallery" };
             output.line(format_args!("{what}: {}", paint(NAME, shown.url)));
             if !already {
-                output.line("Ctrl-C ends it.");
+                output.line("Press Ctrl-C to stop.");
             }
         });
         output.flush();

@@ -1,8 +1,7 @@
 //! What the terminal can draw, according to the terminal.
 //!
 //! Every query ends with one that all terminals answer (primary device attributes), so that this answer also says that no
-//! other is to come. A terminal that does not answer within half a second is treated as one that draws nothing: the crate
-//! that draws images asks too, but waits forever.
+//! other is to come. A terminal that does not answer within half a second is treated as one that draws nothing.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use crate::platform::RawTerminal;
 /// The abilities of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// Whether it draws images of the kitty protocol, both sent inline and named as a file.
+    /// Whether it draws images of the kitty protocol that are sent inline.
     pub(super) kitty: bool,
     /// Whether it draws sixels.
     pub(super) sixel: bool,
@@ -30,9 +29,8 @@ const ANSWER_TIMEOUT: u8 = 5;
 /// The longest answer that is read.
 const MAX_ANSWER: usize = 4096;
 
-/// Asks whether the terminal draws a kitty image that is sent inline, and one in a file (the file named here does not
-/// exist).
-const KITTY: &str = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b_Gi=32,s=1,v=1,a=q,t=t,f=24;L25vbmU=\x1b\\";
+/// Asks whether the terminal draws a kitty image that is sent inline.
+const KITTY: &str = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
 /// Asks for the size of a character cell and the primary device attributes.
 const OTHERS: &str = "\x1b[16t\x1b[c";
 
@@ -77,7 +75,7 @@ fn abilities(answer: &[u8]) -> Option<Abilities> {
         _ => None,
     });
     Some(Abilities {
-        kitty: answer.contains("\x1b_Gi=31;OK\x1b\\") && answer.contains("\x1b_Gi=32;"),
+        kitty: answer.contains("\x1b_Gi=31;OK\x1b\\"),
         sixel: attributes.iter().skip(1).any(|attribute| *attribute == "4"),
         cell: cell.filter(|(width, height)| (2..=200).contains(width) && (2..=400).contains(height)),
     })
@@ -99,9 +97,8 @@ mod tests {
             ("\x1b[?62;4c", Some(Abilities { sixel: true, ..none })),
             ("q\x1b[6;20;10t\x1b[?62;4;22c", Some(Abilities { sixel: true, cell: Some((10, 20)), ..none })),
             ("\x1b[6;0;0t\x1b[?62c", Some(none)),
-            ("\x1b_Gi=31;OK\x1b\\\x1b_Gi=32;EBADF:none\x1b\\\x1b[?62;c", Some(Abilities { kitty: true, ..none })),
-            ("\x1b_Gi=31;OK\x1b\\\x1b[?62;c", Some(none)),
-            ("\x1b_Gi=31;ENOTSUPPORTED\x1b\\\x1b_Gi=32;E\x1b\\\x1b[?62;c", Some(none)),
+            ("\x1b_Gi=31;OK\x1b\\\x1b[?62;c", Some(Abilities { kitty: true, ..none })),
+            ("\x1b_Gi=31;ENOTSUPPORTED\x1b\\\x1b[?62;c", Some(none)),
         ] {
             assert_eq!(abilities(answer.as_bytes()), meant, "{answer:?}");
         }

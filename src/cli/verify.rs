@@ -228,7 +228,7 @@ fn findings(view: &VerifyView, output: &mut Output) {
         output.line(format_args!("everything was last read in the background at {}", words::time(last)));
     }
     if view.whole {
-        output.line(format_args!("{} {checked}", paint(GOOD, "everything verifies:")));
+        output.line(format_args!("{} {checked}", paint(GOOD, "everything checks out:")));
         unreferenced(report, output);
         return;
     }

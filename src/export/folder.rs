@@ -36,7 +36,7 @@ impl Workspace {
         if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file() {
             return Err(Error::InvalidPath {
                 path: dir.to_owned(),
-                problem: "there is something at this place already",
+                problem: "this folder already exists",
                 hint: "name a folder that does not exist yet: nothing is overwritten",
                 source: None,
             });

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use crate::images;
 use crate::images::metadata;
+use crate::model::iteration::SEEDS;
 use crate::model::{Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Refusal, Seed, Timestamp};
 use crate::store::{self, Ack, Batch, GroupAck, Target};
 use crate::workspace::{Author, Error, truncate};
 
-use super::copies;
 use super::intake::{Intake, NewIteration, PlannedGroup, StoreFailure};
 use super::lineage::{KnownRun, Origin, Place};
 use super::look::Found;
@@ -321,9 +321,9 @@ impl Intake<'_> {
         let light = || files.first().map(|file| file.light.recipe.clone()).unwrap_or_default();
         let mut recipe = reading.map_or_else(light, |reading| reading.recipe);
         let seeds: Vec<Option<Seed>> = files.iter().map(|file| file.light.recipe.seed).collect();
-        if seeds.iter().any(|seed| *seed != recipe.seed) && !recipe.parameters.contains_key(copies::SEEDS) {
+        if seeds.iter().any(|seed| *seed != recipe.seed) && !recipe.parameters.contains_key(SEEDS) {
             let seeds = seeds.iter().map(|seed| seed.map(|seed| seed.to_string()).into()).collect();
-            recipe.parameters.insert(copies::SEEDS.to_owned(), serde_json::Value::Array(seeds));
+            recipe.parameters.insert(SEEDS.to_owned(), serde_json::Value::Array(seeds));
         }
         let recorded = |place: Place| match place {
             Place::Recorded(id) => Some(id),

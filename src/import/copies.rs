@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::images::metadata;
+use crate::model::iteration::image_recipe;
 use crate::model::{ImageRef, Recipe};
 use crate::store::Detail;
 use crate::workspace::Error;
@@ -16,16 +17,13 @@ use super::intake::{Intake, StoreFailure};
 use super::lineage::Place;
 use super::look::Found;
 
-/// The parameter that holds the seed of each image of a batch.
-pub(super) const SEEDS: &str = "seeds";
-
 /// One image of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImagePlace {
     /// The iteration.
     pub(super) place: Place,
     /// The number of the image there.
-    pub(super) number: usize,
+    pub(super) number: u32,
 }
 
 impl Intake<'_> {
@@ -42,10 +40,10 @@ impl Intake<'_> {
         }
         // Parameters were left out when the files were grouped.
         let Ok(reading) = metadata::read_file(&picture.path) else { return Ok(false) };
-        let ours = comparable(reading.recipe, None);
+        let ours = comparable(reading.recipe);
         for seen in known {
             let theirs = self.whole_recipe(seen.place)?;
-            if theirs.is_some_and(|theirs| comparable(theirs, Some(seen.number)) == ours) {
+            if theirs.is_some_and(|theirs| comparable(image_recipe(theirs, seen.number)) == ours) {
                 return Ok(true);
             }
         }
@@ -96,29 +94,8 @@ pub(super) fn store_failure(path: &Path, error: crate::images::ImageStoreError) 
     }
 }
 
-/// Returns a recipe as the image of that number has it, without what only says where in its batch it was.
-fn comparable(mut recipe: Recipe, number: Option<usize>) -> Recipe {
-    let own = number.and_then(|number| recipe.parameters.get(SEEDS)?.get(number)?.as_str()?.parse().ok());
-    if let Some(seed) = own {
-        recipe.seed = Some(crate::model::Seed(seed));
-    }
-    recipe.parameters.retain(|name, _| name != SEEDS && !name.to_ascii_lowercase().starts_with("batch"));
+/// Returns a recipe without what only says where in its batch an image was.
+fn comparable(mut recipe: Recipe) -> Recipe {
+    recipe.parameters.retain(|name, _| !name.to_ascii_lowercase().starts_with("batch"));
     recipe
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn an_image_of_a_batch_has_its_own_seed() {
-        let mut batch = Recipe::new("a fox").seed(7);
-        batch.parameters.insert(SEEDS.to_owned(), json!(["7", "8"]));
-        batch.parameters.insert("Batch size".to_owned(), json!(2));
-        let second = Recipe::new("a fox").seed(8);
-        assert_eq!(comparable(batch.clone(), Some(1)), comparable(second.clone(), None));
-        assert_ne!(comparable(batch, Some(0)), comparable(second, None));
-    }
 }

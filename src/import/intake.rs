@@ -366,7 +366,7 @@ impl<'a> Intake<'a> {
 
     /// Notes where images are.
     pub(super) fn note(&mut self, place: Place, images: &[ImageRef]) {
-        for (number, image) in images.iter().enumerate() {
+        for (number, image) in (0..).zip(images) {
             self.known.insert(image.hash, place);
             if let Some(pixels) = image.pixels {
                 self.pixels.entry(pixels).or_default().push(ImagePlace { place, number });

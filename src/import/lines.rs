@@ -95,7 +95,7 @@ impl Workspace {
         import.settle()?;
         if import.understood == 0 {
             return Err(Error::InvalidInput {
-                problem: "this is not a Retake export: none of its first lines can be read".to_owned(),
+                problem: "this is neither an image, a folder, a bundle nor a Retake export".to_owned(),
                 hint: "pass a file that Retake exported",
             });
         }
@@ -107,13 +107,13 @@ impl Workspace {
         let unread = |source| Error::InvalidPath {
             path: path.to_owned(),
             problem: "cannot read the bundle",
-            hint: "pass the path of a bundle that an export wrote",
+            hint: "pass a file that `retake export --bundle` wrote",
             source: Some(source),
         };
         let Some(bundle) = BundleFiles::open(path).map_err(unread)? else { return Ok(None) };
         let mut import = Import::new(self, options);
         if !bundle.is_whole {
-            import.problem(0, "the bundle is cut short or damaged: what can be read of it is taken in");
+            import.problem(0, "the bundle is cut short or damaged: everything readable was imported");
         }
         for part in bundle.parts() {
             let (part, size, mut content) = part.map_err(unread)?;
@@ -141,7 +141,7 @@ impl Workspace {
 /// The longest line there can be: the largest image as base64, and a little around it.
 const MAX_LINE_BYTES: u64 = MAX_IMAGE_BYTES / 3 * 4 + 64 * 1024;
 /// What the store answers if an id is taken by another session.
-const TAKEN: &str = "another event is there already";
+const TAKEN: &str = "the id belongs to a different session here";
 /// The number of records that are collected before they are appended.
 const FLUSH_RECORDS: usize = 1000;
 /// The number of bytes of records that are collected before they are appended.

@@ -65,7 +65,7 @@ pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
             let ends = run.pictures.iter().filter_map(|number| found.get(*number)).map(|it| it.at).max();
             let pause = last.map(|last| run.at.millis() - last.millis());
             let cut = match pause {
-                None => Some(format!("the first of {}", root.display())),
+                None => Some(format!("the first session of {}", root.display())),
                 Some(pause) if pause > limit => Some(format!("after a pause of {}", words(pause))),
                 Some(_) => None,
             };

@@ -32,7 +32,7 @@ pub(super) fn list() -> ListPromptsResult {
         .with_title("Compare iterations"),
         Prompt::new(
             "resume",
-            Some("Take up earlier image work where it stopped, with its whole recipe and how it got there"),
+            Some("Continue earlier image work where it stopped, with its whole recipe and how it got there"),
             Some(vec![argument(
                 "reference",
                 "From where",
@@ -126,14 +126,14 @@ fn resume(from: Option<IterationId>) -> GetPromptResult {
         None => "resume-session without arguments".to_owned(),
     };
     let text = format!(
-        "Take up this image work again. Call {call}. Tell me in a few lines where it stands: what the last picture was to \
+        "Resume this image work. Call {call}. Tell me in a few lines where it stands: what the last picture was to \
          show, what changed on the way, which attempts were rated best, and which branches are open. Then ask what to \
          try next. When you generate, start from that recipe and call record-iteration after each attempt, with the \
          session's id as sessionId and the iteration you started from as parent."
     );
     let mut messages = vec![PromptMessage::new_text(Role::User, text)];
     messages.extend(from.map(link));
-    GetPromptResult::new(messages).with_description("Take up earlier image work where it stopped")
+    GetPromptResult::new(messages).with_description("Continue earlier image work where it stopped")
 }
 
 fn compare(first: IterationId, second: IterationId) -> GetPromptResult {

@@ -251,8 +251,14 @@ fn body_summary(body: &EventBody) -> String {
             let prompt = &iteration.recipe.prompt;
             let prompt = limits::clipped(prompt, 200).unwrap_or_else(|| prompt.clone());
             let with = iteration.recipe.provider.as_ref().map(|provider| format!("; made with {provider}"));
-            let with = with.unwrap_or_default();
-            match iteration.outcome.status {
+            let outcome = &iteration.outcome;
+            let cost = outcome.cost.as_ref().map(|cost| format!("; cost {} {}", cost.amount, cost.currency));
+            let said = outcome.message.as_ref().map(|message| {
+                let message = limits::clipped(message, 200).unwrap_or_else(|| message.clone());
+                format!("; message {message:?}")
+            });
+            let with = [with, cost, said].into_iter().flatten().collect::<String>();
+            match outcome.status {
                 OutcomeStatus::Succeeded => format!("{prompt}{with}"),
                 OutcomeStatus::Failed => format!("failed: {prompt}{with}"),
                 OutcomeStatus::Refused => format!("refused: {prompt}{with}"),
@@ -290,7 +296,7 @@ fn body_summary(body: &EventBody) -> String {
 pub(super) fn chain(faults: &[Fault]) -> ChainView {
     let named = faults.iter().take(MAX_FAULTS).map(|fault| {
         let what = match fault.kind {
-            FaultKind::Missing => "the event is gone from both copies",
+            FaultKind::Missing => "the event is missing from both copies",
             FaultKind::Unlinked => "the event names another predecessor",
             FaultKind::DatabaseCopy => "the database's copy is missing or damaged",
             FaultKind::JournalCopy => "the journal's copy is missing or damaged",
@@ -338,7 +344,7 @@ mod tests {
         let chain = chain(&faults);
         assert!(!chain.holds);
         assert_eq!((chain.faults.len(), chain.faults_omitted), (50, 10));
-        assert_eq!(chain.faults[0].what, "the event is gone from both copies");
+        assert_eq!(chain.faults[0].what, "the event is missing from both copies");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{
-    Actor, Cost, IterationId, IterationState, LikelyParent, Outcome, OutcomeStatus, Recipe, SessionId, Timestamp,
+    Actor, Cost, ExactReference, IterationId, IterationState, LikelyParent, Outcome, OutcomeStatus, Recipe, SessionId,
+    Timestamp,
 };
 
 use super::limits::{self, Limits, Truncator};
@@ -101,7 +102,9 @@ pub struct RecipeView {
 impl Api<'_> {
     /// Returns one iteration with everything that is known about it.
     pub fn get(&self, request: &GetRequest) -> Result<IterationView, Error> {
-        self.iteration(self.resolve(&request.reference)?)
+        let mut reference = parse_reference(&request.reference)?;
+        reference.image = request.image.or(reference.image);
+        self.iteration_of(self.workspace.resolve_exactly(reference)?)
     }
 
     /// Returns the image to send with a reply to this request; `None` if none is asked for or there is none.
@@ -118,7 +121,13 @@ impl Api<'_> {
 
     /// Returns one iteration by its id.
     pub fn iteration(&self, id: IterationId) -> Result<IterationView, Error> {
+        self.iteration_of(id.into())
+    }
+
+    /// Returns one iteration, with the recipe of one of its images if one is named.
+    fn iteration_of(&self, ExactReference { iteration: id, image }: ExactReference) -> Result<IterationView, Error> {
         let IterationState { iteration, recorded_at, recorded_by, annotation } = self.workspace.state(id)?;
+        let recipe = image.map_or_else(|| iteration.recipe.clone(), |image| iteration.recipe_of(image));
         let mut view = IterationView {
             reference: id,
             session_id: id.session,
@@ -127,7 +136,7 @@ impl Api<'_> {
             recorded_at,
             recorded_by,
             outcome: iteration.outcome.into(),
-            recipe: RecipeView { recipe: iteration.recipe, parameters_omitted_bytes: None },
+            recipe: RecipeView { recipe, parameters_omitted_bytes: None },
             parent: iteration.parent,
             parent_reason: iteration.parent_reason,
             likely_parent: iteration.likely_parent,

@@ -116,10 +116,15 @@ impl Api<'_> {
             }
         }
         let ids: Vec<SessionId> = candidates.iter().map(|summary| summary.id).collect();
+        let losses = self.workspace.losses()?;
         let mut page = Page::new(limit, self.reply_bytes, &list);
         let mut last = None;
         for (summary, cost) in candidates.iter().zip(self.workspace.costs(&ids)?) {
-            if !page.push(SessionRow::new(summary)?.with_cost(cost)) {
+            if !page.push(
+                SessionRow::new(summary)?
+                    .with_cost(cost)
+                    .with_losses(losses.get(&summary.id).copied().unwrap_or_default()),
+            ) {
                 list.next_cursor = last.map(|place| cursor::encode(&scope, &show_place(place)));
                 break;
             }

@@ -86,13 +86,23 @@ macro_rules! declare_request {
         impl RecordRequest {
             /// Returns the recipe, with what is left out filled in from `like`.
             pub(super) fn recipe(&self, like: Option<Recipe>) -> Recipe {
-                let like = like.unwrap_or_default();
+                let mut like = like.unwrap_or_default();
+                if self.changes_graph(&like) {
+                    like.parameters.retain(|name, value| !is_graph(name, value));
+                }
                 Recipe {
                     prompt: if self.prompt.is_empty() { like.prompt } else { self.prompt.clone() },
                     $($name: self.$name.clone().or(like.$name),)*
                     loras: if self.loras.is_empty() { like.loras } else { self.loras.clone() },
                     parameters: if self.parameters.is_empty() { like.parameters } else { self.parameters.clone() },
                 }
+            }
+
+            /// Returns whether a field differs from the earlier recipe, so that its graph no longer describes this one.
+            fn changes_graph(&self, like: &Recipe) -> bool {
+                (!self.prompt.is_empty() && self.prompt != like.prompt)
+                    || (!self.loras.is_empty() && self.loras != like.loras)
+                    $(|| (self.$name.is_some() && self.$name != like.$name))*
             }
         }
 
@@ -136,11 +146,21 @@ impl RecordRequest {
     }
 }
 
+/// Returns whether a parameter is the graph of ComfyUI, which holds the whole recipe once more.
+fn is_graph(name: &str, value: &Value) -> bool {
+    matches!(name, "prompt" | "workflow" | "extra_pnginfo") && !matches!(value, Value::Bool(_) | Value::Number(_))
+}
+
 impl Api<'_> {
+    /// Returns the recipe of an iteration, or of the image that the reference names.
+    fn recipe_of(&self, reference: &str) -> Result<Recipe, Error> {
+        let reference = self.resolve_exactly(reference)?;
+        Ok(self.workspace.state(reference.iteration)?.iteration.recipe_of(reference.image_number()))
+    }
+
     /// Records an iteration. When this returns, it and its images are durable.
     pub fn record(&self, request: &RecordRequest) -> Result<Recorded, Error> {
-        let like = request.like.as_deref().map(|like| self.resolve(like)).transpose()?;
-        let like = like.map(|id| self.workspace.state(id)).transpose()?.map(|state| state.iteration.recipe);
+        let like = request.like.as_deref().map(|like| self.recipe_of(like)).transpose()?;
         let images = image_input::sources(&request.images)?;
         let completed = image_recipe::complete(request, like, &images)?;
         let mut recording = match &request.session_id {
@@ -232,7 +252,15 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_filled_in() {
-        let like = Recipe::new("a cat").model("sdxl").seed(42).steps(30);
+        let mut like = Recipe::new("a cat").model("sdxl").seed(42).steps(30);
+        like.parameters.insert("prompt".to_owned(), serde_json::json!({ "3": { "class_type": "KSampler" } }));
+        like.parameters.insert("clip_skip".to_owned(), 2.into());
+        let request = RecordRequest::default();
+        assert_eq!(request.recipe(Some(like.clone())), like, "everything is the same, so the graph is too");
+        let request = RecordRequest { seed: Some(crate::model::Seed(43)), ..RecordRequest::default() };
+        let names: Vec<String> = request.recipe(Some(like.clone())).parameters.keys().cloned().collect();
+        assert_eq!(names, ["clip_skip"], "a graph with another seed would contradict the recipe");
+        like.parameters.shift_remove("prompt");
         let request = RecordRequest { seed: Some(43.into()), ..RecordRequest::default() };
         assert_eq!(request.recipe(Some(like.clone())), like.clone().seed(43));
         let request = RecordRequest { prompt: "a dog".to_owned(), ..RecordRequest::default() };

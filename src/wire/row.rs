@@ -36,6 +36,14 @@ pub struct SessionRow {
     /// What its iterations cost together, each currency for itself, if that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cost: Vec<Cost>,
+    /// The number of its events that are lost to damage, for as long as they are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    lost_events: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl SessionRow {
@@ -51,6 +59,7 @@ impl SessionRow {
             project: summary.project.as_deref().map(shown),
             archived: summary.archived,
             cost: Vec::new(),
+            lost_events: 0,
         }
         .checked()
     }
@@ -59,6 +68,17 @@ impl SessionRow {
     #[must_use]
     pub fn with_cost(self, cost: Vec<Cost>) -> SessionRow {
         SessionRow { cost, ..self }
+    }
+
+    /// Adds how many of its events are lost.
+    #[must_use]
+    pub fn with_losses(self, lost_events: u64) -> SessionRow {
+        SessionRow { lost_events, ..self }
+    }
+
+    /// Returns the number of its events that are lost to damage.
+    pub fn lost_events(&self) -> u64 {
+        self.lost_events
     }
 
     /// Returns what its iterations cost together, each currency for itself.
@@ -137,6 +157,8 @@ impl<'de> Deserialize<'de> for SessionRow {
             archived: bool,
             #[serde(default)]
             cost: Vec<Cost>,
+            #[serde(default)]
+            lost_events: u64,
         }
         let row = Unchecked::deserialize(deserializer)?;
         SessionRow {
@@ -149,6 +171,7 @@ impl<'de> Deserialize<'de> for SessionRow {
             project: row.project,
             archived: row.archived,
             cost: row.cost,
+            lost_events: row.lost_events,
         }
         .checked()
         .map_err(serde::de::Error::custom)

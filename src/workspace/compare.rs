@@ -1,5 +1,6 @@
 //! Comparing 2 to 12 iterations of any sessions: recipes, images and lineage.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -80,14 +81,17 @@ impl Workspace {
             .into_iter()
             .map(|reference| Ok((reference, self.state(reference.iteration)?)))
             .collect::<Result<_, Error>>()?;
-        let recipes: Vec<&Recipe> = iterations.iter().map(|(_, state)| &state.iteration.recipe).collect();
+        let recipes: Vec<Cow<'_, Recipe>> = iterations.iter().map(recipe).collect();
+        let recipes: Vec<&Recipe> = recipes.iter().map(AsRef::as_ref).collect();
         let mut differences = Vec::new();
-        if let Some((first, others)) = iterations.split_first() {
+        if let (Some((first, others)), Some((first_recipe, other_recipes))) =
+            (iterations.split_first(), recipes.split_first())
+        {
             let of = u64::try_from(others.len()).unwrap_or(u64::MAX);
-            for (done, other) in (0..).zip(others) {
+            for (done, (other, recipe)) in (0..).zip(others.iter().zip(other_recipes)) {
                 context.step("comparing images", done, of)?;
                 let visual = image(first).zip(image(other)).map(|(one, other)| self.compare_images(one, other));
-                let recipe = RecipeDiff::between(&first.1.iteration.recipe, &other.1.iteration.recipe);
+                let recipe = RecipeDiff::between(first_recipe, recipe);
                 differences.push(Difference { reference: other.0, recipe, visual });
             }
             context.step("comparing images", of, of)?;
@@ -141,6 +145,14 @@ impl Workspace {
 
 /// The longest side of a heat map by itself, which is about as large as windows are.
 const MAP_SIDE: u32 = 1600;
+
+/// Returns the recipe that is compared: that of the image, if one was named.
+fn recipe((reference, state): &(ExactReference, IterationState)) -> Cow<'_, Recipe> {
+    match reference.image {
+        Some(image) => Cow::Owned(state.iteration.recipe_of(image)),
+        None => Cow::Borrowed(&state.iteration.recipe),
+    }
+}
 
 /// Returns the image that is compared: the one that was named, or the first.
 fn image((reference, state): &(ExactReference, IterationState)) -> Option<Hash> {

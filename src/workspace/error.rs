@@ -108,10 +108,10 @@ pub enum Error {
     #[error("{0}")]
     InvalidQuery(ParseQueryError),
     /// Nothing was given to annotate.
-    #[error("there is nothing to annotate")]
+    #[error("nothing to annotate: no rating, tag or note was given")]
     NothingToAnnotate,
     /// Neither a title nor a project was given.
-    #[error("there is neither a title nor a project")]
+    #[error("nothing to change: neither a title nor a project was given")]
     NothingToName,
     /// Too few or too many iterations were given to compare.
     #[error("expected 2 to 12 iterations to compare, not {0}")]

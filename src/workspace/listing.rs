@@ -1,6 +1,6 @@
 //! Listing sessions: filtered, ordered, one after the other.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::model::{Order, SessionId, Status, Summary, Timestamp};
@@ -73,6 +73,20 @@ impl Workspace {
     /// Returns the recoveries whose report has not been acknowledged yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(self.log.unread_recoveries()?)
+    }
+
+    /// Returns how many events of each session are lost, also after the report was acknowledged.
+    pub fn losses(&self) -> Result<HashMap<SessionId, u64>, Error> {
+        let losses = self.log.recoveries()?.into_iter().flat_map(|recovery| recovery.losses);
+        let events: HashSet<(SessionId, u32)> = losses
+            .filter_map(|loss| loss.session.map(|session| (session, loss.seqs)))
+            .flat_map(|(session, seqs)| seqs.into_iter().map(move |seq| (session, seq)))
+            .collect();
+        let mut lost: HashMap<SessionId, u64> = HashMap::new();
+        for (session, _) in events {
+            *lost.entry(session).or_default() += 1;
+        }
+        Ok(lost)
     }
 }
 

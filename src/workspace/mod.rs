@@ -75,13 +75,14 @@ pub(crate) use writing::{Author, truncate};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::images::Images;
 use crate::model::{Actor, Timestamp};
 use crate::scrub::{Pace, Scrub};
 use crate::search::extension as search_index;
-use crate::sharing::{Participation, SharedLog};
+use crate::sharing::{Extension, Participation, SharedLog};
 use crate::store;
 
 /// The options for opening a workspace.
@@ -97,6 +98,8 @@ pub struct Options {
     pub lifetime: Lifetime,
     /// The callback while the process that owns the workspace does not answer.
     pub on_wait: Option<OnWait>,
+    /// How long the process that owns the workspace may be silent before a call fails; half a minute by default.
+    pub owner_timeout: Option<Duration>,
     /// The file system, which tests replace.
     #[doc(hidden)]
     pub disk: Disk,
@@ -110,6 +113,7 @@ impl Default for Options {
             progress: None,
             lifetime: Lifetime::OneShot,
             on_wait: None,
+            owner_timeout: None,
             disk: Disk::default(),
         }
     }
@@ -139,14 +143,39 @@ impl Workspace {
     /// Opens the workspace in `dir` with options. If another process has it open, that process serves the log.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Workspace, Error> {
         let dir = dir.as_ref();
-        let Options { clock, actor, progress, lifetime, on_wait, disk } = options;
-        let images = Images::new(disk.clone(), dir);
-        let usual = store::Options::new(clock.clone());
+        let images = Images::new(options.disk.clone(), dir);
         let mut extensions = vec![search_index(dir)];
-        if lifetime == Lifetime::LongRunning {
-            extensions.push(Arc::new(Scrub::new(dir, images.clone(), clock.clone(), Pace::default())));
+        if options.lifetime == Lifetime::LongRunning {
+            extensions.push(Arc::new(Scrub::new(dir, images.clone(), options.clock.clone(), Pace::default())));
         }
-        let participation = Participation { lifetime, extensions, on_wait, carrier: None };
+        Workspace::assemble(dir, options, images, extensions, None)
+    }
+
+    /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
+    #[cfg(feature = "team")]
+    pub fn open_team(team: &crate::team::TeamWorkspace, options: Options) -> Result<Workspace, Error> {
+        let dir = team.dir();
+        team.prepare().map_err(|source| store::Error::Io {
+            action: "create the directory".into(),
+            path: dir.to_owned(),
+            source,
+        })?;
+        let images = Images::new(options.disk.clone(), dir).kept_in(team.originals()?);
+        let carrier = Some(team.open_log(options.clock.clone()));
+        let workspace = Workspace::assemble(dir, options, images, vec![search_index(dir)], carrier)?;
+        Ok(Workspace { team: Some(team.clone()), ..workspace })
+    }
+
+    fn assemble(
+        dir: &Path,
+        options: Options,
+        images: Images,
+        extensions: Vec<Arc<dyn Extension>>,
+        carrier: Option<retake_log::OpenLog>,
+    ) -> Result<Workspace, Error> {
+        let Options { clock, actor, progress, lifetime, on_wait, owner_timeout, disk } = options;
+        let usual = store::Options::new(clock.clone());
+        let participation = Participation { lifetime, extensions, on_wait, owner_timeout, carrier };
         let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
         Ok(Workspace {
             log,
@@ -158,33 +187,6 @@ impl Workspace {
             costs: costs::Costs::default(),
             #[cfg(feature = "team")]
             team: None,
-        })
-    }
-
-    /// Opens a team workspace: the log in PostgreSQL, originals where its settings say.
-    #[cfg(feature = "team")]
-    pub fn open_team(team: &crate::team::TeamWorkspace, options: Options) -> Result<Workspace, Error> {
-        let Options { clock, actor, progress, lifetime, on_wait, disk } = options;
-        let dir = team.dir();
-        team.prepare().map_err(|source| store::Error::Io {
-            action: "create the directory".into(),
-            path: dir.to_owned(),
-            source,
-        })?;
-        let images = Images::new(disk.clone(), dir).kept_in(team.originals()?);
-        let usual = store::Options::new(clock.clone());
-        let carrier = Some(team.open_log(clock.clone()));
-        let participation = Participation { lifetime, extensions: vec![search_index(dir)], on_wait, carrier };
-        let log = SharedLog::open(dir, store::Options { progress: progress.clone(), disk, ..usual }, participation)?;
-        Ok(Workspace {
-            log,
-            images,
-            dir: dir.to_owned(),
-            clock,
-            actor,
-            progress,
-            costs: costs::Costs::default(),
-            team: Some(team.clone()),
         })
     }
 

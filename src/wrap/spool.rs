@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::Disk;
 use crate::model::{Actor, Timestamp};
 
 use super::assemble::StoredJob;
@@ -214,13 +215,13 @@ fn is_orphaned(lock: &Path) -> bool {
     }
 }
 
-/// Replaces a file as a whole: a crash leaves the old one or the new one.
+/// Replaces a file durably and as a whole: a crash or a power cut leaves the old one or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    Disk::default().rename(&new, path)
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {

@@ -238,7 +238,7 @@ fn doctor_says_what_to_do() {
     let cat = workspace.file("cat.png", PIXEL);
     workspace.record(0, &["a cat", "--image", cat.to_str().unwrap()]);
     let well = workspace.run(&["doctor"]).stdout();
-    assert!(well.contains("nothing needs attention") && well.contains("1 looked for, all there"), "{well}");
+    assert!(well.contains("nothing needs attention") && well.contains("1 image reference, all there"), "{well}");
     fs::remove_dir_all(workspace.workspace().join("images")).unwrap();
     let ill = workspace.json(&["doctor"]);
     assert_eq!(ill["images"]["missing"], 1);

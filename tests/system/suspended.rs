@@ -46,8 +46,10 @@ fn a_suspended_owner_is_named_and_given_up() {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let (list, doctor) = (start(&["list", "--json"]), start(&["doctor"]));
-    let (list, doctor) = (list.wait_with_output().unwrap(), doctor.wait_with_output().unwrap());
+    let (mut list, doctor) = (start(&["list", "--json"]), start(&["doctor"]));
+    let doctor = doctor.wait_with_output().unwrap();
+    assert!(list.try_wait().unwrap().is_none(), "a diagnosis does not wait as long as a request");
+    let list = list.wait_with_output().unwrap();
     assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
 
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

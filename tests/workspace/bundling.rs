@@ -97,9 +97,9 @@ fn what_was_altered_is_named() {
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
     let altered = |from: &[u8], to: &[u8]| verified(&replaced(&bundle, from, to)).problems;
     let words = altered(br#""prompt":"more""#, br#""prompt":"less""#);
-    assert_eq!(words, ["session-2025-12-11-001: line 3 says something else than its record"]);
+    assert_eq!(words, ["session-2025-12-11-001: line 3 does not match its record"]);
     let rating = altered(br#""rating":5"#, br#""rating":1"#);
-    assert_eq!(rating, ["session-2025-12-11-001: line 4 says something else than its record"]);
+    assert_eq!(rating, ["session-2025-12-11-001: line 4 does not match its record"]);
     let picture = altered(b"IHDR\0\0\0\x28", b"IHDR\0\0\0\x29");
     assert!(picture[0].starts_with("image ") && picture[0].ends_with(" is altered"), "{picture:?}");
     let text = altered(b"wwwwwwwwwwwwwwww", b"wwwwwwwwvwwwwwww");

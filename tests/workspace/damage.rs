@@ -69,7 +69,7 @@ fn what_is_gone_is_named() {
     assert!(!view.chain.holds);
     assert_eq!(
         (view.chain.faults[0].seq, view.chain.faults[0].what.as_str()),
-        (2, "the event is gone from both copies")
+        (2, "the event is missing from both copies")
     );
     assert_eq!(view.events.last().unwrap().summary, "lost to damage: event 2");
 }

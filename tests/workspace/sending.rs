@@ -90,7 +90,7 @@ fn several_sessions_lie_in_a_folder_each_and_nothing_is_overwritten() {
     assert_eq!(report.sessions, 2);
     assert!(dir.join(&id).join("session.md").is_file() && dir.join(&other).join("session.md").is_file());
     let again = ws.workspace.export_folder(&ExportRequest::default(), &dir);
-    fails(again, ErrorKind::Invalid, "there is something at this place already");
+    fails(again, ErrorKind::Invalid, "this folder already exists");
 
     fs::remove_dir_all(ws.root().join("images")).unwrap();
     let report = ws.workspace.export_folder(&ExportRequest::default(), &ws.dir.path().join("less")).unwrap();

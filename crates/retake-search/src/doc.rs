@@ -69,10 +69,12 @@ pub(super) const GENERATOR: usize = 2;
 pub(super) const SIZE: usize = 3;
 pub(super) const SCHEDULER: usize = 4;
 /// The number of facets of which an iteration has any number of names.
-pub(super) const LISTS: usize = 3;
+pub(super) const LISTS: usize = 4;
 pub(super) const LORA: usize = 0;
 pub(super) const TAG: usize = 1;
 pub(super) const ACTOR: usize = 2;
+/// The seeds of the other images of a batch.
+pub(super) const SEED: usize = 3;
 /// The quantities that have a column.
 pub(super) const QUANTITIES: [Quantity; 3] = [Quantity::Steps, Quantity::GuidanceScale, Quantity::Cost];
 /// The value of a quantity that is unknown.
@@ -121,7 +123,7 @@ impl Doc {
                 width.zip(height).map(|(width, height)| size_name(width, height)),
                 recipe.scheduler.clone(),
             ],
-            lists: [loras, Vec::new(), actor],
+            lists: [loras, Vec::new(), actor, iteration.other_seeds().iter().map(ToString::to_string).collect()],
             images: iteration
                 .images
                 .iter()

@@ -17,8 +17,8 @@ use retake_log::model::words::{fold_name, inflections};
 use super::bytes::{Damage, Extent};
 use super::columns::Section;
 use super::doc::{
-    ACTOR, GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, QUANTITIES, SAMPLER, SCHEDULER, SIZE,
-    SessionKey, TAG, UNKNOWN, key_of, outcome_flag, size_name,
+    ACTOR, GENERATOR, HAS_IMAGE, HAS_NEGATIVE, HAS_SEED, LORA, MODEL, OUTCOME, QUANTITIES, SAMPLER, SCHEDULER, SEED,
+    SIZE, SessionKey, TAG, UNKNOWN, key_of, outcome_flag, size_name,
 };
 use super::segment::Segment;
 use super::set::{Bits, Ranks, Set};
@@ -208,10 +208,12 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
         Condition::Seed(seed) => {
             let (seeds, flags) =
                 (segment.column::<u64>(Section::Seed.place())?, segment.column::<u8>(Section::Flags.place())?);
+            let is_another = listed(segment, SEED, MatchKind::Whole, &seed.to_string())?;
             let seed = *seed;
             Box::new(move |doc| {
-                seeds.get(doc as usize) == Some(&seed)
-                    && flags.get(doc as usize).is_some_and(|flags| flags & HAS_SEED != 0)
+                let is_first = seeds.get(doc as usize) == Some(&seed)
+                    && flags.get(doc as usize).is_some_and(|flags| flags & HAS_SEED != 0);
+                is_first || is_another(doc)
             })
         }
         Condition::Rating(low, high) => {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use retake_log::store::Point;
 
 /// The version of the index, raised when words, columns or indexed fields change. An index of another version is rebuilt.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The contents of the manifest file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -23,6 +23,8 @@ use tokio_postgres::error::SqlState;
 use super::config::TlsMode;
 use super::{Config, Error, tls};
 
+/// How long a call is tried again before the user is told why it takes so long.
+const NOTICE_AFTER: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause between two attempts.
 pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
@@ -115,6 +117,7 @@ impl Server {
     ) -> Result<T, Error> {
         let started = Instant::now();
         let mut pause = BACKOFF.0;
+        let mut is_reported = false;
         loop {
             let problem = match timeout(self.config.attempt_timeout + Duration::from_secs(1), self.once(attempt)).await
             {
@@ -127,7 +130,12 @@ impl Server {
             if waited + pause >= self.config.call_timeout {
                 return Err(Error::Unreachable { server: self.config.server(), waited, problem });
             }
-            tracing::debug!(server = self.config.server(), problem, "the database call is tried again");
+            let server = self.config.server();
+            if waited >= NOTICE_AFTER && !is_reported {
+                is_reported = true;
+                tracing::warn!("waiting for PostgreSQL at {server}: {problem}");
+            }
+            tracing::debug!(server, problem, "the database call is tried again");
             sleep(pause).await;
             pause = (pause * 2).min(BACKOFF.1);
         }

@@ -76,7 +76,7 @@ impl PgLog {
                     if there {
                         continue;
                     }
-                    return Err(misfit(Some(id), event.seq, "another event is there already"));
+                    return Err(misfit(Some(id), event.seq, "the id belongs to a different session here"));
                 }
                 let known_gap = event.seq > head.next_seq && (head.next_seq..event.seq).all(|seq| lost.contains(&seq));
                 if event.prev != head.tip && !known_gap {

@@ -58,7 +58,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
     let invalid = |problem, source| Error::InvalidPath {
         path: path.to_owned(),
         problem,
-        hint: "pass the path of a bundle that an export wrote",
+        hint: "pass a file that `retake export --bundle` wrote",
         source,
     };
     let unread = |error: io::Error| invalid("cannot read the bundle", Some(error));
@@ -101,7 +101,7 @@ impl Check {
         if let Some(seal) = seal
             && self.found.seal != Some(seal)
         {
-            self.problem(format!("it is another bundle than the one of the seal {seal}"));
+            self.problem(format!("the bundle does not match the seal {seal}"));
         }
         let Some(manifest) = manifest else {
             self.problem("manifest.json is missing or altered: what should be here is not known".to_owned());
@@ -193,7 +193,7 @@ impl Check {
                 continue;
             };
             if altered {
-                self.problem(format!("{id}: line {number} says something else than its record"));
+                self.problem(format!("{id}: line {number} does not match its record"));
             }
             links.push((event.seq, event.prev, event.hash));
             match &event.body {

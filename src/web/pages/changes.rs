@@ -5,12 +5,14 @@ use serde_json::Value;
 
 use crate::model::diff::words::{Side, runs};
 use crate::model::diff::{PromptChange, PromptChangeKind, PromptDiff, RecipeDiff};
+use crate::web::words;
 
 /// The most changes of one prompt that are listed. What changed beyond them is in the prompt itself.
 const MAX_MARKS: usize = 16;
 
 /// Renders the changes as small marks, one beside the other.
 pub(super) fn list(diff: &RecipeDiff) -> Markup {
+    let nodes = diff.own_nodes();
     html! {
         ul.changes dir="auto" {
             @if diff.is_empty() { li { "Same recipe" } }
@@ -22,10 +24,10 @@ pub(super) fn list(diff: &RecipeDiff) -> Markup {
             @for lora in &diff.loras {
                 li { "lora " (lora.name) " " @if let Some(old) = lora.old_weight { del { (old) } } " " @if let Some(new) = lora.new_weight { ins { (new) } } }
             }
-            @for node in diff.nodes.iter().take(12) {
+            @for node in nodes.iter().take(12) {
                 li { (node.title.as_deref().unwrap_or(&node.class_type)) @if let Some(input) = &node.input { " " (input) " " @if let Some(old) = &node.old { del { (value(old)) } } " " @if let Some(new) = &node.new { ins { (value(new)) } } } }
             }
-            @if diff.nodes.len() > 12 { li { "and " (diff.nodes.len() - 12) " more nodes" } }
+            @if nodes.len() > 12 { li { "and " (words::count((nodes.len() - 12) as u64, "more node")) } }
         }
     }
 }

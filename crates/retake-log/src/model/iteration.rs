@@ -30,6 +30,19 @@ pub struct Iteration {
     pub likely_parent: Option<LikelyParent>,
 }
 
+/// Returns the recipe of one image from the recipe of its iteration.
+pub fn image_recipe(mut recipe: Recipe, image: u32) -> Recipe {
+    if let Some(seeds) = recipe.parameters.shift_remove(SEEDS) {
+        recipe.seed = seed_of(&seeds, image).or(recipe.seed);
+    }
+    recipe
+}
+
+/// Returns the seed of an image in the list of a batch.
+fn seed_of(seeds: &serde_json::Value, image: u32) -> Option<Seed> {
+    seeds.get(usize::try_from(image).ok()?)?.as_str()?.parse().ok().map(Seed)
+}
+
 /// A parent that is likely and not certain, and stays so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -105,7 +118,27 @@ pub struct ImageRef {
     pub linked: Option<String>,
 }
 
+/// The parameter of a recipe that keeps the seed of every image of a batch.
+pub const SEEDS: &str = "seeds";
+
 impl Iteration {
+    /// Returns the recipe of one image: an image of a batch may have a seed of its own.
+    pub fn recipe_of(&self, image: u32) -> Recipe {
+        image_recipe(self.recipe.clone(), image)
+    }
+
+    /// Returns the seeds of the images of a batch that are not the recipe's.
+    pub fn other_seeds(&self) -> Vec<Seed> {
+        let seeds = self.recipe.parameters.get(SEEDS);
+        let mut others: Vec<Seed> = (0..)
+            .zip(&self.images)
+            .filter_map(|(image, _)| seed_of(seeds?, image).filter(|seed| Some(*seed) != self.recipe.seed))
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
     /// Checks the limits for a new iteration. Recorded iterations are never checked against them.
     pub fn check(&self) -> Result<(), Invalid> {
         if self.recipe.prompt.trim().is_empty() {

@@ -11,7 +11,7 @@ use crate::store::{Error, Progress};
 
 use super::connection::{Connection, address, is_trusted};
 use super::owner::Claim;
-use super::patience::{OWNER_TIMEOUT, Waiting};
+use super::patience::Waiting;
 use super::protocol::{Hello, PROTOCOL, Request, Response};
 
 /// How many idle connections are kept.
@@ -136,7 +136,7 @@ fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Resu
         match connection.receive(Some(waiting.next(since))) {
             Ok(response) => return Ok(response),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                if since.elapsed() >= OWNER_TIMEOUT {
+                if waiting.is_over(since) {
                     return Err(CallError::Unresponsive(pid));
                 }
                 waiting.report(pid, since);
@@ -156,7 +156,7 @@ fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(C
             Ok(None) => return Ok(None),
             // Its queue is full: it has not accepted anything for a while.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                if since.elapsed() >= OWNER_TIMEOUT {
+                if waiting.is_over(since) {
                     return Err(Error::Unresponsive { pid });
                 }
                 waiting.report(pid, since);
@@ -177,7 +177,7 @@ fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(C
         match connection.receive_bytes(Some(waiting.next(since))) {
             Ok(frame) => break frame,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                if since.elapsed() >= OWNER_TIMEOUT {
+                if waiting.is_over(since) {
                     return Err(Error::Unresponsive { pid });
                 }
                 waiting.report(pid, since);

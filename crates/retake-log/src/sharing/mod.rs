@@ -47,7 +47,7 @@ use self::calls::{
 use self::client::{CallError, Client};
 use self::connection::{decode, encode};
 use self::owner::{Claim, Owner};
-use self::patience::{OWNER_TIMEOUT, Waiting};
+use self::patience::Waiting;
 
 /// How long a new follower waits for events to come in.
 const LISTENING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,13 +70,15 @@ pub struct Participation {
     pub extensions: Vec<Arc<dyn Extension>>,
     /// Called while the owner does not answer; without it, a warning is logged.
     pub on_wait: Option<OnWait>,
+    /// How long a silent owner is waited for; half a minute by default.
+    pub owner_timeout: Option<Duration>,
     /// Opens the log if it is not the embedded store; the directory then holds only what belongs to this machine.
     pub carrier: Option<OpenLog>,
 }
 
 impl From<Lifetime> for Participation {
     fn from(lifetime: Lifetime) -> Participation {
-        Participation { lifetime, extensions: Vec::new(), on_wait: None, carrier: None }
+        Participation { lifetime, extensions: Vec::new(), on_wait: None, owner_timeout: None, carrier: None }
     }
 }
 
@@ -119,8 +121,8 @@ impl SharedLog {
         options.disk.create_dir_all(dir).map_err(failed("create the workspace"))?;
         // One workspace has one name, however the processes spell it.
         let path = dir.canonicalize().map_err(failed("find the workspace"))?;
-        let Participation { lifetime, extensions, on_wait, carrier } = how.into();
-        let waiting = Waiting { on_wait };
+        let Participation { lifetime, extensions, on_wait, owner_timeout, carrier } = how.into();
+        let waiting = Waiting::new(on_wait, owner_timeout);
         let role = connect_or_become_owner(&path, &options, &extensions, &waiting, carrier.as_ref())?;
         let shared = Arc::new(Shared {
             texts: store::texts_dir(&path, options.disk.clone()),
@@ -480,7 +482,7 @@ fn connect_or_become_owner(
             Err(error) => return Err(error),
         }
         let pid = || claimed_owner(dir).map(|owner| owner.pid);
-        if since.elapsed() >= OWNER_TIMEOUT {
+        if waiting.is_over(since) {
             return Err(Error::Unresponsive { pid: pid() });
         }
         if reported.elapsed() >= Duration::from_secs(1) {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 const NOTICE_AFTER: Duration = Duration::from_secs(2);
 /// The interval of these notifications.
 const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long an owner may be silent, or hold the lock without listening, before a call fails.
-pub(super) const OWNER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an owner may be silent, or hold the lock without listening, before a call fails; unless the caller sets it.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A notice that the owner of the workspace does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +22,34 @@ pub struct WaitNotice {
 /// A callback for [`WaitNotice`]s: after two seconds, and every second from then on.
 pub type OnWait = Arc<dyn Fn(WaitNotice) + Send + Sync>;
 
-/// Reports waiting to a caller.
-#[derive(Clone, Default)]
+/// How long a caller waits for a silent owner, and whom it tells.
+#[derive(Clone)]
 pub(super) struct Waiting {
-    pub(super) on_wait: Option<OnWait>,
+    on_wait: Option<OnWait>,
+    timeout: Duration,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting::new(None, None)
+    }
 }
 
 impl Waiting {
+    pub(super) fn new(on_wait: Option<OnWait>, timeout: Option<Duration>) -> Waiting {
+        Waiting { on_wait, timeout: timeout.unwrap_or(OWNER_TIMEOUT) }
+    }
+
+    /// Returns whether an owner that has been silent since then is given up.
+    pub(super) fn is_over(&self, since: Instant) -> bool {
+        since.elapsed() >= self.timeout
+    }
+
     /// Returns how long to wait before the next notice, or before giving up.
     pub(super) fn next(&self, since: Instant) -> Duration {
         let waited = since.elapsed();
         let notice = if waited < NOTICE_AFTER { NOTICE_AFTER - waited } else { NOTICE_INTERVAL };
-        notice.min(OWNER_TIMEOUT.saturating_sub(waited)).max(Duration::from_millis(1))
+        notice.min(self.timeout.saturating_sub(waited)).max(Duration::from_millis(1))
     }
 
     /// Reports that an owner has been silent since then, if it has been for long.

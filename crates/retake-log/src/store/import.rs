@@ -58,7 +58,7 @@ impl Log {
                 };
                 match there {
                     Some(there) if there == *bytes => continue,
-                    _ => return Err(misfit(Some(id), seq, "another event is there already")),
+                    _ => return Err(misfit(Some(id), seq, "the id belongs to a different session here")),
                 }
             }
             // A `lost` event follows the last one that was known when it was written; what it names may be back.

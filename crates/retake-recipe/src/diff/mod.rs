@@ -77,6 +77,9 @@ impl RecipeDiff {
             nodes: nodes::changes(old, new),
         };
         let stated = diff.stated(old, new);
+        for node in &mut diff.nodes {
+            node.repeats = !stated.nodes.contains(node);
+        }
         diff.label = StepLabel::of(old, new, &stated);
         diff.summary = if stated.is_empty() && !diff.is_empty() {
             "the same as far as it is known".to_owned()
@@ -84,6 +87,11 @@ impl RecipeDiff {
             summary::recipe(&stated)
         };
         diff
+    }
+
+    /// Returns the nodes that changed, without those that repeat what the recipe says.
+    pub fn own_nodes(&self) -> Vec<&NodeChange> {
+        self.nodes.iter().filter(|node| !node.repeats).collect()
     }
 
     /// Returns whether nothing differs.

@@ -37,6 +37,9 @@ pub struct NodeChange {
     /// By how much a number changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
+    /// Whether it repeats what the recipe says, or follows from another change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeats: bool,
 }
 
 /// What can happen to a node.
@@ -172,6 +175,7 @@ fn change_of(kind: NodeChangeKind, node: &Node<'_>) -> NodeChange {
         old: None,
         new: None,
         delta: None,
+        repeats: false,
     }
 }
 

@@ -347,7 +347,9 @@ impl Fields {
             self.notes.push(format!("{largest:?} is too large for a recipe; see the raw text"));
         }
         if self.run_key.is_none() && self.any() {
-            let same = Recipe { seed: None, ..self.recipe.clone() };
+            let mut same = Recipe { seed: None, ..self.recipe.clone() };
+            // The place of an image in its batch is not what the batch was asked for.
+            same.parameters.retain(|name, _| !name.eq_ignore_ascii_case("batch pos"));
             self.run_key = serde_json::to_vec(&same).ok().map(|bytes| Hash::of(&bytes));
         }
         if let (true, Some(width), Some(height)) = (self.any(), texts.width, texts.height) {

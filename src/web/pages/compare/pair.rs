@@ -78,6 +78,7 @@ pub(super) fn image(side: &Side) -> Markup {
 /// Renders what differs between two sides: the prompt first, then the parameters, then what is seen.
 pub(super) fn differences(a: &Side, b: &Side) -> Markup {
     let diff = RecipeDiff::between(&a.recipe, &b.recipe);
+    let nodes = diff.own_nodes();
     let negative = |side: &Side| side.recipe.negative_prompt.clone().unwrap_or_default();
     html! {
         section {
@@ -88,7 +89,7 @@ pub(super) fn differences(a: &Side, b: &Side) -> Markup {
         }
         section {
             h2 { "Parameters" }
-            @if diff.parameters.is_empty() && diff.loras.is_empty() && diff.nodes.is_empty() { p.muted { "The same in both." } }
+            @if diff.parameters.is_empty() && diff.loras.is_empty() && nodes.is_empty() { p.muted { "The same in both." } }
             @else {
                 table {
                     thead { tr { td {} th scope="col" { "A" } th scope="col" { "B" } } }
@@ -99,10 +100,10 @@ pub(super) fn differences(a: &Side, b: &Side) -> Markup {
                         @for lora in &diff.loras {
                             tr { th scope="row" { "LoRA " (lora.name) } td { @if let Some(old) = lora.old_weight { (old) } } td { @if let Some(new) = lora.new_weight { (new) } } }
                         }
-                        @for node in diff.nodes.iter().take(40) {
+                        @for node in nodes.iter().take(40) {
                             tr { th scope="row" { (node.title.as_deref().unwrap_or(&node.class_type)) @if let Some(input) = &node.input { " " (input) } } td { @if let Some(old) = &node.old { (changes::value(old)) } } td { @if let Some(new) = &node.new { (changes::value(new)) } } }
                         }
-                        @if diff.nodes.len() > 40 { tr { th scope="row" { "and" } td colspan="2" { (words::count((diff.nodes.len() - 40) as u64, "more node")) } } }
+                        @if nodes.len() > 40 { tr { th scope="row" { "and" } td colspan="2" { (words::count((nodes.len() - 40) as u64, "more node")) } } }
                     }
                 }
             }
