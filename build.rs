@@ -1,7 +1,8 @@
-//! Tells the binary which commit and target it was built from, for `retake --version` and bug reports.
+//! Records the commit and target of the build in the binary, for `retake --version` and bug reports.
 //!
-//! The commit comes from `RETAKE_COMMIT`, else from the file that Cargo puts into a published package, else, in release
-//! builds only, from git. Development builds leave it out: otherwise every commit would rebuild the library.
+//! The commit comes from `RETAKE_COMMIT`, otherwise from the file that Cargo puts into a published package, otherwise,
+//! in release builds only, from git. Development builds leave it out, since every commit would otherwise rebuild the
+//! library.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +26,7 @@ fn published_commit() -> Option<String> {
     after.split('"').nth(1).map(str::to_owned)
 }
 
-/// Asks git, if this is a release build of a checkout.
+/// Runs git, if this is a release build of a checkout.
 fn git_commit() -> Option<String> {
     if std::env::var("PROFILE").ok()? != "release" || !Path::new(".git").exists() {
         return None;

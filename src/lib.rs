@@ -1,5 +1,5 @@
-//! Retake remembers image-generation work: every iteration (recipe, images, cost, lineage) in append-only sessions, so that
-//! a workflow can be resumed, iterations compared, and archived sessions audited.
+//! Retake records image-generation work: every iteration (recipe, images, cost, lineage) in append-only sessions, so
+//! that a workflow can be resumed, iterations compared, and archived sessions audited.
 //!
 //! ```
 //! use retake::{Recipe, Workspace};
@@ -38,10 +38,10 @@
 //!
 //! # Terms
 //! A **workspace** is one log and one image store: a directory, or with the feature `team` a PostgreSQL database. A
-//! **session** is one workflow, an **iteration** one immutable attempt in it, with its **recipe** (everything needed to make
-//! it again) and its **outcome**. Its **parent** is the iteration it was derived from, in any session. An **annotation** is
-//! a rating, tags or a note. Everything is an **event**, the only thing ever written. A **reference** such as
-//! `session-2025-12-11-001#3` stands for an iteration.
+//! **session** is one workflow, and an **iteration** one immutable attempt in it, with its **recipe** (everything
+//! needed to make it again) and its **outcome**. Its **parent** is the iteration it was derived from, in any session.
+//! An **annotation** is a rating, tags or a note. Everything is stored as an **event**; nothing else is ever written. A
+//! **reference** such as `session-2025-12-11-001#3` identifies an iteration.
 //!
 //! # Where to start
 //! - Write: [`Workspace::start_session`], [`SessionHandle::record`], [`Workspace::annotate`], [`Workspace::archive`].
@@ -50,14 +50,14 @@
 //! - Move: [`Workspace::import_files`], [`Workspace::export`], [`verify_bundle`].
 //! - Image files without a workspace: [`metadata::read`] and [`RecipeDiff::between`].
 //!
-//! Several processes may open one workspace at once. What goes wrong is one [`Error`], to be matched on; `source()` has the
-//! cause. Nothing here is async, and everything is `Send + Sync`.
+//! Several processes may open one workspace at once. All failures are one [`Error`] enum to match on, with the cause in
+//! `source()`. Nothing here is async, and everything is `Send + Sync`.
 //!
 //! # Features
-//! `cli`, `mcp` and `web` are the three faces of the `retake` binary and `team` adds workspaces in PostgreSQL; all are on by
-//! default. A library that only needs workspaces on disk switches them off with `default-features = false`.
+//! `cli`, `mcp` and `web` are the three faces of the `retake` binary, and `team` adds workspaces in PostgreSQL. All are
+//! enabled by default. A library that only needs workspaces on disk can disable them with `default-features = false`.
 
-// Public within a private module: only `internals` below hands them out.
+// Public within a private module; only `internals` below exposes them.
 #[path = "."]
 mod layers {
     #[cfg(feature = "cli")]
@@ -118,7 +118,8 @@ pub use workspace::{
     ThumbnailsReport, UnavailableImage, VerifyReport, Workspace, WorkspaceStatus,
 };
 
-/// What the tests and benchmarks of this repository use besides the public API. Not covered by any promise.
+/// Internals used by the tests and benchmarks of this repository. Not part of the public API and without stability
+/// guarantees.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::layers::{export, images, import, scrub, workspace};

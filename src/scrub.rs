@@ -1,9 +1,9 @@
-//! Scrubbing: a long-lived owner of a workspace reads everything again, slowly and in the background, so that damage is
-//! found while the other copy is still good.
+//! Scrubbing: a long-lived owner of a workspace slowly rereads everything in the background, so that damage is found
+//! while the other copy is still good.
 //!
-//! It goes from session to session, checks the events in both copies with what the log offers for an audit, and then the
-//! images. It waits while the workspace is in use, reads at a bounded rate, and notes in `cache/scrub.json` how far it has
-//! come; the next owner continues there. It only reports: repairing is a decision for people.
+//! It proceeds session by session and verifies the events in both copies, as an audit does, and then the images. It
+//! pauses while the workspace is in use, reads at a limited rate, and saves its progress in `cache/scrub.json`, where
+//! the next owner continues. It only reports problems; repairing is left to people.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,21 @@ use crate::model::{EventBody, SessionId, Timestamp};
 use crate::sharing::{Extension, LogHandle};
 use crate::store::{Clock, Error};
 
-/// The most problems that are kept in the report.
+/// The maximum number of problems kept in the report.
 const MAX_PROBLEMS: usize = 100;
-/// How many sessions are read between two notes of the position.
+/// The number of sessions between two saves of the progress.
 const SESSIONS_PER_NOTE: u64 = 64;
 
-/// When and how fast to scrub.
+/// The schedule and rate of scrubbing.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long a process must own the workspace before it begins.
+    /// How long a process must own the workspace before scrubbing starts.
     pub settle: Duration,
-    /// How long the workspace must have been unused before the next session is read.
+    /// How long the workspace must be idle before the next session is read.
     pub idle: Duration,
-    /// The most bytes to read in a second, on average.
+    /// The maximum average rate in bytes per second.
     pub bytes_per_second: u64,
-    /// How much time passes between the end of one pass and the beginning of the next.
+    /// The time between the end of one pass and the start of the next.
     pub interval: Duration,
 }
 
@@ -49,39 +49,39 @@ impl Default for Pace {
     }
 }
 
-/// How far scrubbing has come, as `cache/scrub.json` keeps it.
+/// The progress of scrubbing, as stored in `cache/scrub.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScrubReport {
-    /// When everything had last been read, after a whole pass.
+    /// When the last complete pass ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// What that pass found wrong.
+    /// The problems that pass found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// The pass that is under way.
+    /// The pass in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass: Option<ScrubPass>,
 }
 
-/// A pass that is under way.
+/// A pass in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScrubPass {
-    /// When it began.
+    /// When it started.
     pub started_at: Timestamp,
-    /// The last session that was read.
+    /// The last session read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<SessionId>,
-    /// How many sessions were read.
+    /// The number of sessions read.
     pub sessions: u64,
-    /// What was found wrong so far.
+    /// The problems found so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
 impl ScrubReport {
-    /// Reads the report of the workspace in `dir`. An unreadable report counts as none: it is written again.
+    /// Reads the report of the workspace in `dir`. An unreadable report counts as absent and is written anew.
     pub fn read(dir: &Path) -> ScrubReport {
         let text = fs::read(report_path(dir)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -102,7 +102,7 @@ fn report_path(dir: &Path) -> PathBuf {
     dir.join("cache").join("scrub.json")
 }
 
-/// The scrubbing of a workspace.
+/// The scrubber of a workspace.
 pub(crate) struct Scrub {
     dir: PathBuf,
     images: Images,
@@ -120,8 +120,8 @@ impl Scrub {
         Scrub { dir, images, clock, pace, used, stopped, stopping: Condvar::new() }
     }
 
-    /// Reads the next session of the pass under way, or of a new one, and returns how many bytes that took; `None` if the
-    /// pass has ended.
+    /// Reads the next session of the pass in progress, or of a new one, and returns the number of bytes read; `None` if
+    /// the pass is complete.
     fn step(&self, log: &dyn Log, report: &mut ScrubReport) -> Result<Option<u64>, Error> {
         let new = || ScrubPass { started_at: (self.clock)(), after: None, sessions: 0, problems: Vec::new() };
         let pass = report.pass.get_or_insert_with(new);
@@ -142,12 +142,12 @@ impl Scrub {
             problem(format!("{id}: event {}: {:?}", fault.seq, fault.kind));
         }
         for event in &trail.events {
-            // An estimate: a record of the usual size in both copies.
+            // An estimate: a record of typical size in both copies.
             bytes += 4096;
             let EventBody::Recorded { index, iteration } = &event.body else { continue };
             for image in &iteration.images {
                 if *self.stopped.lock() {
-                    // The session is read again from its beginning.
+                    // The session will be read again from its beginning.
                     return Ok(Some(0));
                 }
                 self.images.remember(image);
@@ -162,7 +162,7 @@ impl Scrub {
         Ok(Some(bytes))
     }
 
-    /// Waits, and returns whether to go on.
+    /// Waits, and returns whether to continue.
     fn wait(&self, duration: Duration) -> bool {
         let mut stopped = self.stopped.lock();
         let until = Instant::now() + duration;
@@ -170,7 +170,7 @@ impl Scrub {
         !*stopped
     }
 
-    /// Waits until the workspace has not been used for a while, and returns whether to go on.
+    /// Waits until the workspace has been idle for a while, and returns whether to continue.
     fn wait_until_idle(&self) -> bool {
         loop {
             self.used.store(false, Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl Extension for Scrub {
                 let read = match log.with_log(|log| self.step(log, &mut report)) {
                     Some(Ok(Some(bytes))) => bytes,
                     Some(Ok(None)) => break,
-                    // Nothing is known about what could not be read: it is read again later.
+                    // Unreadable does not mean damaged: try again later.
                     Some(Err(error)) => {
                         tracing::warn!(%error, "scrubbing cannot read the log");
                         if !self.wait(self.pace.settle) {
@@ -253,7 +253,7 @@ mod tests {
     const AT_ONCE: Pace =
         Pace { settle: Duration::ZERO, idle: Duration::ZERO, bytes_per_second: u64::MAX, interval: Duration::MAX };
 
-    /// Creates a workspace with three sessions that have an image each, and returns the hashes.
+    /// Creates a workspace with three sessions of one image each, and returns the image hashes.
     fn workspace(dir: &Path) -> Vec<crate::model::Hash> {
         let (store, images) = (open(dir), Images::new(Disk::default(), dir));
         (0..3_u8)

@@ -1,7 +1,7 @@
-//! Team workspaces: a PostgreSQL URL where others have a directory.
+//! Team workspaces: a PostgreSQL URL takes the place of a directory.
 //!
-//! On each machine a directory in the cache holds what belongs to the machine: the socket of the process that holds the
-//! connections, the search index, thumbnails and copies of originals. It can be deleted while no process uses it.
+//! On each machine, a cache directory holds local data: the socket of the process that owns the connections, the search
+//! index, thumbnails and copies of originals. It can be deleted while no process uses it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,11 +20,11 @@ use crate::model::{Hash, SessionId};
 use crate::platform;
 use crate::store::{self, Clock};
 
-/// The file with what this machine remembers of a workspace's settings.
+/// The file in which this machine caches a workspace's settings.
 const KNOWN_FILE: &str = "team.json";
-/// A variable that bounds the copies of originals on this machine, in bytes.
+/// The environment variable that limits the size of cached originals on this machine, in bytes.
 const CACHE_VARIABLE: &str = "RETAKE_CACHE_BYTES";
-/// A variable that names the directory for what belongs to the machine.
+/// The environment variable that sets the directory for local data.
 const CACHE_DIR_VARIABLE: &str = "RETAKE_CACHE_DIR";
 
 /// A team workspace, and this machine's directory for it.
@@ -35,19 +35,19 @@ pub struct TeamWorkspace {
 }
 
 impl TeamWorkspace {
-    /// Returns whether text names a team workspace rather than a directory.
+    /// Returns whether a text is the URL of a team workspace rather than a directory.
     pub fn is_url(text: &str) -> bool {
         Config::is_url(text)
     }
 
-    /// Parses the URL of a team workspace; nothing is connected yet.
+    /// Parses the URL of a team workspace without connecting.
     pub fn new(url: &str) -> Result<TeamWorkspace, store::Error> {
         let config: Config = url.parse()?;
         let root = std::env::var_os(CACHE_DIR_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let root = root.or_else(|| Some(ProjectDirs::from("", "", "retake")?.cache_dir().to_owned()));
         let root = root.unwrap_or_else(|| std::env::temp_dir().join("retake"));
         let root = std::path::absolute(&root).unwrap_or(root);
-        // Without the role: all roles of a machine's user share the index.
+        // Without the role: all roles of a local user share the index.
         let name = blake3::hash(format!("{} {} {}", config.server(), config.database(), config.schema()).as_bytes());
         let name: String = name.to_hex().chars().take(16).collect();
         Ok(TeamWorkspace { config, dir: root.join("team").join(name) })
@@ -58,7 +58,7 @@ impl TeamWorkspace {
         &self.config
     }
 
-    /// Returns this machine's directory.
+    /// Returns the local directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -68,23 +68,23 @@ impl TeamWorkspace {
         self.config.to_string()
     }
 
-    /// Returns the database role that wrote each event of a session, by sequence number. Asks the server directly.
+    /// Returns the database role that wrote each event of a session, by sequence number. Queries the server directly.
     pub(crate) fn roles(&self, id: SessionId) -> Result<HashMap<u32, String>, store::Error> {
         Ok(PgLog::open(self.config.clone())?.roles(id)?.into_iter().collect())
     }
 
-    /// Asks the server how it is set up.
+    /// Queries the configuration of the server.
     pub(crate) fn health(&self) -> Result<Health, store::Error> {
         Ok(PgLog::open(self.config.clone())?.health()?)
     }
 
-    /// Returns what opens the log in the process that holds the connections.
+    /// Returns the function that opens the log in the process that owns the connections.
     pub(crate) fn open_log(&self, clock: Clock) -> OpenLog {
         let team = self.clone();
         open_log(self.config.clone(), &self.dir, clock, Arc::new(move |settings| team.check_known(settings)))
     }
 
-    /// Opens the place of the originals, which the workspace's settings name.
+    /// Opens the store of originals given in the workspace's settings.
     pub(crate) fn originals(&self) -> Result<Arc<dyn Originals>, store::Error> {
         let location: ImageLocation = self.settings()?.images.parse()?;
         let limit = std::env::var(CACHE_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
@@ -93,8 +93,8 @@ impl TeamWorkspace {
         Ok(Arc::new(SharedOriginals(images)))
     }
 
-    /// Returns the settings as this machine knows them, or asks the server the first time. They never change, and the
-    /// process that holds the connections checks them.
+    /// Returns the cached settings, or queries the server the first time. They never change, and the process that owns
+    /// the connections checks them.
     fn settings(&self) -> Result<Known, store::Error> {
         if let Some(known) = self.known() {
             return Ok(known);
@@ -116,7 +116,7 @@ impl TeamWorkspace {
         }
     }
 
-    /// Fails if another workspace took the place of the one that this machine knows, since its images are elsewhere.
+    /// Fails if the workspace was replaced by another one, since its images are elsewhere.
     fn check_known(&self, settings: &Settings) -> Result<(), store::Error> {
         let found = Known::from(settings);
         match self.known() {
@@ -132,14 +132,14 @@ impl TeamWorkspace {
         }
     }
 
-    /// Makes this machine's directory, readable for its user only: it holds copies of images and texts.
+    /// Creates the local directory, accessible only to its user, since it holds copies of images and texts.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         platform::restrict_dir(&self.dir)
     }
 }
 
-/// What this machine remembers of a workspace's settings.
+/// The cached settings of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Known {
     workspace: String,

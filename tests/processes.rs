@@ -49,7 +49,7 @@ impl Recorder {
         self.stdin.as_mut().is_some_and(|stdin| writeln!(stdin, "{request}").is_ok())
     }
 
-    /// Returns the next answer; `None` if the process is gone. Half a line does not count.
+    /// Returns the next response; `None` if the process is gone. A partial line does not count.
     fn answer(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
@@ -57,7 +57,7 @@ impl Recorder {
     }
 }
 
-/// Checks that everything acknowledged is there once, with the prompt it was sent with.
+/// Checks that everything acknowledged exists once, with the prompt it was sent with.
 fn check_recorded(store: &Store, acknowledged: &BTreeMap<String, IterationId>) {
     let mut prompts = BTreeMap::new();
     let mut keys = BTreeSet::new();
@@ -83,7 +83,7 @@ fn check_recorded(store: &Store, acknowledged: &BTreeMap<String, IterationId>) {
     assert_eq!(store.recoveries().unwrap().iter().map(|report| report.lost_events).sum::<u64>(), 0);
 }
 
-/// Checks that the numbers of one day count from 1 without gaps.
+/// Checks that the session numbers of one day are consecutive from 1.
 fn check_ids(store: &Store) {
     let mut days: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for id in store.ids(None, 1_000_000).unwrap() {
@@ -105,7 +105,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     for round in 0..rounds {
         let mut recorder = Recorder::start(&workspace);
         let session: Option<SessionId> = acknowledged.values().last().map(|id: &IterationId| id.session);
-        // Several requests lie in the pipe, so that it is killed in the middle of one.
+        // Several requests are in the pipe, so that it is killed in the middle of one.
         let requests: Vec<(String, Value)> = (0..12)
             .map(|n| {
                 let prompt = format!("{round:03} {n:02}");
@@ -146,8 +146,8 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     assert!(acknowledged.len() > 400, "{}", acknowledged.len());
 }
 
-/// Frames of many commits, larger than what the database takes at once: a kill between two transactions of one frame
-/// once looked like a gap in the database, and every opening after it read all of the journal.
+/// Frames of many commits, larger than what the database applies at once: a kill between two transactions of one frame
+/// once looked like a gap in the database, and every later open read the whole journal.
 #[test]
 fn a_kill_under_heavy_load_needs_no_recovery() {
     const WRITES: &str = "RETAKE_TEST_WRITES_TO";
@@ -195,7 +195,7 @@ fn write_until_killed(workspace: &Path) -> ! {
     unreachable!("the writers write until they are killed")
 }
 
-/// Every iteration of a workspace, with its files and its parent.
+/// Returns every iteration of a workspace, with its files and its parent.
 fn imported(workspace: &Path) -> Vec<String> {
     let store = open(workspace);
     assert_eq!(store.recoveries().unwrap().len(), 0);
@@ -283,7 +283,7 @@ fn eight_processes_create_at_once_without_gaps() {
     check_ids(&store);
 }
 
-/// An MCP client that talks to a process of its own, and starts another when that one is killed.
+/// An MCP client with its own server process, which starts another when that one is killed.
 struct Agent {
     workspace: PathBuf,
     running: Arc<Running>,
@@ -312,7 +312,7 @@ impl Running {
         self.0.lock().unwrap().insert(child.id());
     }
 
-    /// Kills that process, or any other if it is gone; returns whether it was that one.
+    /// Kills this process, or any other if it is gone. Returns whether it was this one.
     fn kill(&self, wanted: Option<u32>, rng: &mut StdRng) -> Option<bool> {
         let running = self.0.lock().unwrap();
         let found = wanted.filter(|pid| running.contains(pid));
@@ -328,7 +328,7 @@ impl Agent {
         Agent { workspace: workspace.to_owned(), running: Arc::clone(running), process: None, next: 0 }
     }
 
-    /// Calls a tool until some process answers. An error in the answer ends the test.
+    /// Calls a tool until some process responds. An error in the response ends the test.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         for _ in 0..500 {
             if let Some(answer) = self.try_call(tool, arguments) {
@@ -363,7 +363,7 @@ impl Agent {
         let process = self.process.as_mut()?;
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
         writeln!(process.stdin, "{request}").ok()?;
-        // Notifications of other processes' changes come in between.
+        // Notifications of other processes' changes arrive in between.
         loop {
             let mut line = String::new();
             process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
@@ -424,7 +424,7 @@ fn writers_and_readers_go_on_while_processes_are_killed() {
         scope.spawn(move || {
             for n in 0.. {
                 let prompt = format!("command line, {n}");
-                // A command that was killed is repeated with its key.
+                // A killed command is repeated with its key.
                 let answer = loop {
                     let mut command = retake(workspace_);
                     let mut child = command.args(["record", &prompt, "--key", &prompt, "--json"]).spawn().unwrap();
@@ -463,7 +463,7 @@ fn writers_and_readers_go_on_while_processes_are_killed() {
         while kills < KILLS {
             let before = count.load(Ordering::Acquire);
             wait_until(|| count.load(Ordering::Acquire) >= before + 3);
-            // The owner first, and mostly; sometimes any.
+            // Mostly the owner; sometimes any process.
             let owner = std::fs::read(workspace.join("owner.json")).ok();
             let owner: Option<Value> = owner.and_then(|text| serde_json::from_slice(&text).ok());
             let owner = owner.and_then(|claim| u32::try_from(claim["pid"].as_u64()?).ok());
@@ -532,9 +532,9 @@ fn a_real_disk_limit_is_reported_and_nothing_is_half_written() {
     let workspace = home.path().join("ws");
     assert!(retake(&workspace).args(["record", "before"]).output().unwrap().status.success());
     let large = home.path().join("large.png");
-    // Begins like a TIFF image, since only images are recorded.
+    // Starts like a TIFF image, since only images are recorded.
     std::fs::write(&large, [b"II*\0".as_slice(), &[7; 3 << 20]].concat()).unwrap();
-    // The shell's limit on file sizes is the nearest to a full disk that needs no privileges.
+    // The shell's limit on file sizes is the closest to a full disk that needs no privileges.
     let limited = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_retake"), "--workspace"])
@@ -562,7 +562,8 @@ fn missing_permissions_are_reported() {
     for dir in [home.path(), &workspace] {
         std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o555)).unwrap();
     }
-    // Permissions do not bind root: run as the user `nobody` then, with a copy of the binary that this user can reach.
+    // Permissions do not apply to root: then run as the user `nobody`, with a copy of the binary that this user can
+    // access.
     let root = std::fs::metadata(home.path()).unwrap().uid() == 0;
     let binary = home.path().join("retake");
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));

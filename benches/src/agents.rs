@@ -1,6 +1,6 @@
-//! How soon an agent has its answer: from starting the server to its first reply, and a call of `list-sessions`, over
-//! stdio and HTTP. Beside them the floor of each: a process that does nothing, the same bytes through a pipe and a socket
-//! that only send them back.
+//! How soon does an agent get its response? Measures the time from starting the server to its first reply, and a call
+//! of `list-sessions`, over stdio and HTTP. The floor of each is measured too: a process that does nothing, and the
+//! same bytes through a pipe and a socket that only echo them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     calling(settings, &dir, report);
 }
 
-/// Runs the server as its own process: `agent stdio DIR` or `agent http DIR`.
+/// Runs the server in a separate process: `agent stdio DIR` or `agent http DIR`.
 pub(crate) fn child(how: &str, dir: &str) {
     let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
     let workspace = Arc::new(Workspace::open_with(Path::new(dir), options).unwrap());
@@ -104,7 +104,7 @@ fn calling(settings: &Settings, dir: &Path, report: &mut Report) {
     for _ in 0..settings.rounds {
         for (times, ask) in [
             (&mut stdio, &mut (|| drop(agent.ask(&line))) as &mut dyn FnMut()),
-            // As many bytes as the answer has, there and back.
+            // The same number of bytes as the response, in both directions.
             (&mut pipe, &mut || drop(cat.ask(answer.trim_end()))),
             (&mut served, &mut || http.ask(&line)),
             (&mut socket, &mut || echo.bounce()),
@@ -183,7 +183,7 @@ impl Agent {
     }
 }
 
-/// A server on a socket, on one connection that stays.
+/// A server on a socket, with one persistent connection.
 struct Http {
     child: Option<Child>,
     stream: TcpStream,
@@ -203,7 +203,7 @@ impl Http {
         Http { child: Some(child), stream, host, size: 0 }
     }
 
-    /// Starts a socket that sends back what it receives, `size` bytes at a time.
+    /// Starts a socket that echoes what it receives, `size` bytes at a time.
     fn echo(size: usize) -> Http {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();

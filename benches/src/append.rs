@@ -1,5 +1,5 @@
-//! How many iterations per second can be recorded, each on the disk before its writer continues? With one writer, and
-//! with sixteen that share the disk.
+//! How many iterations per second can be recorded if each must be durable before its writer continues? With one writer,
+//! and with sixteen that share the disk.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -14,7 +14,7 @@ use crate::peers::sqlite::{ConnectionEach, Grouped};
 use crate::peers::{Appender, Cursor};
 use crate::report::{Report, Table, median, micros, percentile, processor_time, ratio, times};
 
-/// Returns how long each engine is driven in each round: briefly, because other load on the disk varies, and only turns
+/// Returns how long each engine is driven per round: briefly, because other load on the disk varies, and only turns
 /// close together can be compared.
 fn turn(writers: usize) -> Duration {
     Duration::from_millis(if writers == 1 { 150 } else { 300 })
@@ -63,7 +63,7 @@ fn measure(settings: &Settings, report: &mut Report, dir: &Path, writers: usize)
     let rounds = settings.rounds * 5;
     for round in 0..=rounds {
         for turn in 0..engines.len() {
-            // Each round begins with another engine, so that none always follows the same one.
+            // Each round starts with another engine, so that none always follows the same one.
             let at = (turn + round) % engines.len();
             let busy = processor_time();
             let (rate, drained, latencies) = turn_of(engines[at].as_ref(), &mut cursors[at]);
@@ -77,7 +77,7 @@ fn measure(settings: &Settings, report: &mut Report, dir: &Path, writers: usize)
         }
     }
 
-    // Where SQLite was driven in two ways, what counts in each round is the better one.
+    // SQLite is driven in two ways; in each round, the better one counts.
     let best_sqlite: Vec<f64> = (0..rounds)
         .map(|round| {
             let sqlite = engines.iter().zip(&runs).filter(|(engine, _)| engine.name().starts_with("SQLite"));

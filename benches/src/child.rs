@@ -1,4 +1,4 @@
-//! Measurements in a process of their own: opening as a user's program does, with fresh memory; and writing, by a process
+//! Measurements in separate processes: opening with fresh memory, as a user's program does; and writing in a process
 //! that is then killed.
 
 use std::io::{BufRead, BufReader};
@@ -36,7 +36,7 @@ impl Engine {
     }
 }
 
-/// How a process that writes ends.
+/// How a writing process ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// It closes what it opened.
@@ -45,7 +45,7 @@ pub(crate) enum End {
     Kill,
 }
 
-/// What a process measured of itself.
+/// The measurements of a process.
 pub(crate) struct Probe {
     pub(crate) open_ms: f64,
     pub(crate) page_ms: f64,
@@ -62,7 +62,8 @@ pub(crate) fn probe(engine: Engine, path: &Path, long: &str) -> Probe {
     Probe { open_ms: number("openMs"), page_ms: number("pageMs"), rss_mb: number("rssMb"), peak_mb: number("peakMb") }
 }
 
-/// Appends `count` iterations in a new process, to sessions from `first` on, and ends it. Returns its memory before the end.
+/// Appends `count` iterations in a new process, to sessions from `first` on, and ends it. Returns its memory before the
+/// end.
 pub(crate) fn write(engine: Engine, path: &Path, first: u64, count: u64, end: End) -> f64 {
     let (first, count) = (first.to_string(), count.to_string());
     let how = if end == End::Close { "close" } else { "go-on" };
@@ -156,7 +157,7 @@ fn say(value: &Value) {
     println!("{value}");
 }
 
-/// Returns a field of the kernel's account of this process, in megabytes.
+/// Returns a field of `/proc/self/status`, in megabytes.
 fn memory(field: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

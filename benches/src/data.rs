@@ -1,4 +1,4 @@
-//! Data sets: built once under `target/bench-data/`, closed cleanly, and used again by later runs.
+//! Data sets: built once under `target/bench-data/`, closed cleanly, and reused by later runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::peers::{ours, sqlite};
 use crate::report::Report;
 use crate::workload;
 
-/// How many iterations the long session has.
+/// The number of iterations in the long session.
 pub(crate) const LONG: u32 = 200;
-/// Enough to share a sync among many: loading is not what is measured.
+/// The number of loading threads: enough to share syncs, since loading is not measured.
 const LOADERS: usize = 64;
 
-/// A data set in all the forms that were asked for.
+/// The shape of a data set.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) sessions: u64,
-    /// How many iterations each has.
+    /// The number of iterations in each.
     pub(crate) iterations: u32,
-    /// Whether one more session of [`LONG`] iterations lies in the middle of them.
+    /// Whether there is one more session of [`LONG`] iterations.
     pub(crate) long: bool,
 }
 
@@ -36,7 +36,7 @@ impl Shape {
         format!("{}x{}{long}", self.sessions, self.iterations)
     }
 
-    /// Returns the number of the long session: after all others, so that it is not on the first page by chance of its day.
+    /// Returns the number of the long session: after all others, so that it is not on the first page by chance.
     pub(crate) fn long_session(self) -> u64 {
         self.sessions
     }
@@ -50,7 +50,7 @@ impl Shape {
     }
 }
 
-/// Returns our workspace with that data, and the id of its long session.
+/// Returns our workspace with this data, and the id of its long session.
 pub(crate) fn retake(settings: &Settings, report: &Report, shape: Shape) -> (PathBuf, Option<SessionId>) {
     let dir = built(settings, report, &format!("retake-{}", shape.name()), |dir| {
         let store = ours::open(&dir.join("workspace"));
@@ -74,7 +74,7 @@ pub(crate) fn retake(settings: &Settings, report: &Report, shape: Shape) -> (Pat
                 });
             }
         });
-        // As a long-lived process leaves it: the checkpoint on closing covers the segments, and then they are sealed.
+        // As a long-lived process leaves it: the checkpoint on closing covers the segments, which are then sealed.
         store.close().unwrap();
         let store = ours::open(&dir.join("workspace"));
         store.seal().unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn retake(settings: &Settings, report: &Report, shape: Shape) -> (Pat
     (dir.join("workspace"), long)
 }
 
-/// Returns a SQLite database with that data. Loaded in key order, which packs its pages best.
+/// Returns a SQLite database with this data, loaded in key order, which packs its pages best.
 pub(crate) fn sqlite(settings: &Settings, report: &Report, shape: Shape) -> PathBuf {
     let dir = built(settings, report, &format!("sqlite-{}", shape.name()), |dir| {
         let connection = sqlite::connect(&dir.join("retake.sqlite"));
@@ -105,7 +105,7 @@ pub(crate) fn sqlite(settings: &Settings, report: &Report, shape: Shape) -> Path
     dir.join("retake.sqlite")
 }
 
-/// Returns a directory of JSON files with that data.
+/// Returns a directory of JSON files with this data.
 pub(crate) fn json(settings: &Settings, report: &Report, shape: Shape) -> JsonFiles {
     let dir = built(settings, report, &format!("json-{}", shape.name()), |dir| {
         let files = JsonFiles::new(&dir.join("sessions"));
@@ -114,7 +114,7 @@ pub(crate) fn json(settings: &Settings, report: &Report, shape: Shape) -> JsonFi
     JsonFiles::new(&dir.join("sessions"))
 }
 
-/// Returns the directory of a data set, which is built unless its marker says that it is complete.
+/// Returns the directory of a data set, building it unless its marker says that it is complete.
 fn built(settings: &Settings, report: &Report, name: &str, build: impl FnOnce(&Path)) -> PathBuf {
     let dir = settings.data.join(name);
     let marker = dir.join("whole");

@@ -1,5 +1,6 @@
-//! How long does the gallery take at 100,000 sessions and a million iterations: every page, jumps by date and to any place,
-//! search as one types; what a page weighs before its images; and how much memory 200 clients at once leave behind.
+//! How fast is the gallery with 100,000 sessions and a million iterations? Measures every page, jumps by date and to
+//! any position, and search while typing; the size of a page before its images; and the memory after 200 concurrent
+//! clients.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,9 +21,9 @@ use crate::report::{Report, Table, median, percentile};
 
 /// The number of requests in a measurement.
 const READS: usize = 40;
-/// The number of clients at once.
+/// The number of concurrent clients.
 const CLIENTS: usize = 200;
-/// The text typed letter by letter: a word that every prompt has, one more, and what tells a session from the others.
+/// The text typed letter by letter: a word in every prompt, another word, and a number that identifies a session.
 const TYPED: &str = "lighthouse study 42";
 /// The pages that every workspace has.
 const PAGES: &[(&str, &str)] = &[
@@ -43,7 +44,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let (workspace, long) = data::retake(settings, report, settings.large());
     let begun = Instant::now();
     let gallery = Gallery::start(&workspace);
-    // Includes building the search index, where there is none yet.
+    // Includes building the search index if necessary.
     let first_answer = begun.elapsed();
     gallery.get("/search?q=a");
     let indexed = begun.elapsed();
@@ -153,7 +154,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     assert_eq!(refused, 0, "everyone who behaves is served");
 }
 
-/// Serves a workspace until it is killed: what [`Gallery::start`] runs.
+/// Serves a workspace until it is killed, for [`Gallery::start`].
 pub(crate) fn child(workspace: &str) {
     let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
     let workspace = Arc::new(Workspace::open_with(Path::new(workspace), options).unwrap());
@@ -162,7 +163,7 @@ pub(crate) fn child(workspace: &str) {
     bound.serve(workspace, Serving { user: "bench".to_owned(), token: None }).unwrap();
 }
 
-/// A gallery in a process of its own.
+/// A gallery in a separate process.
 struct Gallery {
     child: Child,
     host: String,
@@ -182,7 +183,7 @@ impl Gallery {
         self.request(path, "").unwrap()
     }
 
-    /// Returns the answer as browsers get it.
+    /// Returns the response as browsers get it.
     fn get_compressed(&self, path: &str) -> Vec<u8> {
         self.request(path, "Accept-Encoding: gzip\r\n").unwrap()
     }
@@ -205,7 +206,7 @@ impl Gallery {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 
-    /// Returns the body of an answer, or `None` if the request failed.
+    /// Returns the body of a response; `None` if the request failed.
     fn request(&self, path: &str, headers: &str) -> Option<Vec<u8>> {
         let mut stream = TcpStream::connect(&self.host).ok()?;
         stream.set_nodelay(true).ok()?;
@@ -216,7 +217,7 @@ impl Gallery {
         answer.starts_with(b"HTTP/1.1 200").then(|| answer.split_off(head + 4))
     }
 
-    /// Returns the size of a page with the styles and scripts it names, and those that they import.
+    /// Returns the size of a page with its styles and scripts, including imported ones.
     fn weight(&self, path: &str, compressed: bool) -> usize {
         let fetch = |path: &str| if compressed { self.get_compressed(path).len() } else { self.get(path).len() };
         let page = String::from_utf8(self.get(path)).unwrap();
@@ -278,7 +279,7 @@ impl Gallery {
         report.show("gallery in a browser", &table);
     }
 
-    /// Returns the numbers of requests that were answered and that were not.
+    /// Returns the numbers of successful and failed requests.
     fn crowd(&self, span: Duration) -> (u64, u64) {
         let (served, refused) = (AtomicU64::new(0), AtomicU64::new(0));
         let until = Instant::now() + span;

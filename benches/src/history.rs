@@ -1,4 +1,4 @@
-//! How long does it take to read a whole session of 200 iterations, decoded, out of a large workspace?
+//! How long does it take to read and decode a whole session of 200 iterations in a large workspace?
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     let (workspace, long) = data::retake(settings, report, shape);
     let (store, long) = (ours::open(&workspace), long.unwrap());
     let connection = sqlite::connect(&data::sqlite(settings, report, shape));
-    // The file of one session does not care how many others there are.
+    // The size of one session's file does not depend on the number of others.
     let files = data::json(settings, report, data::Shape { sessions: 1_000, iterations: 1, long: true });
     let json = data::Shape { sessions: 1_000, iterations: 1, long: true }.long_session();
 
@@ -40,7 +40,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
                 black_box(files.history(json));
             }),
         ];
-        // The first round fills the caches.
+        // The first round warms the caches.
         for ((turns, all), reading) in turns.iter_mut().zip(&mut all).zip(readings).filter(|_| round > 0) {
             turns.push(median(&reading));
             all.extend(reading);

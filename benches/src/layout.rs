@@ -1,4 +1,4 @@
-//! What makes up the bytes on the disk? Items and bytes of every tree of the database, and the files beside it.
+//! What makes up the bytes on disk? Lists the items and bytes of every database tree, and the other files.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         let (megabytes, each) = (format!("{:.1}", bytes as f64 / 1e6), times(bytes as f64 / events));
         table.row(vec![what, items.to_string(), megabytes, each]);
     };
-    // sled writes to what it opens, and the data set is used again.
+    // sled writes to what it opens, and the data set is reused.
     let copy = settings.scratch("layout");
     copy_files(&workspace.join("db"), &copy);
     let database = sled::Config::new().path(&copy).flush_every_ms(None).open().unwrap();

@@ -1,7 +1,7 @@
 //! Retake compared with its peers: one question per file, all engines in one run, ratios from alternating rounds.
 //!
-//! `cargo run --release -p retake-benches` asks everything in a modest size; `-- --full` adds the large ones; `-- append`
-//! and the like choose. `README.md` says how to read what is printed.
+//! `cargo run --release -p retake-benches` runs everything at a modest size; `-- --full` adds the large sizes;
+//! `-- append` and similar arguments select benchmarks. `README.md` explains the output.
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark stops at the first surprise")]
 
@@ -36,25 +36,25 @@ type Ask = fn(&Settings, &mut Report);
 
 /// The settings of a run.
 pub(crate) struct Settings {
-    /// Where data sets are kept between runs, and everything else while it is needed.
+    /// The directory for data sets and temporary data.
     data: PathBuf,
     full: bool,
     rounds: usize,
-    /// Only engines whose name contains this, for a profiler.
+    /// Only run engines whose name contains this, for profiling.
     only: Option<String>,
-    /// How many sessions the large data set has.
+    /// The number of sessions in the large data set.
     sessions: u64,
-    /// With how many writers to append.
+    /// The numbers of writers to append with.
     writers: Vec<usize>,
 }
 
 impl Settings {
-    /// Returns whether an engine of that name takes part.
+    /// Returns whether an engine of this name takes part.
     pub(crate) fn wants(&self, engine: &str) -> bool {
         self.only.as_ref().is_none_or(|only| engine.contains(only))
     }
 
-    /// Returns the large data set that most queries run against.
+    /// Returns the large data set that most benchmarks use.
     pub(crate) fn large(&self) -> Shape {
         Shape { sessions: self.sessions, iterations: 10, long: true }
     }

@@ -1,6 +1,6 @@
-//! How fast is a folder of pictures read for what it says of how they were made, beside exiftool, which gives the raw texts
-//! only, and sd-parsers, which understands some of them? All on one thread, with warm caches; exiftool and Python start
-//! once for the whole folder, which favours them.
+//! How fast is the generation metadata of a folder of images read, compared with exiftool, which only extracts the raw
+//! texts, and sd-parsers, which understands some of them? All on one thread, with warm caches; exiftool and Python
+//! start once for the whole folder, which favours them.
 
 use std::fs;
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::Settings;
 use crate::report::{Report, Table, median, ratio, times};
 
-/// The sides of the pictures: the noise in them makes files of 200 kB, so that skipping pixels counts.
+/// The side of the images: their noise results in files of 200 kB, so that skipping pixels matters.
 const SIDE: u32 = 256;
 
 const SD_PARSERS: &str = "
@@ -48,7 +48,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
             assert!(reading.recipe.seed.is_some(), "{} was not read", file.display());
         }
         let mine = started.elapsed();
-        // The first round fills the caches.
+        // The first round warms the caches.
         if round > 0 {
             ours.push(mine.as_secs_f64());
         }
@@ -75,7 +75,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     report.show("metadata", &table);
 }
 
-/// Returns the folder with the metadata of three tools in three formats, and makes it the first time.
+/// Returns the folder with the metadata of three tools in three formats, creating it the first time.
 fn pictures(settings: &Settings, count: usize) -> PathBuf {
     let folder = settings.data.join(format!("pictures-{count}"));
     let done = settings.data.join(format!("pictures-{count}.done"));

@@ -1,5 +1,5 @@
-//! How long until a large workspace is open and shows its first page? Untouched, after work and a clean close, after work
-//! and `kill -9`, and with nothing in the page cache.
+//! How long does it take to open a large workspace and show its first page? Untouched, after work and a clean close,
+//! after work and `kill -9`, and with a cold page cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::child::{self, End, Engine};
 use crate::data::{self, Shape};
 use crate::report::{Report, Table, median, percentile, ratio, times};
 
-/// How many iterations are recorded before the process ends, one way or the other.
+/// The number of iterations recorded before the process ends.
 const WORK: u64 = 20_000;
 
 /// The states a workspace is opened in.
@@ -34,7 +34,7 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
     // By engine, by state: milliseconds to open, and to the first page.
     let mut opened: [[Vec<f64>; 5]; 2] = Default::default();
     let mut shown: [[Vec<f64>; 5]; 2] = Default::default();
-    // The untouched ones first: work makes the workspace larger.
+    // The untouched ones first, since work makes the workspace larger.
     for state in [0, 3, 1, 2, 4] {
         for round in 0..settings.rounds as u64 {
             for (at, place) in places.iter().enumerate() {
@@ -74,7 +74,7 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
     places.iter().for_each(|place| fs::remove_dir_all(&place.dir).unwrap());
 }
 
-/// A copy of a data set that may be written to.
+/// A writable copy of a data set.
 struct RecencyKey {
     engine: Engine,
     dir: PathBuf,
@@ -116,14 +116,14 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// Takes all files below `dir` out of the page cache; `dd` can ask the kernel for that without harm to anything else.
+/// Evicts all files below `dir` from the page cache; `dd` can request that without side effects.
 fn forget_cached(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             forget_cached(&path);
         } else {
-            // Only what is on the disk can be forgotten.
+            // Only synced pages can be evicted.
             File::open(&path).unwrap().sync_all().unwrap();
             let input = format!("if={}", path.display());
             let done = Command::new("dd").args([input.as_str(), "iflag=nocache", "count=0", "status=none"]).status();

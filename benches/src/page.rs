@@ -1,5 +1,5 @@
-//! How long does a page of 100 sessions take, the newest first, however many there are? And a page from deep in the
-//! list, which our window of the newest does not reach.
+//! How long does a page of 100 sessions take, newest first, however many there are? And a page from deep in the list,
+//! beyond the newest sessions kept in memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,9 +14,9 @@ use crate::peers::{ours, sqlite};
 use crate::report::{Report, Table, median, micros, percentile, ratio, times};
 
 const PAGE: usize = 100;
-/// How often each page is read in a turn.
+/// The number of reads of each page per turn.
 const READS: usize = 200;
-/// A listing that reads every file is tried up to this many files; beyond, one listing takes many seconds.
+/// The maximum number of files for a listing that reads every file; beyond, one listing takes many seconds.
 const MAX_FILES: u64 = 100_000;
 
 /// The results of one kind of page: the median of every turn, and every reading.
@@ -70,7 +70,7 @@ fn measure(
             turn(|| assert_eq!(store.page(Status::All, Order::Recent, ours, PAGE).unwrap().len(), PAGE)),
             turn(|| assert_eq!(black_box(sqlite::page(connection, theirs, PAGE as i64)).len(), PAGE)),
         ];
-        // The first round fills the caches.
+        // The first round warms the caches.
         for (runs, page) in runs.iter_mut().zip(pages).filter(|_| round > 0) {
             runs.turns.push(median(&page));
             runs.all.extend(page);
@@ -88,7 +88,7 @@ fn turn(read: impl Fn()) -> Vec<f64> {
     (0..READS).map(one).collect()
 }
 
-/// Finds the place of a session in the middle of the list by paging.
+/// Finds the position of a session in the middle of the list by paging.
 fn middle(store: &Store, sessions: u64) -> (RecencyKey, (i64, i64)) {
     let mut after = None;
     for _ in 0..sessions / 2 / 500 {

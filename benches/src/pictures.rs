@@ -1,5 +1,5 @@
-//! Pictures: a thumbnail, a hash, a comparison, and taking in many at once; beside Pillow, libvips and scikit-image through
-//! `peers/pictures.py` where those are installed, and beside `image`'s own resizing in this process.
+//! Images: a thumbnail, a hash, a comparison, and storing many at once, compared with Pillow, libvips and scikit-image
+//! (through `peers/pictures.py`, if installed), and with the resizing of `image` in this process.
 
 use std::fs;
 use std::io::Cursor;
@@ -17,7 +17,7 @@ use retake::internals::images::{Images, ThumbSide, decode, on_all_cores};
 use crate::Settings;
 use crate::report::{Report, Table, median, millis, ratio, times};
 
-/// How many pictures of a megapixel are worked on in a round, one after the other.
+/// The number of one-megapixel images processed sequentially per round.
 const FEW: usize = 8;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
@@ -84,14 +84,14 @@ impl Rows {
     }
 }
 
-/// Returns the milliseconds that each takes, one after the other.
+/// Returns the milliseconds per item, processed sequentially.
 fn each<T>(items: &[T], work: impl Fn(&T)) -> f64 {
     let begun = Instant::now();
     items.iter().for_each(work);
     millis(begun.elapsed()) / items.len() as f64
 }
 
-/// Returns the milliseconds that each takes if all cores work on them, as in an import.
+/// Returns the milliseconds per item, processed on all cores as in an import.
 fn all(paths: &[PathBuf], work: impl Fn(&Path) + Sync) -> f64 {
     let begun = Instant::now();
     on_all_cores(paths, |path| work(path), |_| true);
@@ -115,7 +115,8 @@ fn python(what: &str, files: &[&str]) -> Option<f64> {
     serde_json::from_slice(&output.stdout).ok()?
 }
 
-/// Writes PNG files of 1024² pixels with realistic contents: slopes, edges and a little noise, as generators make.
+/// Writes PNG files of 1024² pixels with realistic contents: gradients, edges and a little noise, like generated
+/// images.
 fn pictures(dir: &Path, count: usize) -> Vec<PathBuf> {
     fs::create_dir_all(dir).unwrap();
     let paths: Vec<PathBuf> = (0..count).map(|number| dir.join(format!("{number}.png"))).collect();

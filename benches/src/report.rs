@@ -1,4 +1,4 @@
-//! Numbers to tables: medians, percentiles, and the same rows as lines of JSON.
+//! Tables of results: medians, percentiles, and the same rows as lines of JSON.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// Where results go: tables to the terminal, lines of JSON to a file.
+/// The output of results: tables to the terminal, lines of JSON to a file.
 pub(crate) struct Report {
     lines: File,
 }
 
-/// A table with its columns' names; the first column is text, the others are numbers.
+/// A table with column names; the first column is text, the others are numbers.
 pub(crate) struct Table {
     title: String,
     columns: Vec<&'static str>,
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// Returns the value below which that share of the values lies.
+/// Returns the value below which this share of the values lies.
 pub(crate) fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length is an index")]
@@ -87,7 +87,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     percentile(&mut values.to_vec(), 0.5)
 }
 
-/// Returns the median ratio of `ours` to `theirs` over the rounds: other work on the machine hits both sides of a round alike.
+/// Returns the median ratio of `ours` to `theirs` over the rounds, since other load on the machine affects both sides
+/// of a round alike.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     median(&ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
 }
@@ -107,7 +108,8 @@ pub(crate) fn times(ratio: f64) -> String {
 /// Returns the user and system time that all threads of this process have used, in seconds.
 pub(crate) fn processor_time() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The name, in parentheses, may hold spaces; user and system time are the 12th and 13th fields after it, in 1/100 s.
+    // The name, in parentheses, may contain spaces; user and system time are the 12th and 13th fields after it, in
+    // 1/100 s.
     let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
     fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }

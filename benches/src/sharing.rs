@@ -1,4 +1,5 @@
-//! What it costs to be a client: the same calls through the owner's socket and in the process that owns the workspace.
+//! What does it cost to be a client? The same calls through the owner's socket and in the process that owns the
+//! workspace.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -24,7 +25,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     append(settings, report);
 }
 
-/// Runs a client process: appends until its time is over, and prints how often.
+/// Runs a client process: appends until its time is over, and prints the number of appends.
 pub(crate) fn child(dir: &str, number: &str) {
     let workspace = open(Path::new(dir));
     let mut line = String::new();
@@ -93,7 +94,8 @@ fn append(settings: &Settings, report: &mut Report) {
                 threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
             });
             drop(owner);
-            // A workspace of its own: sled is slowest while its trees are small, and the second would find them grown.
+            // A separate workspace: sled is slowest while its trees are small, and the second run would find them
+            // grown.
             let dir = settings.scratch(&format!("sharing-{writers}-processes"));
             let owner = open(&dir);
             let mut children: Vec<Child> = (0..writers).map(|at| spawn(&dir, number(round, writers + at))).collect();
@@ -122,7 +124,7 @@ fn append(settings: &Settings, report: &mut Report) {
     report.show("sharing", &table);
 }
 
-/// Returns a number that no other writer or round has, so that every idempotency key is new.
+/// Returns a number that no other writer or round uses, so that every idempotency key is new.
 fn number(round: usize, writer: usize) -> u64 {
     (round * 100 + writer) as u64
 }

@@ -1,4 +1,4 @@
-//! What does it take? Bytes on the disk, and memory of a process that opened a large workspace and looked around.
+//! How much space does it take? Bytes on disk, and the memory of a process that opened and browsed a large workspace.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -45,7 +45,7 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
     report.show("size", &table);
 }
 
-/// Returns the bytes that are allocated for a file, or for all files below a directory.
+/// Returns the bytes allocated for a file, or for all files below a directory.
 pub(crate) fn on_disk(path: &Path) -> u64 {
     let metadata = fs::symlink_metadata(path).unwrap();
     let below = |dir: &Path| fs::read_dir(dir).unwrap().map(|entry| on_disk(&entry.unwrap().path())).sum::<u64>();

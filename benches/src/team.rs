@@ -1,9 +1,9 @@
-//! A team workspace beside plain SQL that does the same job, on one PostgreSQL server in one run.
+//! A team workspace compared with plain SQL that does the same job, on one PostgreSQL server in one run.
 //!
-//! Its own program rather than a question of `retake-benches`, so that it needs a server only where one is at hand:
+//! A separate program rather than a part of `retake-benches`, so that the others do not need a server:
 //! `cargo run --release -p retake-team --example team -- postgres://postgres@127.0.0.1:5432/postgres [SESSIONS [QUESTION…]]`,
-//! where the questions are `appends`, `creates`, `history`, `page` and `catch-up`, by default all. Uses and drops
-//! the schemas `bench_retake`, `bench_same` and `bench_bare`.
+//! where the questions are `appends`, `creates`, `history`, `page` and `catch-up`, by default all. Uses and drops the
+//! schemas `bench_retake`, `bench_same` and `bench_bare`.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -25,20 +25,20 @@ use retake_search::{Index, Question, Sizes, Sort};
 use retake_team::{Config, Cursor, PgLog, open_log};
 use tokio_postgres::{Client, NoTls};
 
-/// How long each measurement of appends takes.
+/// The duration of each measurement of appends.
 const APPEND_TIME: Duration = Duration::from_secs(3);
-/// How often the engines take turns.
+/// The number of rounds in which the engines alternate.
 const ROUNDS: usize = 5;
-/// The iterations of a session from which a new machine catches up.
+/// The number of iterations per session from which a new machine catches up.
 const LENGTH: u32 = 200;
-/// How often plain SQL notifies its followers, as Retake does.
+/// The interval at which plain SQL notifies its followers, as in Retake.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
-/// The place in a record of plain SQL at which the number of its session and the hash of the record before it are.
+/// The offset in a plain SQL record of its session number and the hash of its predecessor.
 const LINK: usize = 16;
 
-/// The schemas of plain SQL. `bench_same` does the same job: compare-and-swap on a head whose hash the record names, a unique
-/// key, a gap-free number per day, the commit order and the role for followers and audits, and totals. `bench_bare` leaves
-/// the last three out.
+/// The schemas of plain SQL. `bench_same` does the same job: compare-and-swap on a head whose hash the record contains,
+/// a unique key, a gap-free number per day, the commit order and the role for followers and audits, and totals.
+/// `bench_bare` leaves out the last three.
 const PLAIN_SCHEMAS: [&str; 2] = ["bench_same", "bench_bare"];
 
 fn plain_script(schema: &str) -> String {
@@ -133,7 +133,7 @@ fn main() {
     plain.execute("DROP SCHEMA bench_same CASCADE; DROP SCHEMA bench_bare CASCADE; DROP SCHEMA bench_retake CASCADE");
 }
 
-/// A connection without anything of ours.
+/// A plain connection without any of our code.
 struct Plain {
     runtime: tokio::runtime::Runtime,
     client: Client,
@@ -259,7 +259,7 @@ fn creates(url: &str, log: &Arc<PgLog>, writers: usize) {
     rates.show(&format!("new sessions/s of one day, {writers} writers"));
 }
 
-/// Returns a record of plain SQL, which names its session and the hash of the record before it, and its own hash.
+/// Returns a plain SQL record, which contains its session and the hash of its predecessor, and its own hash.
 fn linked_record(length: usize, number: i32, tip: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut bytes = vec![7u8; length];
     bytes[LINK..LINK + 4].copy_from_slice(&number.to_le_bytes());
@@ -311,7 +311,8 @@ fn page(log: &PgLog, plain: &Plain, sessions: u32) {
     );
 }
 
-/// Fills the log with real sessions of [`LENGTH`] iterations each, and has a new machine read them and build its index.
+/// Fills the log with real sessions of [`LENGTH`] iterations each, and lets a new machine read them and build its
+/// index.
 fn catch_up(url: &str, log: &Arc<PgLog>, iterations: u32) {
     let started = Instant::now();
     let sessions = iterations / LENGTH;
@@ -365,7 +366,7 @@ fn catch_up(url: &str, log: &Arc<PgLog>, iterations: u32) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// Returns the records of a session on a day of its own, with words drawn from a vocabulary of 50,000.
+/// Returns the records of a session on a separate day, with words drawn from a vocabulary of 50,000.
 fn written_session(session: u32) -> Vec<Vec<u8>> {
     let day = |n: u32| Timestamp::from_millis(i64::from(n) * 86_400_000).unwrap().day();
     let mut head = Head::new(SessionId::new(day(session), std::num::NonZeroU32::MIN).unwrap());
@@ -393,7 +394,7 @@ fn written_session(session: u32) -> Vec<Vec<u8>> {
     records
 }
 
-/// Runs our appends on threads; returns how many a second.
+/// Runs our appends on threads, and returns the rate per second.
 fn ours(log: &Arc<PgLog>, writers: usize, prepare: impl Fn(&Arc<PgLog>, usize) -> Box<dyn FnMut() + Send>) -> f64 {
     let work: Vec<_> = (0..writers).map(|writer| prepare(log, writer)).collect();
     let started = Instant::now();
@@ -416,7 +417,7 @@ fn ours(log: &Arc<PgLog>, writers: usize, prepare: impl Fn(&Arc<PgLog>, usize) -
 
 type Work = std::pin::Pin<Box<dyn Future<Output = u64> + Send>>;
 
-/// Runs plain SQL on as many connections; returns how many a second.
+/// Runs plain SQL on as many connections, and returns the rate per second.
 fn theirs(url: &str, writers: usize, work: impl Fn(Client, usize) -> Work) -> f64 {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -443,7 +444,7 @@ fn theirs(url: &str, writers: usize, work: impl Fn(Client, usize) -> Work) -> f6
     })
 }
 
-/// Rates of Retake and its peers, one a round.
+/// The rates of Retake and its peers, one per round.
 struct Rates {
     ours: Vec<f64>,
     names: Vec<&'static str>,
@@ -497,7 +498,7 @@ fn retake_day(id: SessionId) -> i64 {
     id.day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1
 }
 
-/// Returns a batch with a recipe and an image of usual length: its record has about 700 bytes.
+/// Returns a batch with a recipe and an image of typical length: its record has about 700 bytes.
 fn batch(session: Option<SessionId>, n: u32, key: &str) -> Batch {
     let at = Timestamp::from_millis(1_765_447_200_000 + i64::from(n)).unwrap();
     let iteration = Iteration {

@@ -1,4 +1,4 @@
-//! What is recorded: the same iterations for every engine, made from two numbers, so that nothing random is measured.
+//! The workload: the same iterations for every engine, derived from two numbers, so that runs are reproducible.
 
 use retake::internals::model::{
     Actor, Cost, Draft, Hash, ImageRef, Iteration, Lora, Outcome, OutcomeStatus, Recipe, Seed, SessionId, Timestamp,
@@ -7,7 +7,7 @@ use retake::internals::store::{Batch, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How many sessions fall on one day.
+/// The number of sessions per day.
 pub(crate) const SESSIONS_PER_DAY: u64 = 1000;
 pub(crate) const DAY: i64 = 86_400_000;
 /// The time of the first session: 2022-01-01T00:00:00Z.
@@ -24,13 +24,13 @@ pub(crate) fn actor() -> Actor {
     Actor { client: "retake-benches 0.1.0".to_owned(), user: "ada".to_owned() }
 }
 
-/// Returns an idempotency key as clients make them: 32 random digits.
+/// Returns an idempotency key as clients generate them: 32 random digits.
 pub(crate) fn key(session: u64, index: u32) -> String {
     let hash = blake3::hash(&[session.to_le_bytes(), u64::from(index).to_le_bytes()].concat());
     hash.to_hex().chars().take(32).collect()
 }
 
-/// Returns a typical iteration: a prompt of a line, a negative prompt, one LoRA, one image.
+/// Returns a typical iteration: a one-line prompt, a negative prompt, one LoRA, one image.
 pub(crate) fn iteration(session: u64, index: u32) -> Iteration {
     let seed = session * 7_919 + u64::from(index) * 104_729;
     let mut parameters = Map::new();
@@ -80,7 +80,7 @@ pub(crate) fn title(session: u64) -> String {
     format!("Lighthouse study {session}")
 }
 
-/// Returns the batch that records it with us: to the session `id`, or as the first of a new one.
+/// Returns the batch that records it in our store: to the session `id`, or as the first of a new one.
 pub(crate) fn batch(id: Option<SessionId>, session: u64, index: u32) -> Batch {
     let record = Draft::Record(Box::new(iteration(session, index)));
     let (target, drafts) = match id {
@@ -94,7 +94,7 @@ pub(crate) fn batch(id: Option<SessionId>, session: u64, index: u32) -> Batch {
     Batch { target, expected_iterations: Some(index), at, actor: actor(), key, drafts }
 }
 
-/// An iteration as the peers keep it: the fields of our payload, through the same encoder.
+/// An iteration as the peers store it: the fields of our payload, through the same encoder.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Stored {
     client: String,

@@ -1,5 +1,6 @@
-//! What `retake wrap` adds to a call: the same 10,000 calls to a server directly, through a process that only copies bytes,
-//! through `wrap`, and through another proxy if `RETAKE_BENCH_PROXY` holds its command (the server's is appended).
+//! What does `retake wrap` add to a call? The same 10,000 calls to a server directly, through a process that only
+//! copies bytes, through `wrap`, and through another proxy if `RETAKE_BENCH_PROXY` contains its command (the server's
+//! is appended).
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +15,7 @@ use retake::internals::wrap::{self, ANNOUNCE_TIMEOUT, Announce, Destination, Ses
 use crate::Settings;
 use crate::report::{Report, Table, percentile};
 
-/// How many calls are made of each.
+/// The number of calls of each kind.
 const CALLS: usize = 10_000;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
@@ -47,7 +48,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     report.show("wrap", &table);
 }
 
-/// Makes the calls one after the other, and returns how long each took, in microseconds.
+/// Makes the calls sequentially, and returns the duration of each in microseconds.
 fn measure(command: &[OsString]) -> Vec<f64> {
     let mut process =
         Command::new(&command[0]).args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -73,7 +74,7 @@ fn measure(command: &[OsString]) -> Vec<f64> {
     times
 }
 
-/// Runs a process of the measurement: the server, or the proxy before it.
+/// Runs a process of the measurement: the server, or the proxy in front of it.
 pub(crate) fn child(words: &[String]) {
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["server"] => server(),

@@ -66,7 +66,7 @@ impl AnnotateArgs {
             idempotency_key: self.key,
         };
         context.change(|api, output| {
-            // All are resolved before the first is written: a typo in the last changes nothing.
+            // Resolve all references before the first write, so that a typo in the last one changes nothing.
             let resolved = self.references.iter().map(|reference| resolve_exactly(api, reference));
             let mut references = Vec::new();
             for reference in resolved.collect::<Result<Vec<_>, _>>()? {

@@ -38,7 +38,7 @@ impl ArchiveArgs {
 
     fn run(self, context: &mut Context, archive: bool) -> Result<Exit, Failure> {
         context.change(|api, output| {
-            // All are looked up before the first is changed: a typo in the last changes nothing.
+            // Look up all sessions before the first change, so that a typo in the last one changes nothing.
             let mut ids: Vec<SessionId> = Vec::new();
             for name in &self.sessions {
                 let id = if archive { named(api, name)? } else { named_archived(api, name)? };
@@ -80,7 +80,7 @@ fn named(api: &Api<'_>, name: &str) -> Result<SessionId, Error> {
     api.session_id(&session_named(api, name.to_owned())?)
 }
 
-/// Returns the session to restore: `latest` is the archived one that was modified last.
+/// Returns the session to restore: `latest` is the most recently modified archived one.
 fn named_archived(api: &Api<'_>, name: &str) -> Result<SessionId, Error> {
     if name == "latest"
         && let Some(latest) = api.workspace().most_recent(Status::Archived)?

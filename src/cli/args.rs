@@ -104,7 +104,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// Returns whether the verb's own `--json` was given.
+    /// Returns whether the command's own `--json` flag was given.
     pub(super) fn wants_json(&self) -> bool {
         match self {
             Verb::List(ListArgs { json, .. })
@@ -175,7 +175,7 @@ pub(super) fn limit(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a number from 1 to 1000".to_owned())
 }
 
-/// Parses a whole number. The error says what was expected, not how Rust parses it.
+/// Parses a whole number. The error states what was expected rather than quoting Rust's parser.
 pub(super) fn whole_number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let bits = u32::try_from(8 * size_of::<T>()).unwrap_or(u64::BITS);
     let most = u64::MAX.checked_shr(u64::BITS.saturating_sub(bits)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `retake audit`: the trail of a session or of many, and whether it checks out.
+//! `retake audit`: prints the audit trail of one session or many, and whether it verifies.
 
 use clap::Args;
 

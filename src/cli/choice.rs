@@ -1,4 +1,4 @@
-//! Enums of the JSON surface as values of flags, so that each has one definition with one spelling.
+//! Enums of the JSON surface as flag values, so that each has one definition and one spelling.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
-//! The MCP clients that `retake mcp install` knows: where each keeps its configuration, and how an entry is put into it
+//! The MCP clients supported by `retake mcp install`: where each keeps its configuration, and how to add an entry
 //! without losing anything else.
 //!
-//! Nothing is guessed: a file that cannot be parsed completely (a list where an object belongs, for example) is left as it
-//! is, and the reason reported.
+//! Nothing is guessed: a file with unexpected contents (such as a list in place of an object) is left unchanged, and
+//! the reason is reported.
 
 use std::path::PathBuf;
 
@@ -28,10 +28,10 @@ pub(super) enum Client {
 pub(super) const CLIENTS: [Client; 5] =
     [Client::ClaudeDesktop, Client::ClaudeCode, Client::Cursor, Client::VsCode, Client::Codex];
 
-/// What a client must know to start us.
+/// The information that a client needs to start a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The name under which it lists us.
+    /// The name under which the client lists the server.
     pub(super) name: String,
     /// The program.
     pub(super) command: String,
@@ -77,12 +77,12 @@ impl Client {
         }
     }
 
-    /// Returns the configuration with only the entry.
+    /// Returns a configuration that contains only this entry.
     pub(super) fn alone(self, entry: &Entry) -> String {
         self.merged("", entry).unwrap_or_default()
     }
 
-    /// Returns the servers that a configuration starts as programs.
+    /// Returns the servers that a configuration starts as child processes.
     pub(super) fn entries(self, text: &str) -> Result<Vec<Entry>, String> {
         let servers: Value = match self {
             Client::Codex => {
@@ -104,16 +104,16 @@ impl Client {
         Ok(servers.as_object().into_iter().flatten().filter_map(entry).collect())
     }
 
-    /// Returns the configuration with the command of an entry replaced, and all else as it is.
+    /// Returns the configuration with the command of an entry replaced and everything else unchanged.
     pub(super) fn replaced(self, text: &str, entry: &Entry) -> Result<String, String> {
         match self {
-            // Without the `type` of a new entry, so that undoing it leaves nothing over.
+            // Do not add the `type` of a new entry, so that undoing the change leaves nothing behind.
             Client::VsCode => json(text, "servers", false, entry),
             _ => self.merged(text, entry),
         }
     }
 
-    /// Returns the configuration without the entry of that name; `None` if it has none.
+    /// Returns the configuration without the entry of this name; `None` if it has none.
     pub(super) fn removed(self, text: &str, name: &str) -> Result<Option<String>, String> {
         let key = match self {
             Client::Codex => {
@@ -130,7 +130,8 @@ impl Client {
         Ok(jsonc::remove(bare, key, name).map(|edited| format!("{mark}{edited}")))
     }
 
-    /// Returns the configuration in `text` with the entry added. Other keys of an entry of that name, such as `env`, stay.
+    /// Returns the configuration in `text` with the entry added. Other keys of an existing entry, such as `env`, are
+    /// kept.
     pub(super) fn merged(self, text: &str, entry: &Entry) -> Result<String, String> {
         match self {
             Client::Codex => toml(text, entry),
@@ -154,7 +155,7 @@ fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, Str
     } else {
         serde_json::from_str(&jsonc::blanked(bare)).map_err(|error| format!("it is not a JSON object: {error}"))?
     };
-    // Comments and trailing commas are only kept where the text is edited in place.
+    // Comments and trailing commas only survive if the text is edited in place.
     let has_comments = !bare.trim().is_empty() && serde_json::from_str::<Value>(bare).is_err();
     let servers = root.entry(key).or_insert_with(|| json!({}));
     let servers = servers.as_object_mut().ok_or_else(|| format!("its `{key}` is not an object"))?;
@@ -195,7 +196,7 @@ fn toml(text: &str, entry: &Entry) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("it is not TOML: {error}"))?;
     let servers = document.entry("mcp_servers").or_insert_with(|| {
         let mut table = Table::new();
-        // Only `[mcp_servers.retake]` is written, not an empty `[mcp_servers]` before it.
+        // Write only `[mcp_servers.retake]`, without an empty `[mcp_servers]` before it.
         table.set_implicit(true);
         Item::Table(table)
     });

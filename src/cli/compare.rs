@@ -69,10 +69,10 @@ impl CompareArgs {
     }
 }
 
-/// How much of the terminal's height the picture takes.
+/// The share of the terminal's height that the image takes.
 const PICTURE_SHARE: f64 = 0.6;
 
-/// Checks that the file can hold the image.
+/// Checks that the image can be written to the file.
 fn check_output(path: &Path, render: Option<Render>) -> Result<(), Failure> {
     if render == Some(Render::None) {
         return Err(Failure::flags(
@@ -105,7 +105,7 @@ fn write(path: &Path, drawn: Option<&Rendering>) -> Result<(), Failure> {
     })
 }
 
-/// What the iterations are called in tables.
+/// The labels of the iterations in tables.
 const LETTERS: [&str; 12] = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
 
 fn layout(view: &CompareView, output: &mut Output) {
@@ -150,7 +150,7 @@ fn layout(view: &CompareView, output: &mut Output) {
     }
 }
 
-/// Prints the differences that have no column for each iteration.
+/// Prints the differences that do not fit the one-column-per-iteration table.
 fn changes(difference: &Difference, output: &mut Output) {
     for (name, diff) in [
         ("prompt", &difference.prompt),
@@ -190,7 +190,7 @@ fn changes(difference: &Difference, output: &mut Output) {
     }
 }
 
-/// Describes how far two images are apart, in one line.
+/// Describes how far apart two images are, on one line.
 fn seen(visual: &VisualView) -> String {
     let mut parts = vec![visual.verdict.clone()];
     let whole = u64::from(visual.width) * u64::from(visual.height) * 9;
@@ -225,7 +225,7 @@ fn table(view: &CompareView, output: &mut Output) {
     table.without_empty_columns().print(output);
 }
 
-/// What a value may take of a terminal's width.
+/// The maximum width of a value on a terminal.
 const MOST_COLUMNS: usize = 24;
 
 fn lineage(view: &CompareView) -> String {

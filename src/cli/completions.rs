@@ -27,7 +27,7 @@ pub(super) struct CompletionsArgs {
 
 impl CompletionsArgs {
     pub(super) fn run(self, context: &mut Context) -> Exit {
-        // Into memory first: the generator panics when it cannot write.
+        // Generate into memory first: the generator panics if it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "retake", &mut script);
         script.extend_from_slice(references(self.shell).as_bytes());
@@ -40,7 +40,7 @@ impl CompletionsArgs {
     }
 }
 
-/// Returns what completes session ids, which only the workspace knows: the script asks `retake complete-references`.
+/// Returns the part of the script that completes session ids by calling `retake complete-references`.
 fn references(shell: Shell) -> &'static str {
     match shell {
         Shell::Bash => BASH,
@@ -122,7 +122,7 @@ impl CompleteReferencesArgs {
     }
 }
 
-/// The number of sessions that a shell offers.
+/// The maximum number of sessions offered.
 const MAX_OFFERED: u32 = 100;
 
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
-//! What a verb works with: the workspace that is meant, who is asking, and where the answer goes. Opens the workspace, and
-//! reports damage that has not been acknowledged yet.
+//! The context of a command: the workspace, the actor and the output. Opens the workspace and reports damage that has
+//! not been acknowledged yet.
 //!
-//! Only verbs that record create a workspace. Those that read or change one fail if there is none, so that a mistyped or
-//! unmounted one is not taken for an empty one; listings of nothing are empty.
+//! Only commands that record create a workspace. Commands that read or change one fail if it does not exist, so that a
+//! mistyped path or an unmounted volume is not taken for an empty workspace; listings are empty in that case.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ use super::references;
 use super::words;
 use super::workspace::{self, Chosen};
 
-/// The name under which this face is kept in the audit trail.
+/// The client name in the audit trail.
 const CLIENT: &str = concat!("retake-cli ", env!("CARGO_PKG_VERSION"));
 
-/// What a verb works with.
+/// The context of a command.
 pub(super) struct Context {
-    /// Where answers and messages go.
+    /// The output for results and messages.
     pub(super) output: Output,
     flag: Option<PathBuf>,
     /// How long a silent owner of the workspace is waited for, if not as long as usual.
@@ -36,12 +36,12 @@ impl Context {
         Context { output, flag: workspace, owner_timeout: None }
     }
 
-    /// Returns the output, for the end of the program.
+    /// Returns the output, to be finished at the end of the program.
     pub(super) fn into_output(self) -> Output {
         self.output
     }
 
-    /// Returns the workspace that `--workspace` names; `None` without that flag.
+    /// Returns the workspace given with `--workspace`.
     pub(super) fn named_workspace(&self) -> Option<&Path> {
         self.flag.as_deref()
     }
@@ -57,12 +57,12 @@ impl Context {
         Ok(chosen)
     }
 
-    /// Returns the workspace to use, whether or not anything can be recorded there: `wrap` forwards traffic in any case.
+    /// Returns the workspace to use, even if nothing can be recorded there: `wrap` forwards traffic in any case.
     pub(super) fn workspace_unchecked(&self) -> Result<Chosen, Failure> {
         workspace::choose(self.flag.clone())
     }
 
-    /// Opens the workspace. Recovering it may take a while, which the bar shows.
+    /// Opens the workspace. The progress bar covers a recovery, which may take a while.
     pub(super) fn open(&mut self, lifetime: Lifetime) -> Result<Workspace, Failure> {
         let progress = Some(self.output.bar().mover());
         let on_wait = Some(self.output.wait_reporter());
@@ -77,7 +77,7 @@ impl Context {
         Ok(opened?)
     }
 
-    /// Fails unless there is a workspace.
+    /// Returns an error if the workspace does not exist.
     pub(super) fn require_workspace(&self) -> Result<(), Failure> {
         let chosen = self.workspace()?;
         if chosen.exists() {
@@ -91,7 +91,7 @@ impl Context {
         .into())
     }
 
-    /// Runs a job that reads, in an empty workspace that is gone afterwards if there is none.
+    /// Runs a read-only job; if there is no workspace, in an empty temporary one.
     pub(super) fn read_or_empty(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
@@ -106,7 +106,7 @@ impl Context {
         done
     }
 
-    /// Runs a job that changes what is there, and records nothing.
+    /// Runs a job that changes existing sessions and records nothing.
     pub(super) fn change(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
@@ -115,8 +115,8 @@ impl Context {
         self.write(job)
     }
 
-    /// Runs a job that reads. It ends as damaged if events were lost and the report has not been acknowledged, since the
-    /// answer may lack something that its reader takes for never recorded.
+    /// Runs a read-only job. Exits as damaged if events were lost and the report has not been acknowledged, since the
+    /// result may lack something that the reader would take for never recorded.
     pub(super) fn read(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
@@ -127,7 +127,7 @@ impl Context {
         done.map(|exit| if lossy { exit.max(Exit::Damaged) } else { exit })
     }
 
-    /// Runs a job that records, which creates the workspace if there is none. Earlier losses do not make what is written now less safe.
+    /// Runs a job that records, creating the workspace if necessary. Earlier losses do not make new writes less safe.
     pub(super) fn write(
         &mut self,
         job: impl FnOnce(&Api<'_>, &mut Output) -> Result<Exit, Failure>,
@@ -142,7 +142,7 @@ impl Context {
     ) -> Result<(T, Option<RecoveryNotice>), Failure> {
         let workspace = self.open(Lifetime::OneShot)?;
         let api = Api::new(&workspace);
-        // Scripts get pages of the largest size; people get everything that the layout shows.
+        // Scripts get pages of the maximum size; people get everything that the layout shows.
         let api = if self.output.is_json() { api.with_reply_bytes(MAX_REPLY_BYTES) } else { api.unbounded() };
         let done = job(&api, &mut self.output);
         self.output.bar().clear();
@@ -157,7 +157,7 @@ impl Context {
         Ok((done, notice))
     }
 
-    /// Closes the workspace. What was acknowledged is in the journal, so failing here takes nothing back.
+    /// Closes the workspace. Whatever was acknowledged is in the journal, so a failure here loses nothing.
     pub(super) fn close(&mut self, workspace: Workspace) {
         if let Err(error) = workspace.close() {
             self.output.warn(format_args!("the workspace was not closed cleanly: {error}"));
@@ -165,7 +165,7 @@ impl Context {
     }
 }
 
-/// A directory for an empty workspace, removed when this is dropped.
+/// The directory of an empty workspace, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -193,7 +193,7 @@ pub(super) fn user() -> String {
     Some(user::current()).filter(|user| !user.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Returns the user and this program, as the audit trail names them.
+/// Returns the user and this program, as recorded in the audit trail.
 pub(super) fn actor() -> Actor {
     Actor { client: CLIENT.to_owned(), user: user() }
 }
@@ -203,8 +203,7 @@ pub(super) fn session_named(api: &Api<'_>, name: String) -> Result<String, Error
     Ok(api.session_id(&references::expand(api, &name)?)?.to_string())
 }
 
-/// Returns the iteration that a reference stands for, and which of its images is named. The reference may be abbreviated; see
-/// [`references`].
+/// Resolves a reference, which may be abbreviated (see [`references`]), to an iteration and possibly one of its images.
 pub(super) fn resolve_exactly(api: &Api<'_>, reference: &str) -> Result<ExactReference, Error> {
     api.resolve_exactly(&references::expand(api, reference)?)
 }

@@ -33,7 +33,7 @@ pub(super) struct DemoArgs {
     pub(super) json: Json,
 }
 
-/// The default address of the demo, beside that of the gallery.
+/// The default address of the demo, next to that of the gallery.
 const USUAL: &str = "127.0.0.1:7374";
 
 impl DemoArgs {
@@ -41,7 +41,7 @@ impl DemoArgs {
         let address = self.at.address(USUAL)?;
         let passing = std::env::temp_dir().join(format!("retake-demo-{}", std::process::id()));
         let dir = self.keep.clone().unwrap_or_else(|| passing.clone());
-        // Ctrl-C while the sample is made must not leave it behind.
+        // Ctrl-C while the sample is being created must not leave it behind.
         let stop = Arc::new(AtomicBool::new(false));
         signals::set_on(&stop);
         let served = self.show(&dir, address, &stop, context);

@@ -20,11 +20,11 @@ use super::workspace::WorkspaceSource;
 /// This version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Shows which workspace is used, why, and how it is doing.
+/// Shows which workspace is used, why, and its state.
 pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     let chosen = context.workspace()?;
     if !context.output.is_json() {
-        // Printed before the workspace is opened, since it helps most when that fails.
+        // Print this before opening the workspace, since it helps most if that fails.
         line("version", format_args!("retake {VERSION}"), &mut context.output);
         line("workspace", chosen.shown(), &mut context.output);
         line("chosen by", chosen.by.words(), &mut context.output);
@@ -49,7 +49,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     context.owner_timeout = Some(OWNER_TIMEOUT);
     let opened = context.read(|api, output| {
         let status = api.workspace().status()?;
-        // Without another owner, this command is the owner for as long as it runs.
+        // Without another owner, this command is the owner while it runs.
         let owner = Some(api.workspace().owner()?).filter(|owner| owner.pid != std::process::id());
         let team = chosen.team.as_ref().map(|team| team.health().map(TeamHealth::from)).transpose();
         let team = team.map_err(Error::from)?;
@@ -61,7 +61,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         output.answer(&health, |output, health| layout(health, &chosen.shown(), output));
         Ok(Exit::Done)
     });
-    // An owner that does not answer is itself the diagnosis.
+    // An owner that does not respond is itself the diagnosis.
     if matches!(&opened, Err(Failure::Request(error)) if error.kind == ErrorKind::Busy)
         && let Some(owner) = claimed_owner(&chosen.dir).filter(|_| !context.output.is_json())
     {
@@ -70,13 +70,13 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     opened
 }
 
-/// How the workspace is doing, and how it came to be this one.
+/// The state of the workspace, and how it was chosen.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Health {
     version: &'static str,
     chosen_by: WorkspaceSource,
-    /// The other process that has the workspace open.
+    /// The other process that owns the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<OwnerInfo>,
     /// The clients whose agents use Retake.
@@ -97,17 +97,17 @@ struct Health {
     advice: Vec<String>,
 }
 
-/// The originals of the images that were looked for.
+/// The originals that were checked for existence.
 #[derive(Clone, Copy, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Originals {
-    /// How many were looked for.
+    /// The number of originals checked.
     looked_for: u64,
-    /// How many of them are links to files elsewhere.
+    /// The number of them that are links to files elsewhere.
     linked: u64,
-    /// How many are not there.
+    /// The number of them that are missing.
     missing: u64,
-    /// How many sessions were not looked at, since time was up.
+    /// The number of sessions that were skipped because time ran out.
     #[serde(skip_serializing_if = "is_zero")]
     sessions_left: u64,
 }
@@ -122,7 +122,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Looks whether the originals are there, of the most recent sessions first.
+/// Checks whether the originals exist, starting with the most recent sessions.
 fn look_at_images(workspace: &Workspace) -> Result<Originals, Error> {
     let started = Instant::now();
     let mut found = Originals::default();
@@ -180,7 +180,7 @@ impl From<retake_team::Health> for TeamHealth {
     }
 }
 
-/// A workspace that was chosen and is not there.
+/// A chosen workspace that does not exist.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Absent {
@@ -194,13 +194,13 @@ struct Absent {
     wrapped: Vec<WrappedServer>,
 }
 
-/// A client that starts `retake mcp`.
+/// A client configured to start `retake mcp`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConfiguredAgent {
     client: &'static str,
     name: String,
-    /// The workspace that its configuration names.
+    /// The workspace in its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     file: PathBuf,
@@ -216,7 +216,7 @@ struct WrappedServer {
     file: PathBuf,
 }
 
-/// Returns the servers of all clients that have a configuration we can read.
+/// Returns the servers of all clients whose configuration can be read.
 fn configured_servers() -> impl Iterator<Item = (Client, PathBuf, Entry)> {
     let files = CLIENTS.into_iter().flat_map(|client| {
         [client.user_file(), client.project_file()].into_iter().flatten().map(move |file| (client, file))

@@ -1,4 +1,4 @@
-//! How a command ends: exit codes, and the report of a failure.
+//! How a command ends: exit codes and error reports.
 
 use std::ffi::OsString;
 use std::io;
@@ -36,7 +36,7 @@ impl From<Exit> for ExitCode {
 pub(super) enum Failure {
     /// The request failed.
     Request(Error),
-    /// The flags do not go together.
+    /// The flags cannot be combined.
     Flags(Error),
 }
 
@@ -53,12 +53,12 @@ impl From<workspace::Error> for Failure {
 }
 
 impl Failure {
-    /// Creates a failure for flags that do not go together.
+    /// Creates a failure for flags that cannot be combined.
     pub(super) fn flags(message: impl Into<String>, hint: impl Into<String>) -> Failure {
         Failure::Flags(invalid(message, hint))
     }
 
-    /// Creates a failure for the value of a flag, which its message names unless the workspace is to blame.
+    /// Creates a failure for the value of a flag. The message names the flag, unless the workspace is to blame.
     pub(super) fn of_flag(flag: &str, error: Error) -> Failure {
         if !error.is_about_the_request() {
             return error.into();
@@ -100,7 +100,7 @@ pub(super) fn usage(error: &clap::Error, args: &[OsString]) -> Exit {
         let (message, hint) = message_and_hint(&text);
         let mut output = Output::new(true, anstream::ColorChoice::Never);
         output.error(&invalid(message, hint));
-        // If the answer cannot be written, the exit code still says so.
+        // If the output cannot be written, the exit code still tells.
         let _ = output.finish();
         return Exit::Usage;
     }
@@ -109,14 +109,14 @@ pub(super) fn usage(error: &clap::Error, args: &[OsString]) -> Exit {
     if asked_for { Exit::Done } else { Exit::Usage }
 }
 
-/// Reports that the answer could not be written, to a full disk for example.
+/// Reports that the output could not be written, for example to a full disk.
 pub(super) fn unwritten(error: &io::Error, output: &mut Output) -> Exit {
     output.aside(format_args!("error: the answer could not be written to standard output\ncaused by: {error}"));
     output.hint("what was recorded is kept; look at where the output goes, then ask again");
     Exit::Failed
 }
 
-/// Returns clap's message without its layout: the first line, and the rest in one.
+/// Returns clap's message without its layout: the first line, and the rest joined to one line.
 fn message_and_hint(text: &str) -> (String, String) {
     let mut parts = text.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let message = parts.next().unwrap_or_default();

@@ -98,13 +98,13 @@ impl ExportArgs {
                 },
             };
             print_report(&report, file.as_deref(), output);
-            // An image that was recorded and cannot be exported is missing from the disk.
+            // A recorded image that cannot be exported is missing from the disk.
             Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Damaged })
         })
     }
 }
 
-/// Returns the sessions that match, of which there must be one: a request without sessions means all of them.
+/// Returns the matching sessions, of which there must be at least one: an empty list would mean all sessions.
 fn matching(api: &Api<'_>, status: Status, project: Option<String>) -> Result<Vec<SessionId>, Error> {
     let filter = SessionFilter { status, project, ..SessionFilter::default() };
     let found = api.workspace().sessions(&filter).map(|summary| Ok(summary?.id)).collect::<Result<Vec<_>, Error>>()?;
@@ -115,7 +115,7 @@ fn matching(api: &Api<'_>, status: Status, project: Option<String>) -> Result<Ve
     Ok(found)
 }
 
-/// The formats that are written as one stream.
+/// The formats written as a single stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Lines,
@@ -131,7 +131,7 @@ impl Form {
     }
 }
 
-/// Returns `None` if the output is a closed pipe or cannot be written, which is reported at the end.
+/// Writes to stdout. Returns `None` if it is a closed pipe or cannot be written, which is reported at the end.
 fn to_stdout(
     output: &mut Output,
     export: impl FnOnce(&mut dyn Write) -> Result<ExportReport, Error>,
@@ -143,7 +143,7 @@ fn to_stdout(
     if output.is_gone() { Ok(None) } else { exported.map(Some) }
 }
 
-/// Writes a file that gets its name once it is complete.
+/// Writes a file under a temporary name and renames it once it is complete.
 fn to_file(
     path: &Path,
     form: Form,
@@ -161,7 +161,7 @@ fn to_file(
         let mut writer = BufWriter::with_capacity(1 << 20, file);
         let report = export(&mut writer)?;
         writer.flush().map_err(|error| failed(&error))?;
-        // A pipe cannot be synced, and need not be.
+        // A pipe cannot be synced and does not need it.
         let _ = writer.get_ref().sync_all();
         Ok(report)
     };
@@ -174,7 +174,7 @@ fn to_file(
     };
     let keeps = form == Form::Bundle;
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        // A pipe or a device keeps its name. A directory is refused by the system.
+        // A pipe or a device is written to directly. The system refuses a directory.
         let file = File::options().write(true).open(path).map_err(|error| failed(&error))?;
         return fill(file);
     }
@@ -182,7 +182,7 @@ fn to_file(
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
     let filled = File::create(&part).map_err(|error| failed(&error)).and_then(fill).and_then(|report| {
-        // Another process may have written it meanwhile: a hard link, unlike a rename, does not replace it.
+        // Another process may have created the file meanwhile: a hard link, unlike a rename, does not replace it.
         let linked = if keeps { fs::hard_link(&part, path) } else { Err(io::ErrorKind::Unsupported.into()) };
         let named = match linked {
             Ok(()) => fs::remove_file(&part),
@@ -192,7 +192,7 @@ fn to_file(
         named.map(|()| report).map_err(|error| failed(&error))
     });
     if filled.is_err() {
-        // It may never have been made.
+        // The file may not exist.
         let _ = fs::remove_file(&part);
     }
     filled

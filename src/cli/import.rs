@@ -110,7 +110,7 @@ impl ImportArgs {
     }
 }
 
-/// Takes in an export: JSON lines or a bundle.
+/// Imports an export: JSON lines or a bundle.
 fn export(path: &Path, options: &ImportOptions, context: &mut Context) -> Result<Exit, Failure> {
     let file = if path.as_os_str() == "-" { None } else { Some(open(path)?) };
     let import = |api: &Api<'_>, output: &mut Output| {
@@ -128,7 +128,7 @@ fn export(path: &Path, options: &ImportOptions, context: &mut Context) -> Result
     if options.dry_run { context.read_or_empty(import) } else { context.write(import) }
 }
 
-/// Returns whether this is an export rather than images: a file that begins like a text or a bundle.
+/// Returns whether this is an export rather than an image: a file that starts like text or a bundle.
 fn is_export(path: &Path) -> Result<bool, Error> {
     if path.as_os_str() == "-" {
         return Ok(true);
@@ -145,7 +145,7 @@ fn is_export(path: &Path) -> Result<bool, Error> {
     Ok(first.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) && !first.starts_with(b"RIFF"))
 }
 
-/// Opens a file to read from.
+/// Opens a file for reading.
 pub(super) fn open(path: &Path) -> Result<File, Error> {
     let failed = |error: io::Error| {
         let kind = match error.kind() {
@@ -156,7 +156,7 @@ pub(super) fn open(path: &Path) -> Result<File, Error> {
         Error::new(kind, message, "check the path, or pass - for standard input").caused_by(error)
     };
     let file = File::open(path).map_err(failed)?;
-    // Some systems open a directory like a file, and only refuse to read it.
+    // Some systems open a directory like a file and only fail when reading it.
     if file.metadata().is_ok_and(|found| found.is_dir()) {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
@@ -211,7 +211,7 @@ fn files_layout(report: &FilesReport, stopped: Option<&Error>, output: &mut Outp
     }
 }
 
-/// Returns what an import came to, in one line.
+/// Summarises an import on one line.
 fn summary(report: &FilesReport) -> String {
     let mut parts = Vec::new();
     if report.iterations > 0 {
@@ -263,7 +263,7 @@ fn planned(iteration: &PlannedIteration, output: &mut Output) {
         0 | 1 => String::new(),
         count => format!(" ×{count}"),
     };
-    // Without a prompt, its file tells which it is; with one, the file comes first all the same, since people look for it.
+    // The file comes first: it identifies an iteration without a prompt, and people look for it in any case.
     let file = iteration.files.first().and_then(|file| Path::new(file).file_name());
     let file = file.map(|file| words::one_line(&file.to_string_lossy())).unwrap_or_default();
     let what = format!("{file}{several}  {}", words::prompt(&iteration.prompt));
@@ -291,7 +291,7 @@ fn layout(report: &ImportReport, output: &mut Output) {
     renumber_hint(report, output);
 }
 
-/// Names the flag that imports sessions whose ids are taken.
+/// Prints a hint at the flag that imports sessions whose ids are taken.
 fn renumber_hint(report: &ImportReport, output: &mut Output) {
     if report.ids_taken {
         output.hint("import with --renumber to give sessions whose ids are taken new ids");

@@ -1,5 +1,5 @@
-//! Images in the terminal: in pixels if it can show them (kitty, iTerm2, sixels, and compatible ones), in coloured
-//! half-blocks if it cannot, and not at all if stdout is not a terminal.
+//! Images in the terminal: as pixels if it supports them (kitty, iTerm2, sixel, and compatible ones), otherwise as
+//! coloured half-blocks, and not at all if stdout is not a terminal.
 
 use std::env;
 use std::io::Write;
@@ -14,13 +14,12 @@ use super::terminal::Listening;
 /// The maximum number of columns of an image: wider ones are not easier to see.
 const MAX_COLUMNS: u32 = 100;
 
-/// Returns whether images are drawn: not in a file or a pipe, not as JSON, not without colour.
+/// Returns whether images are drawn: only on a terminal with colours, and not as JSON.
 pub(super) fn is_shown(output: &Output) -> bool {
     !output.is_json() && output.is_interactive() && output.is_coloured()
 }
 
-/// Draws an image in at most that share of the terminal's height. A terminal that does not accept it is not a failure:
-/// the text is there.
+/// Draws an image in at most this share of the terminal's height. A failure is ignored, since the text is there too.
 pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     let Some(columns) = columns(output, picture, share) else { return };
     output.flush();
@@ -42,12 +41,12 @@ pub(super) fn draw(output: &mut Output, picture: &RgbImage, share: f64) {
     }
 }
 
-/// The protocol by which a terminal draws images.
+/// The protocol for drawing images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DrawingProtocol {
     Kitty,
     Iterm,
-    /// With the width of a character in pixels.
+    /// Includes the width of a character cell in pixels.
     Sixel {
         cell_width: u32,
     },
@@ -91,14 +90,14 @@ fn variable_contains(name: &str, words: &[&str]) -> bool {
     env::var(name).is_ok_and(|value| words.iter().any(|word| value.to_lowercase().contains(word)))
 }
 
-/// Returns the number of columns of an image; `None` if it is not to be drawn.
+/// Returns the number of columns of an image; `None` if it should not be drawn.
 fn columns(output: &Output, picture: &RgbImage, share: f64) -> Option<u32> {
     if !is_shown(output) {
         return None;
     }
     let (width, height) = terminal_size_of(std::io::stdout())?;
     let rows = (f64::from(height.0) * share).max(4.0);
-    // A character is about twice as high as it is wide.
+    // A character cell is about twice as high as it is wide.
     let by_height = rows * 2.0 * f64::from(picture.width()) / f64::from(picture.height().max(1));
     let most = f64::from(u32::from(width.0).min(MAX_COLUMNS));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and a few hundred")]

@@ -55,21 +55,21 @@ pub(super) struct InstallArgs {
     pub(super) json: Json,
 }
 
-/// What was done, or would be.
+/// The result of an installation, or of a preview.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Installed {
     client: String,
     /// The client's file.
     file: PathBuf,
-    /// Whether the file has it now.
+    /// Whether the file contains the entry now.
     written: bool,
-    /// Whether it was changed for that.
+    /// Whether the file was changed.
     changed: bool,
-    /// The file as it was, when it was changed.
+    /// The backup of the file, if it was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<PathBuf>,
-    /// The configuration, alone.
+    /// The configuration with only this entry.
     configuration: String,
     /// The workspace that commands use here, if the client may use another one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,8 +184,8 @@ impl InstallArgs {
         Ok(Exit::Done)
     }
 
-    /// Returns the workspace that commands use here, if the client may use another one: it does not start Retake in this
-    /// directory, nor with the variables of this shell. With --project it does start it here.
+    /// Returns the workspace that commands use here, if the client may use another one: without --project, the client
+    /// starts Retake neither in this directory nor with the variables of this shell.
     fn other_workspace(&self, context: &Context) -> Result<Option<String>, Failure> {
         if context.named_workspace().is_some() {
             return Ok(None);
@@ -199,8 +199,8 @@ impl InstallArgs {
         Ok(differs.then(|| chosen.shown()))
     }
 
-    /// Returns the arguments that the client starts Retake with. They always name a root: an agent may be made to record a
-    /// file that its user would not give away.
+    /// Returns the arguments that the client starts Retake with. They always include a root: an agent may be tricked
+    /// into recording a file that its user would not share.
     fn arguments(&self, context: &Context) -> Result<Vec<String>, Error> {
         let mut arguments = with_workspace(vec!["mcp".to_owned()], context)?;
         let roots = match self.root.as_slice() {
@@ -210,7 +210,7 @@ impl InstallArgs {
                 home.into_iter().chain([std::env::temp_dir()]).collect()
             }
             roots => {
-                // `retake mcp` would not start, which clients report badly.
+                // `retake mcp` would fail to start, and clients report that poorly.
                 if let Some(absent) = roots.iter().find(|root| !root.is_dir()) {
                     let what = format!("--root is not a directory: {}", absent.display());
                     return Err(Error::new(ErrorKind::Invalid, what, "pass an existing directory, or create it first"));
@@ -248,7 +248,7 @@ impl InstallArgs {
         Ok(self.client.user_file().ok_or_else(home)?)
     }
 
-    /// Puts a server behind `retake wrap`, or takes it from behind it.
+    /// Changes an entry to run its server through `retake wrap`, or directly again.
     fn rewrap(&self, name: &str, wrap: bool, context: &mut Context) -> Result<Exit, Failure> {
         let file = self.file()?;
         let shown = words::one_line(&file.display().to_string());
@@ -302,7 +302,7 @@ impl InstallArgs {
     }
 
     fn put(&self, edit: &dyn Fn(&str) -> Result<String, String>, done: &mut Installed) -> Result<(), Error> {
-        // Configuration files are often symbolic links into a repository of them: the link stays.
+        // Configuration files are often symbolic links into a dotfiles repository: keep the link.
         let file = done.file.canonicalize().unwrap_or_else(|_| done.file.clone());
         let left_alone = |why: &dyn std::fmt::Display| {
             let title = self.client.title();
@@ -339,8 +339,8 @@ impl InstallArgs {
     }
 }
 
-/// Returns how a client starts this program: as it is found in PATH, where an upgrade puts the next version, or else by its
-/// own path. A file that is shared with others names the command alone.
+/// Returns the command that starts this program: its name in PATH, where an upgrade puts the next version, otherwise
+/// its own path. A file that is shared with others contains only the command name.
 fn program(project: bool) -> Result<String, Error> {
     if project {
         return Ok("retake".to_owned());
@@ -356,7 +356,7 @@ fn program(project: bool) -> Result<String, Error> {
     program.to_str().map(str::to_owned).ok_or_else(|| unknown(&"its path is not Unicode"))
 }
 
-/// Returns this program as it is found in PATH. A link is kept as it is: package managers replace what it points to.
+/// Returns this program's path in PATH. Links are not resolved, since package managers replace their targets.
 fn on_path() -> Option<String> {
     let ours = std::env::current_exe().ok()?.canonicalize().ok()?;
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
@@ -384,16 +384,16 @@ fn unwrapped(entry: &Entry) -> Entry {
     }
 }
 
-/// Returns the command of the server that an entry runs through `retake wrap`; `None` if it does not.
+/// Returns the command that an entry runs through `retake wrap`; `None` if it does not use it.
 pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
     let command = entry.args.iter().position(|arg| arg == "--").and_then(|place| entry.args.get(place + 1..));
     command.filter(|_| runs(entry, "wrap"))
 }
 
-/// Returns whether an entry runs a verb of Retake.
+/// Returns whether an entry runs this subcommand of Retake.
 pub(super) fn runs(entry: &Entry, verb: &str) -> bool {
     let program = Path::new(&entry.command);
-    // Also under another name, if this program is installed under one.
+    // The program may be installed under another name.
     let is_this = || std::env::current_exe().is_ok_and(|this| this == program);
     let is_ours = program.file_stem().is_some_and(|stem| stem == "retake") || is_this();
     is_ours && entry.args.first().is_some_and(|first| first == verb)
@@ -401,7 +401,7 @@ pub(super) fn runs(entry: &Entry, verb: &str) -> bool {
 
 fn with_workspace(mut arguments: Vec<String>, context: &Context) -> Result<Vec<String>, Error> {
     if let Some(named) = context.named_workspace() {
-        // A URL is not a path of this machine.
+        // A URL is not a local path.
         let is_url = named.to_str().is_some_and(|text| text.contains("://"));
         let dir = Some(named).filter(|_| !is_url).and_then(|dir| std::path::absolute(dir).ok());
         let dir = dir.unwrap_or_else(|| named.to_owned());
@@ -414,7 +414,7 @@ fn with_workspace(mut arguments: Vec<String>, context: &Context) -> Result<Vec<S
     Ok(arguments)
 }
 
-/// Copies the file to a free name beside it.
+/// Copies the file to an unused name next to it.
 fn keep(file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut number = 1;
@@ -429,7 +429,7 @@ fn keep(file: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Replaces a file atomically, with the permissions of the old one: there may be secrets in it.
+/// Replaces a file atomically and keeps its permissions, since it may contain secrets.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = file.with_file_name(format!(".retake-install-{}", std::process::id()));
     let written = (|| {

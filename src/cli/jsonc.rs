@@ -1,7 +1,8 @@
-//! Editing JSON with comments and trailing commas, as VS Code and Cursor write it, without touching the rest of the file.
+//! Edits JSON with comments and trailing commas, as VS Code and Cursor write it, without touching the rest of the file.
 //!
-//! A full parser that keeps comments was considered; these files need one member of one object set or removed, which is a
-//! matter of finding its place. [`blanked`] replaces what plain JSON does not have by spaces, so that places stay the same.
+//! A full parser that preserves comments was considered, but only one member of one object is ever set or removed,
+//! which only requires locating it. [`blanked`] replaces everything that plain JSON does not allow by spaces, so that
+//! offsets stay the same.
 
 use std::ops::Range;
 
@@ -45,12 +46,12 @@ pub(super) fn blanked(text: &str) -> String {
         }
         at += 1;
     }
-    // Only whole comments and single commas were replaced, so this is text as before.
+    // Only whole comments and single commas were replaced, so this is still valid UTF-8.
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Returns the text with a member of an object in the root set to a value. Both must be found in [`blanked`] JSON that
-/// parses; `None` if the text has another shape.
+/// Returns the text with a member of an object in the root set to a value; `None` if the text does not have that
+/// structure. The text must parse after [`blanked`].
 pub(super) fn set(text: &str, object: &str, name: &str, value: &Value, indent: &str) -> Option<String> {
     let plain = blanked(text);
     let root = plain.find('{')?;
@@ -71,7 +72,7 @@ pub(super) fn set(text: &str, object: &str, name: &str, value: &Value, indent: &
     }
 }
 
-/// Returns the text without a member of an object in the root; `None` if it is not there.
+/// Returns the text without a member of an object in the root; `None` if it does not exist.
 pub(super) fn remove(text: &str, object: &str, name: &str) -> Option<String> {
     let plain = blanked(text);
     let outer = member(&plain, plain.find('{')?, object)?;
@@ -80,7 +81,7 @@ pub(super) fn remove(text: &str, object: &str, name: &str) -> Option<String> {
     let next = skip_blank(bytes, found.value.end);
     let mut edited = text.to_owned();
     if bytes.get(next) == Some(&b',') {
-        // With the comma after it, and the line it began on.
+        // Remove it with the comma after it, and the line it starts on.
         let line = text.get(..found.key).and_then(|before| before.rfind('\n')).map_or(found.key, |at| at + 1);
         let start = if text.get(line..found.key)?.trim().is_empty() { line } else { found.key };
         let after = text.get(next + 1..)?;
@@ -88,7 +89,7 @@ pub(super) fn remove(text: &str, object: &str, name: &str) -> Option<String> {
             after.len() - after.trim_start_matches([' ', '\t']).trim_start_matches('\r').trim_start_matches('\n').len();
         edited.replace_range(start..next + 1 + if start == line { rest } else { 0 }, "");
     } else {
-        // The last one: with the comma before it, but not with a comment between the two.
+        // The last member: remove it with the comma before it, but keep a comment between the two.
         let start = text.get(..found.key).map_or(found.key, |before| before.trim_end().len());
         edited.replace_range(start..found.value.end, "");
         let before = plain.get(..found.key)?.trim_end();
@@ -99,13 +100,13 @@ pub(super) fn remove(text: &str, object: &str, name: &str) -> Option<String> {
     Some(edited)
 }
 
-/// A member of an object: where its key begins, and where its value lies.
+/// The positions of a member of an object: the start of its key, and the range of its value.
 struct Member {
     key: usize,
     value: Range<usize>,
 }
 
-/// Finds a member of the object that begins at `object`.
+/// Finds a member of the object that starts at `object`.
 fn member(plain: &str, object: usize, name: &str) -> Option<Member> {
     members(plain, object).into_iter().find(|(key, _)| key == name).map(|(_, member)| member)
 }
@@ -122,7 +123,7 @@ fn members(plain: &str, object: usize) -> Vec<(String, Member)> {
         }
         let end = string_end(bytes, at);
         let key = plain.get(at..end).and_then(|key| serde_json::from_str(key).ok()).unwrap_or_default();
-        // Past the colon.
+        // Skip the colon.
         let start = skip_white(bytes, skip_white(bytes, end) + 1);
         let value_end = value_end(bytes, start);
         found.push((key, Member { key: at, value: start..value_end }));
@@ -160,7 +161,7 @@ fn insert(
         None => {
             let close = skip_white(plain.as_bytes(), object + 1);
             let end = format!("{member}{line}{}", indent.repeat(depth - 1));
-            // Comments between the braces stay before it.
+            // Comments between the braces stay before the new member.
             let inside = text.get(object + 1..close)?.trim_end().len() + object + 1;
             edited.replace_range(inside..close, &end);
         }
@@ -168,13 +169,14 @@ fn insert(
     Some(edited)
 }
 
-/// Returns the end of a comment that ends the line at `at`, so that it stays with what is before it; else `at`.
+/// Returns the end of a comment that follows `at` on the same line, so that it stays with the text before it; otherwise
+/// `at`.
 fn after_comment(text: &str, at: usize) -> usize {
     let line = text.get(at..).and_then(|rest| rest.lines().next()).unwrap_or_default();
     if line.trim_start().starts_with("//") { at + line.len() } else { at }
 }
 
-/// Writes a value with that indentation, for a place that many levels deep.
+/// Formats a value with this indentation, for a position at this depth.
 fn pretty(value: &Value, indent: &str, depth: usize) -> Option<String> {
     let mut written = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
@@ -213,7 +215,7 @@ fn value_end(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// Returns where the string that begins at `start` ends.
+/// Returns the end of the string that starts at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {

@@ -112,7 +112,7 @@ impl ListArgs {
     }
 }
 
-/// Which page of a listing this is: those that are printed one after the other have the same columns.
+/// The page of a listing; consecutive pages use the same columns.
 #[derive(Clone, Copy)]
 enum Page {
     Alone,
@@ -120,7 +120,7 @@ enum Page {
     Later,
 }
 
-/// Returns the names of untitled sessions: the start of the prompt, or else the name of an image.
+/// Returns the names of untitled sessions: the beginning of the prompt, or the name of an image.
 fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
     let untitled: Vec<SessionId> =
         list.sessions.iter().filter(|row| row.title().is_none()).map(SessionRow::id).collect();
@@ -134,7 +134,7 @@ fn names(api: &Api<'_>, list: &SessionList) -> HashMap<SessionId, String> {
     named.collect()
 }
 
-/// The maximum width of the prompt that stands for a title.
+/// The maximum width of a prompt shown in place of a title.
 const MAX_NAME_COLUMNS: usize = 60;
 
 /// Returns what is special about a session.
@@ -153,7 +153,7 @@ fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, out
     if list.sessions.is_empty() {
         return;
     }
-    // How long ago is for people with room for it.
+    // Show relative times only if there is space.
     let roomy = output.width().is_some_and(|width| width >= 120);
     let modified = |at| {
         let minute = words::minute(at);

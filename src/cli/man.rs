@@ -1,5 +1,5 @@
-//! `retake man`: the manual pages, made from the same definitions as the help. Hidden: packagers and the release script
-//! call it.
+//! `retake man`: the manual pages, generated from the same definitions as the help. Hidden, since only packagers and
+//! the release script call it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl ManArgs {
             )
         };
         std::fs::create_dir_all(&self.dir).map_err(failed)?;
-        // Built, so that every subcommand knows its full name.
+        // Build the command, so that every subcommand knows its full name.
         let mut command = Cli::command();
         command.build();
         let mut pages = Vec::new();
@@ -45,7 +45,7 @@ impl ManArgs {
     }
 }
 
-/// Writes the page of a command and of its visible subcommands: `retake.1`, `retake-record.1`, `retake-mcp-install.1`.
+/// Writes the pages of a command and its visible subcommands: `retake.1`, `retake-record.1`, `retake-mcp-install.1`.
 fn write_pages(command: &Command, name: &str, dir: &Path, pages: &mut Vec<String>) -> io::Result<()> {
     let file = format!("{name}.1");
     let page = clap_mangen::Man::new(command.clone().name(name.to_owned()).display_name(name.to_owned()));

@@ -42,7 +42,7 @@ pub(super) enum McpVerb {
 }
 
 impl McpVerb {
-    /// Returns whether its own `--json` was given.
+    /// Returns whether the subcommand's own `--json` flag was given.
     pub(super) fn wants_json(&self) -> bool {
         match self {
             McpVerb::Install(install) => install.json.json,
@@ -52,7 +52,7 @@ impl McpVerb {
 }
 
 impl McpArgs {
-    /// Serves the workspace on stdin and stdout until the client goes away.
+    /// Serves the workspace on stdin and stdout until the client disconnects.
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         match self.verb {
             Some(McpVerb::Install(install)) => return install.run(context),
@@ -60,7 +60,7 @@ impl McpArgs {
             None => {}
         }
         let paths = Paths::below(&self.root)?;
-        // Stderr goes to a client's log, where a bar is noise.
+        // Stderr goes to the client's log, where a progress bar is noise.
         context.output.bar().silence();
         let workspace = Arc::new(context.open(Lifetime::LongRunning)?);
         let served = mcp::run(Arc::clone(&workspace), context::user(), paths);

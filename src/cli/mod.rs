@@ -1,10 +1,12 @@
-//! The command line: `retake <verb>`, one verb a file, each a thin layer over the workspace's verb of the same name.
+//! The command line: `retake <command>`, one command per file, each a thin layer over the use case of the same name.
 //!
-//! What all verbs share: the flags and exit codes (`args.rs`, `ending.rs`), which workspace is meant (`workspace.rs`),
-//! opening it and telling of damage (`context.rs`), how values read and tables lie (`words.rs`, `table.rs`), and the one
-//! place that writes (`output.rs`). With `--json` a verb prints what the workspace answered, in one line.
+//! Shared by all commands: the flags and exit codes (`args.rs`, `ending.rs`), the choice of the workspace
+//! (`workspace.rs`), opening it and reporting damage (`context.rs`), formatting of values and tables (`words.rs`,
+//! `table.rs`), and the only module that writes (`output.rs`). With `--json`, a command prints the result as one line
+//! of JSON.
 //!
-//! Never known here: how anything is stored, checked or found; a rule that another face would need too.
+//! This module does not know how anything is stored, checked or found, and contains no rule that another face needs
+//! too.
 
 mod annotate;
 mod archive;
@@ -67,10 +69,10 @@ use ending::{Exit, Failure};
 use output::Output;
 use times::Zone;
 
-/// Does what the arguments of this process ask for.
+/// Runs the command given by the arguments of this process.
 pub fn run() -> ExitCode {
     let args: Vec<OsString> = search::expand_negations(std::env::args_os().collect());
-    // Times among the flags are read in the same zone.
+    // Set the zone first, since flags may contain times.
     times::set_zone(if args.iter().any(|arg| arg == "--utc") { Zone::Utc } else { Zone::Local });
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
@@ -122,7 +124,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Starts the log of the library on stderr, which is off by default.
+/// Initialises logging to stderr, which is off by default.
 fn start_log(verbose: u8, output: &mut Output) {
     let asked = match verbose {
         0 => "off",
@@ -137,6 +139,6 @@ fn start_log(verbose: u8, output: &mut Output) {
         }),
         _ => EnvFilter::new(asked),
     };
-    // Only fails when there is a log already, and then that one is as good.
+    // Fails only if a logger is already set, which is then used.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).try_init();
 }

@@ -1,7 +1,7 @@
-//! The one place that writes: answers to stdout, everything else to stderr.
+//! The only module that writes: results to stdout, everything else to stderr.
 //!
-//! Layout code need not handle failures. The first one is remembered and later output is dropped, so a closed pipe
-//! (`| head`) ends the command quietly, and a full disk under `>` is reported once, at the end.
+//! Layout code need not handle write errors. The first one is remembered and later output is dropped, so that a closed
+//! pipe (`| head`) ends the command quietly, and a full disk under `>` is reported once, at the end.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
@@ -34,14 +34,14 @@ pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// The style of errors.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 
-/// The style of what was removed, in a diff.
+/// The style of removed text in a diff.
 pub(super) const TAKEN: Style = AnsiColor::Red.on_default();
-/// The style of what was changed, in a diff.
+/// The style of changed text in a diff.
 pub(super) const TURNED: Style = AnsiColor::Yellow.on_default();
 
-/// The output of a command: answers and messages.
+/// The output of a command: results and messages.
 pub(super) struct Output {
-    /// Not locked: the MCP server writes to stdout from threads of its own.
+    /// Not locked, since the MCP server writes to stdout from its own threads.
     stdout: BufWriter<Stdout>,
     json: bool,
     colour_out: bool,
@@ -72,12 +72,12 @@ impl Output {
         }
     }
 
-    /// Returns whether answers are JSON.
+    /// Returns whether the output is JSON.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Makes answers JSON from here on.
+    /// Switches the output to JSON.
     pub(super) fn set_json(&mut self) {
         self.json = true;
     }
@@ -87,7 +87,7 @@ impl Output {
         self.width
     }
 
-    /// Truncates a text to what is left of a line of which `used` columns are taken.
+    /// Truncates a text to the rest of a line of which `used` columns are taken.
     pub(super) fn fit(&self, text: &str, used: usize) -> String {
         self.width.map_or_else(|| text.to_owned(), |width| words::cut(text, width.saturating_sub(used)))
     }
@@ -97,7 +97,7 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Returns whether answers are in colour.
+    /// Returns whether the output is coloured.
     pub(super) fn is_coloured(&self) -> bool {
         self.colour_out
     }
@@ -112,7 +112,7 @@ impl Output {
         self.failed.is_some()
     }
 
-    /// Writes an answer: as JSON in one line, or laid out for people.
+    /// Writes a result: as one line of JSON, or laid out for people.
     pub(super) fn answer<T: Serialize>(&mut self, view: &T, layout: impl FnOnce(&mut Output, &T)) {
         if self.json {
             self.json_line(view);
@@ -151,7 +151,7 @@ impl Output {
         self.line("");
     }
 
-    /// Returns stdout for raw bytes. Failures are remembered, and returned to the writer too.
+    /// Returns stdout for raw bytes. Errors are remembered, and also returned to the writer.
     pub(super) fn raw(&mut self) -> Raw<'_> {
         Raw(self)
     }
@@ -159,22 +159,22 @@ impl Output {
     /// Writes a line to stderr.
     pub(super) fn aside(&mut self, text: impl Display) {
         self.bar.clear();
-        // So that both streams appear in order on a terminal.
+        // Flush, so that both streams appear in order on a terminal.
         self.flush();
         let text = text.to_string();
         let mut stderr = io::stderr().lock();
-        // If stderr fails, there is no other place to report it.
+        // If stderr fails, there is nowhere else to report it.
         let _ = if self.colour_err { writeln!(stderr, "{text}") } else { writeln!(stderr, "{}", strip_str(&text)) };
     }
 
-    /// Returns a callback that reports on stderr, once, that the owner of the workspace does not answer.
+    /// Returns a callback that reports on stderr, once, that the owner of the workspace does not respond.
     pub(super) fn wait_reporter(&self) -> OnWait {
         let (bar, reported) = (Arc::clone(&self.bar), AtomicBool::new(false));
         Arc::new(move |notice: WaitNotice| {
             if !reported.swap(true, Ordering::Relaxed) {
                 bar.clear();
                 let owner = notice.pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-                // When stderr fails there is no other way to report it.
+                // If stderr fails, there is nowhere else to report it.
                 let _ = writeln!(
                     io::stderr().lock(),
                     "waiting for {owner}, which has the workspace open and does not answer"
@@ -183,7 +183,7 @@ impl Output {
         })
     }
 
-    /// Writes a warning: the request was carried out, with a caveat.
+    /// Writes a warning: the request succeeded, with a caveat.
     pub(super) fn warn(&mut self, text: impl Display) {
         self.aside(format_args!("{} {text}", paint(WARNING, "warning:")));
     }
@@ -193,7 +193,7 @@ impl Output {
         self.aside(format_args!("{} {text}", paint(GOOD, "hint:")));
     }
 
-    /// Reports why a request failed: as JSON on stdout for scripts, or in words on stderr.
+    /// Reports an error: as JSON on stdout for scripts, or as text on stderr.
     pub(super) fn error(&mut self, error: &Error) {
         if self.json {
             self.json_line(&error.view());
@@ -215,7 +215,7 @@ impl Output {
         }
     }
 
-    /// Flushes everything, and returns the first failure unless it was a closed pipe.
+    /// Flushes everything and returns the first error, unless it was a closed pipe.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.bar.clear();
         self.flush();
@@ -258,7 +258,7 @@ impl Raw<'_> {
     }
 }
 
-/// Formats a text in that style.
+/// Formats a text in this style.
 pub(super) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }

@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::workspace::Progress;
 
-/// The time after which the bar appears; shorter work shows none.
+/// The delay before the bar appears; shorter work shows none.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The bar of this process.
+/// The progress bar of this process.
 pub(super) struct Bar {
     state: Mutex<State>,
 }
@@ -29,19 +29,19 @@ impl Bar {
         Bar { state: Mutex::new(State { wanted, since: None, shown: None }) }
     }
 
-    /// Returns the callback that moves this bar.
+    /// Returns the callback that updates this bar.
     pub(super) fn mover(self: &Arc<Bar>) -> Progress {
         let bar = Arc::clone(self);
         Arc::new(move |what, done, total| bar.update(what, done, total))
     }
 
-    /// Hides it for good, if it would get between other output.
+    /// Hides the bar permanently, where it would interfere with other output.
     pub(super) fn silence(&self) {
         self.clear();
         self.state().wanted = false;
     }
 
-    /// Removes it from the screen until there is more work.
+    /// Removes the bar from the screen until there is more work.
     pub(super) fn clear(&self) {
         let mut state = self.state();
         state.since = None;
@@ -58,7 +58,7 @@ impl Bar {
         let shown = state
             .shown
             .get_or_insert_with(|| ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(10)));
-        // How much there is may only become known on the way, so the style follows every update.
+        // The total may only become known during the work, so every update sets the style.
         let length = (total > 0).then_some(total);
         if shown.length() != length || shown.message() != what {
             shown.set_style(style(length.is_some()));
@@ -88,7 +88,7 @@ fn style(known: bool) -> ProgressStyle {
 
 /// Returns the rate, once it is known.
 fn rate(state: &ProgressState, out: &mut dyn Write) {
-    // A bar cannot fail.
+    // A write error in the bar does not matter.
     let _ = match state.per_sec() {
         none if none < 0.05 => Ok(()),
         few if few < 10.0 => write!(out, "  {few:.1}/s"),

@@ -1,4 +1,4 @@
-//! `retake show --raw`: the generation metadata of an image file, with the place of every value.
+//! `retake show --raw`: prints the generation metadata of an image file, with the source of every value.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::ending::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{show, words};
 
-/// The maximum length of a text, unless all of it is requested.
+/// The maximum number of lines of a text, unless all of it is requested.
 const SHOWN_LINES: usize = 12;
 const SHOWN_CHARS: usize = 1200;
 /// The media type of files that are not known images.
@@ -45,7 +45,7 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
         (None, true) if view.images.iter().all(|image| image.mime_type == UNKNOWN) => {
             output.line("this is not an image or video of a known type");
         }
-        // The notes say so where the file could not have been searched.
+        // If the file could not be searched, the notes say so.
         (None, true) if !view.searched => {}
         (None, true) => output.line("there is no text in this file"),
         (None, false) => output.line("no known tool wrote the texts in this file; they are below, as they are"),
@@ -74,7 +74,7 @@ fn layout(view: &RawView, full: bool, output: &mut Output) {
     }
 }
 
-/// Writes a field, its value, and where it came from.
+/// Writes a field, its value and its source.
 fn recipe_line(name: &str, value: &Value, view: &RawView, full: bool, output: &mut Output) {
     if name == "parameters" {
         for (key, value) in value.as_object().into_iter().flatten() {
@@ -103,7 +103,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Reduces a text to one short line.
+/// Shortens a text to one line.
 fn shortened(text: &str, full: bool) -> String {
     const SHOWN: usize = 300;
     let line = words::one_line(text);

@@ -1,4 +1,4 @@
-//! A recipe as flags: what `retake record` takes, and the request that it amounts to.
+//! A recipe as flags of `retake record`, and its conversion to a request.
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,7 @@ impl RecipeArgs {
         *self == RecipeArgs::default()
     }
 
-    /// Returns the request that the flags amount to.
+    /// Converts the flags to a request.
     pub(super) fn request(self) -> Result<RecordRequest, Failure> {
         let prompt = match self.prompt.as_ref().or(self.prompt_flag.as_ref()) {
             Some(prompt) => prompt.clone(),
@@ -175,7 +175,8 @@ fn cost(text: &str) -> Result<Cost, String> {
     text.parse().map_err(|error: ParseCostError| error.to_string())
 }
 
-/// A value of a recipe field at the command line. Its error says what was expected, not how Rust parses it.
+/// The value of a recipe field on the command line. Its error states what was expected rather than quoting Rust's
+/// parser.
 trait FlagValue: Sized {
     fn parse_flag(text: &str) -> Result<Self, String>;
 }

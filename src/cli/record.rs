@@ -81,7 +81,8 @@ impl RecordArgs {
     }
 }
 
-/// Records one request after the other, and answers each before it reads the next, since the sender may wait for it.
+/// Records the requests in sequence. Responds to each before reading the next, since the sender may wait for the
+/// response.
 fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure> {
     context.output.set_json();
     context.write(|api, output| {
@@ -89,7 +90,7 @@ fn record_all(source: impl Read, context: &mut Context) -> Result<Exit, Failure>
         let mut any = false;
         for request in Requests::new(source) {
             any = true;
-            // Even if the reader is gone, every request is recorded.
+            // Record every request even if the reader is gone.
             match request.and_then(|request| record(api, request)) {
                 Ok(recorded) => output.json_line(&recorded),
                 Err(error) => {

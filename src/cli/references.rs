@@ -1,8 +1,8 @@
-//! Short references, as people type them: `001#3` for that number of today, or any unique ending of an id such as
+//! Abbreviated references, as people type them: `001#3` for a session of today, or any unique suffix of an id such as
 //! `12-11-001#3`.
 //!
-//! They exist at the command line only. Agents pass whole references, since what is unique now need not be when the call
-//! arrives.
+//! They exist only on the command line. Agents pass full references, since a suffix that is unique now may no longer be
+//! when the call arrives.
 
 use chrono::Datelike;
 
@@ -11,7 +11,7 @@ use crate::wire::{Api, Error, ErrorKind};
 
 use super::ending::invalid;
 
-/// Returns the reference in full. What is not an abbreviation is returned as it is, for the parser to judge.
+/// Expands a reference. Text that is not an abbreviation is returned unchanged and left to the parser.
 pub(super) fn expand(api: &Api<'_>, text: &str) -> Result<String, Error> {
     let (session, rest) = text.find('#').map_or((text, ""), |at| text.split_at(at));
     let Some(ending) = Ending::parse(session) else { return Ok(text.to_owned()) };
@@ -30,15 +30,15 @@ pub(super) fn expand(api: &Api<'_>, text: &str) -> Result<String, Error> {
     }
 }
 
-/// The end of a session id: its number, and as much of the day as was written.
+/// The suffix of a session id: its number, and the part of the date that was given.
 struct Ending {
-    /// Year, month and day from the right; fewer if they were left out.
+    /// Day, month and year, in this order; fewer if they were left out.
     day: Vec<u32>,
     number: u32,
 }
 
 impl Ending {
-    /// Parses an ending; `None` if the text is a whole id or something else altogether.
+    /// Parses a suffix; `None` if the text is a full id or something else.
     fn parse(text: &str) -> Option<Ending> {
         let parts: Vec<&str> = text.strip_prefix("session-").unwrap_or(text).split('-').collect();
         if text.parse::<SessionId>().is_ok() || parts.len() > 4 {
@@ -52,12 +52,12 @@ impl Ending {
         let mut numbers: Vec<u32> = parts.iter().filter_map(|part| part.parse().ok()).collect();
         let number = numbers.pop()?;
         numbers.reverse();
-        // What cannot be a day of the calendar is not an ending either.
+        // Reject numbers that cannot be a day or a month.
         let is_possible = numbers.iter().zip([31, 12, u32::MAX]).all(|(part, most)| (1..=most).contains(part));
         is_possible.then_some(Ending { day: numbers, number })
     }
 
-    /// Returns the sessions with this ending, newest first: only that of today if there is one and no day was written.
+    /// Returns the sessions with this suffix, newest first. Without a date, a session of today takes precedence.
     fn find(&self, api: &Api<'_>) -> Result<Vec<SessionId>, Error> {
         let today = api.workspace().now().day();
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Requests to record as a stream of JSON objects, one per line or one after the other. Each is returned as soon as its last
-//! byte has arrived, so that it can be answered before the next one is written; an invalid one is reported with line and
-//! column, and reading continues at the next line that begins with a brace.
+//! Parses a stream of JSON requests, one per line or concatenated. Each is returned as soon as its last byte has
+//! arrived, so that it can be answered before the next one is written. An invalid one is reported with line and column,
+//! and reading continues at the next line that starts with a brace.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::str;
@@ -66,7 +66,7 @@ impl<R: Read> Iterator for Requests<R> {
     }
 }
 
-/// A place in the stream, counted from 1; columns in bytes.
+/// A position in the stream, counted from 1; columns in bytes.
 #[derive(Clone, Copy)]
 struct Place {
     line: usize,
@@ -74,7 +74,7 @@ struct Place {
 }
 
 impl Place {
-    /// Returns the absolute place of a place relative to this one.
+    /// Returns the absolute position of a position relative to this one.
     fn at(self, line: usize, column: usize) -> Place {
         match line {
             0 | 1 => Place { line: self.line, column: self.column + column.saturating_sub(1) },
@@ -89,14 +89,14 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// The stream, read byte by byte, since the next byte may only come after the answer.
+/// The stream, read byte by byte, since the next byte may only arrive after the response.
 struct Source<R> {
     source: BufReader<R>,
     /// The bytes of the current request.
     taken: Vec<u8>,
-    /// Whether the last byte, a brace, is to be read again.
+    /// Whether the last byte, a brace, must be read again.
     brace_again: bool,
-    /// The place of the next byte.
+    /// The position of the next byte.
     place: Place,
 }
 
@@ -115,7 +115,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Consumes the byte that was peeked at.
+    /// Consumes the peeked byte.
     fn pass(&mut self, byte: u8) {
         if !std::mem::take(&mut self.brace_again) {
             self.source.consume(1);
@@ -131,7 +131,7 @@ impl<R: Read> Source<R> {
     fn skip_space(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.peek()? {
-                // Some programs begin a file with a byte order mark.
+                // Some programs start a file with a byte order mark.
                 Some(byte @ (0xef | 0xbb | 0xbf)) if self.place.line == 1 && self.place.column <= 3 => self.pass(byte),
                 Some(byte) if byte.is_ascii_whitespace() => self.pass(byte),
                 other => return Ok(other),
@@ -139,9 +139,9 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Skips to the next line that begins with a brace, or to the end.
+    /// Skips to the next line that starts with a brace, or to the end.
     fn skip_to_request(&mut self) -> io::Result<()> {
-        // The brace may already have been read as an unexpected byte of a request that lacks its own.
+        // The brace may already have been consumed as an unexpected byte of an unterminated request.
         if let [.., b'\n', b'{'] = *self.taken {
             self.brace_again = true;
             self.place.column = 1;
@@ -170,7 +170,7 @@ impl<R: Read> Read for Source<R> {
     }
 }
 
-/// Reads a request that is JSON.
+/// Deserialises a request.
 fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
     if let Some(error) = not_utf8(bytes, start) {
         return Err(error);
@@ -192,7 +192,7 @@ fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
 
 const SHAPE: &str = "give JSON objects such as {\"prompt\": \"a cat\", \"seed\": \"42\"}, one a line";
 
-/// Returns the error for a request that is not JSON.
+/// Returns the error for a request that is not valid JSON.
 fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
     if error.is_io() {
         return invalid(
@@ -210,7 +210,7 @@ fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
     })
 }
 
-/// Returns the error for bytes that do not begin a request.
+/// Returns the error for bytes that do not start a request.
 fn no_object(first: u8, start: Place) -> Error {
     let hint = match first {
         b'[' => "leave out the brackets around the objects, and the commas between them",

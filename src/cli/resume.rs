@@ -30,7 +30,7 @@ impl ResumeArgs {
         context.read(|api, output| {
             let reference = self.reference.as_deref().map(|reference| references::expand(api, reference));
             let request = ResumeRequest { reference: reference.transpose()? };
-            // A workflow of a megabyte is left out, as in `show` without --full.
+            // Leave out very large workflows, as `show` does without --full.
             let view = api.clone().with_reply_bytes(MAX_REPLY_BYTES).resume(&request)?;
             output.answer(&view, |output, view| layout(view, api.workspace(), output));
             Ok(Exit::Done)
@@ -38,7 +38,7 @@ impl ResumeArgs {
     }
 }
 
-/// The number of steps of the history that are listed; those before are counted.
+/// The number of history steps listed; earlier ones are only counted.
 const MAX_STEPS: usize = 12;
 
 fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
@@ -82,7 +82,7 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
             head += &format!("  {}", paint(FAINT, format_args!("and {rerolls}")));
         }
         output.line(head);
-        // Where it began there is a prompt in place of changes, and it may begin with any sign.
+        // The first step has a prompt in place of changes, and a prompt may start with any character.
         let line = match step.label {
             Some(_) => session::changes(&output.fit(&words::parts(&step.summary), 4)),
             None => output.fit(&words::prompt(&step.summary), 4),
@@ -147,7 +147,7 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
     output.gap();
     output.line(paint(HEADING, "continue with"));
     let session = view.next.session_id.map(|id| format!(" --session {id}")).unwrap_or_default();
-    // In quotes: some shells take # for the start of a pattern or a comment.
+    // Quoted, since some shells take # for the start of a pattern or a comment.
     let from = format!("'{}'", view.next.parent);
     let parent = match view.next.session_id {
         Some(_) if view.next.parent.index + 1 == view.session.iteration_count() => String::new(),

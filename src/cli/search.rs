@@ -92,7 +92,7 @@ impl SearchArgs {
                     if output.is_json() {
                         return Err(failure);
                     }
-                    // The place of the mistake reads after what it is.
+                    // Print the position of the mistake after the message.
                     let exit = failure.report(output);
                     point(&query, output);
                     return Ok(exit);
@@ -105,7 +105,7 @@ impl SearchArgs {
     }
 
     fn request(self) -> SearchRequest {
-        // One argument is a query as it is written; several are its words, as the shell took them apart.
+        // A single argument is a query as written; several arguments are its words, as split by the shell.
         let query = match self.query.as_slice() {
             [query] => query.clone(),
             words => words.iter().map(|word| requoted(word)).collect::<Vec<_>>().join(" "),
@@ -122,12 +122,12 @@ impl SearchArgs {
     }
 }
 
-/// Rewrites `-fog` as `NOT fog`, which a parser of flags does not take for three flags.
+/// Rewrites `-fog` as `NOT fog`, since the argument parser would take it for three flags.
 pub(super) fn expand_negations(args: Vec<OsString>) -> Vec<OsString> {
     let Some(verb) = args.iter().position(|arg| arg == "search") else { return args };
-    // `-v` in any number and `-h` are flags of every verb.
+    // Repeated `-v` and `-h` are flags of every command.
     let is_flag = |word: &str| word.chars().all(|c| c == 'v') || matches!(word, "h" | "V");
-    // What follows one of these is its value, such as -1.
+    // The argument after one of these is its value, such as -1.
     let takes_value = |arg: &OsString| {
         let flags = ["--limit", "--cursor", "--similar-to", "--sort", "--workspace", "--color"];
         flags.iter().any(|flag| arg == flag)
@@ -150,8 +150,7 @@ pub(super) fn expand_negations(args: Vec<OsString>) -> Vec<OsString> {
     spelt
 }
 
-/// Returns an argument with the quotes that the shell removed from `model:"SD XL"`: the blank in it shows that there were
-/// some.
+/// Restores the quotes that the shell removed from `model:"SD XL"`, recognisable by the space in it.
 fn requoted(word: &str) -> String {
     match word.split_once(':') {
         Some((facet, value))
@@ -166,9 +165,9 @@ fn requoted(word: &str) -> String {
     }
 }
 
-/// Shows where a query went wrong.
+/// Points at the mistake in a query.
 fn point(query: &str, output: &mut Output) {
-    // What `yesterday` means does not change where a query goes wrong.
+    // The meaning of `yesterday` does not affect the position of a mistake.
     let Some(now) = Timestamp::from_millis(0) else { return };
     let Err(wrong) = Query::parse(query, now) else { return };
     if output.is_json() || query.contains(['\n', '\r', '\t']) {
@@ -193,7 +192,7 @@ fn layout(view: &SearchView, request: &SearchRequest, output: &mut Output) {
     foot(view, request, output);
 }
 
-/// Prints a result on two lines: the reference with its main facts, and the words that matched.
+/// Prints a result on two lines: the reference with the main facts, and the matched words.
 fn row(found: &FoundIteration, output: &mut Output) {
     let mut facts = vec![words::minute(found.timestamp)];
     facts.extend(found.outcome.map(|outcome| format!("{outcome:?}").to_lowercase()));
@@ -233,7 +232,7 @@ fn row(found: &FoundIteration, output: &mut Output) {
     }
 }
 
-/// Returns the parts on one line, the matches in colour, cut to the width.
+/// Returns the parts on one line, with matches in colour, truncated to the width.
 fn marked(parts: &[ExcerptPart], width: usize) -> String {
     let mut line = String::new();
     let mut left = width;

@@ -92,7 +92,7 @@ impl ListenArgs {
         Ok(address)
     }
 
-    /// Serves until the process is asked to end.
+    /// Serves until the process is asked to stop.
     pub(super) fn serve(
         &self,
         workspace: Workspace,
@@ -114,7 +114,7 @@ impl ListenArgs {
         Ok(Exit::Done)
     }
 
-    /// Prints the URL of the gallery that another process serves, which must match the flags.
+    /// Prints the URL of the gallery served by another process, which must match the flags.
     pub(super) fn show_served(
         &self,
         served: &Served,
@@ -149,7 +149,7 @@ impl ListenArgs {
     }
 }
 
-/// Completes an address of which only the port, or only the host, was written: `7406`, `:7406`, `localhost`.
+/// Completes an address that consists only of a port or a host: `7406`, `:7406`, `localhost`.
 fn with_host_and_port(addr: &str, usual: &str) -> String {
     let port = addr.strip_prefix(':').unwrap_or(addr);
     if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -161,12 +161,12 @@ fn with_host_and_port(addr: &str, usual: &str) -> String {
     }
 }
 
-/// The minimum number of characters of a token.
+/// The minimum length of a token in characters.
 const MIN_TOKEN_CHARS: usize = 16;
-/// The minimum number of different characters of a token.
+/// The minimum number of distinct characters in a token.
 const MIN_TOKEN_VARIETY: usize = 8;
 
-/// Checks that a token cannot be guessed.
+/// Checks that a token is hard to guess.
 fn check_token(token: &str) -> Result<(), Failure> {
     let variety: BTreeSet<char> = token.chars().collect();
     if token.trim().chars().count() < MIN_TOKEN_CHARS || variety.len() < MIN_TOKEN_VARIETY {

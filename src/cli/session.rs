@@ -1,5 +1,5 @@
-//! A session as a story: a head, then the tree of its iterations, each with what changed since its parent, its rating and
-//! its note. Rerolls without annotations share a line, since a long session consists mostly of those.
+//! A session as a story: a header, then the tree of its iterations, each with its changes, rating and note. Rerolls
+//! without annotations share a line, since long sessions consist mostly of those.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, TAKEN, TURNED, WARN
 use super::tree::{self, Placed};
 use super::{show, times, words};
 
-/// Lays out a session.
+/// Prints a session.
 pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep], output: &mut Output) {
     let mut head = paint(NAME, row.id());
     if let Some(title) = row.title() {
@@ -48,7 +48,7 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     for (number, placed) in tree::place(&parents).iter().enumerate() {
         let is_root =
             parents.get(&placed.index).is_some_and(|parent| parent.is_none_or(|it| !parents.contains_key(&it)));
-        // An iteration without a parent is set apart.
+        // An empty line before an iteration without a parent.
         if number > 0 && is_root {
             output.gap();
         }
@@ -74,7 +74,7 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     }
 }
 
-/// Runs of successful rerolls without annotations: one after the other, or side by side without children.
+/// Runs of successful rerolls without annotations: consecutive ones, or siblings without children.
 struct Rerolls {
     /// The members of a run, by its first iteration.
     runs: BTreeMap<u32, Vec<u32>>,
@@ -88,7 +88,7 @@ impl Rerolls {
         for parent in parents.values().flatten() {
             *children.entry(*parent).or_default() += 1;
         }
-        // The last iteration always has a line of its own.
+        // The last iteration always gets its own line.
         let last = parents.keys().next_back();
         let is_mere = |index: &u32| {
             let step = steps.get(index).filter(|_| Some(index) != last);
@@ -117,7 +117,7 @@ impl Rerolls {
         rerolls
     }
 
-    /// Returns the tree with each run in the place of its first iteration.
+    /// Returns the tree with each run replaced by its first iteration.
     fn folded(&self, parents: &BTreeMap<u32, Option<u32>>) -> BTreeMap<u32, Option<u32>> {
         let place = |index: u32| self.first.get(&index).copied().unwrap_or(index);
         let own = parents.iter().filter(|(index, _)| place(**index) == **index);
@@ -135,7 +135,7 @@ fn several(indexes: &[u32]) -> String {
     }
 }
 
-/// Formats times, with the day only where it changes.
+/// Formats times, with the date only if it changed.
 struct Clock {
     day: String,
 }
@@ -151,7 +151,7 @@ impl Clock {
     }
 }
 
-/// Returns a step's name with its kind, outcome and rating.
+/// Returns the heading of a step: its name, label, outcome and rating.
 pub(super) fn step_head(step: &StoryStep, within: SessionId) -> String {
     let mut head = paint(NAME, show::shortened(step.reference, within));
     if let Some(label) = step.label {
@@ -168,7 +168,8 @@ pub(super) fn step_head(step: &StoryStep, within: SessionId) -> String {
     head
 }
 
-/// Returns what changed, with additions and removals in colour. The line is truncated first, since colours have no width.
+/// Returns the changes with additions and removals in colour. The line is truncated first, since colour codes have no
+/// width.
 pub(super) fn changes(line: &str) -> String {
     let part = |part: &str| match part.chars().next() {
         Some('+') => paint(GOOD, part),
@@ -180,14 +181,14 @@ pub(super) fn changes(line: &str) -> String {
     line.strip_prefix("reroll  ").unwrap_or(line).split("  ").map(part).collect::<Vec<_>>().join("  ")
 }
 
-/// Returns the annotation of a step in one line.
+/// Returns the annotation of a step on one line.
 pub(super) fn remarks(note: Option<&str>, tags: &[String]) -> Option<String> {
     let note = note.map(|note| format!("“{}”", words::one_line(note)));
     let tags = tags.iter().map(|tag| format!("[{}]", words::one_line(tag)));
     Some(note.into_iter().chain(tags).collect::<Vec<_>>().join(" ")).filter(|remarks| !remarks.is_empty())
 }
 
-/// The indentation of the lines of a block below its head, after the tree.
+/// The indentation of the lines below a step's heading.
 const INDENT: &str = "   ";
 
 fn block(

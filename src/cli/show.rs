@@ -73,7 +73,7 @@ impl ShowArgs {
                 ),
             ));
         }
-        // Only an abbreviation needs the workspace to be told apart; `#` marks an iteration in any form.
+        // Only an abbreviation requires the workspace to tell them apart; `#` marks an iteration in any form.
         let is_session = self.reference != "latest" && !self.reference.contains('#');
         if is_session && self.full {
             return Err(Failure::flags(
@@ -98,13 +98,13 @@ impl ShowArgs {
                 let row = api.session(&session_id)?;
                 let request = IterationsRequest { session_id, limit, cursor, include_images: false };
                 let list = api.iterations(&request)?;
-                // What changed at each step is for people; scripts get the rows of the contract.
+                // The changes of each step are for people; scripts get the rows defined by the JSON surface.
                 let shown: &[_] = if output.is_json() { &[] } else { &list.iterations };
                 let ids = shown.iter().map(|it| list.session_id.iteration(it.index));
                 let steps: Vec<StoryStep> = api.workspace().steps(ids)?.iter().map(StoryStep::from).collect();
                 output.answer(&list, |output, list| session::layout(&row, list, &steps, output));
             } else {
-                // A workflow of a megabyte is shown only if it is asked for.
+                // Very large workflows are shown only on request.
                 let api =
                     if self.full { api.clone().unbounded() } else { api.clone().with_reply_bytes(MAX_REPLY_BYTES) };
                 let reference = references::expand(&api, &self.reference)?;
@@ -125,7 +125,7 @@ impl ShowArgs {
 }
 
 impl ShowArgs {
-    /// Returns whether what was meant is most likely an image file.
+    /// Returns whether the argument is most likely the path of an image file.
     fn names_a_file(&self) -> bool {
         let path = Path::new(&self.reference);
         path.extension().is_some() && path.is_file() && !self.reference.starts_with("session-")
@@ -178,7 +178,7 @@ struct WrittenImage {
     bytes: u64,
 }
 
-/// How much of the terminal's height a picture takes: the recipe above it stays in sight.
+/// The share of the terminal's height that an image takes, so that the recipe above it stays visible.
 const PICTURE_SHARE: f64 = 0.5;
 
 fn layout(view: &IterationView, workspace: &Workspace, full: bool, output: &mut Output) {
@@ -260,20 +260,20 @@ pub(super) fn recipe(view: &RecipeView, full: bool, output: &mut Output) {
     line("parameters", omitted, output);
 }
 
-/// Prints a name and a value, or nothing without a value.
+/// Prints a name and a value; nothing if there is no value.
 pub(super) fn line(name: &str, value: Option<String>, output: &mut Output) {
     if let Some(value) = value {
         output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<12}")), words::one_line(&value)));
     }
 }
 
-/// Returns a size as `--size` takes it, such as `1024x768`.
+/// Formats a size as `--size` accepts it, such as `1024x768`.
 pub(super) fn size(width: Option<u32>, height: Option<u32>) -> Option<String> {
     let side = |side: Option<u32>| side.map_or_else(|| "?".to_owned(), |side| side.to_string());
     (width.is_some() || height.is_some()).then(|| format!("{}x{}", side(width), side(height)))
 }
 
-/// Returns a reference without the session if that is the one at hand, such as `#3`.
+/// Returns a reference without its session if that is `within`, such as `#3`.
 pub(super) fn shortened(id: IterationId, within: SessionId) -> String {
     if id.session == within { format!("#{}", id.index) } else { id.to_string() }
 }
@@ -299,9 +299,9 @@ pub(super) fn images(images: &[ImageView], workspace: &Workspace, output: &mut O
     }
 }
 
-/// The number of characters of a prompt that are shown unless all of it was asked for.
+/// The maximum number of characters of a prompt, unless all of it is requested.
 const MAX_PROMPT_CHARS: usize = 2000;
-/// The number of characters of a parameter that are shown unless all of it was asked for.
+/// The maximum number of characters of a parameter, unless all of it is requested.
 const MAX_PARAMETER_CHARS: usize = 200;
 
 /// Describes an image on one line.

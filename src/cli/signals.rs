@@ -1,4 +1,4 @@
-//! Ctrl-C during long work: the first one ends it after the current item, with a report of what was done.
+//! Ctrl-C during long work: the first one stops it after the current item, with a report of what was done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::thread;
 
 use crate::platform::termination;
 
-/// Sets `stop` on Ctrl-C and SIGTERM. A second one ends the process.
+/// Sets `stop` on Ctrl-C and SIGTERM. A second signal ends the process.
 pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
-    // Without a handler Ctrl-C ends the process at once, which loses nothing that was recorded.
+    // Without a handler, Ctrl-C ends the process at once, which loses nothing that was recorded.
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {
@@ -25,10 +25,10 @@ pub(super) fn stop_on(stop: &Arc<AtomicBool>) {
     });
 }
 
-/// Sets `stop` on Ctrl-C and on a polite kill, whatever else listens for them.
+/// Sets `stop` on Ctrl-C and SIGTERM, even if other code handles these signals too.
 pub(super) fn set_on(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
-    // Without it Ctrl-C ends the process as ever.
+    // Without a handler, Ctrl-C ends the process as usual.
     let _ = thread::Builder::new().name("retake-signals".to_owned()).spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         runtime.block_on(async {

@@ -1,5 +1,5 @@
-//! Tables: one line per row, as wide as the terminal, the last columns truncated first. In a file or a pipe nothing is
-//! truncated.
+//! Tables: one line per row, as wide as the terminal; the last columns are truncated first. Nothing is truncated in a
+//! file or a pipe.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::words;
 /// The space between two columns.
 const GAP: usize = 2;
 
-/// Rows under a heading. The first column names the row, the last ones may be long.
+/// Rows below a heading. The first column names the row; the last ones may be long.
 pub(super) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
-    /// The rows whose last cell stands in for something that is missing.
+    /// The rows whose last cell is a placeholder.
     faint: BTreeSet<usize>,
     headed: bool,
 }
@@ -26,7 +26,7 @@ struct Column {
 }
 
 impl Table {
-    /// Creates an empty table from headings and minimum widths, so that several pages line up.
+    /// Creates an empty table with headings and minimum widths, so that several pages line up.
     pub(super) fn new<const N: usize>(columns: [(&str, usize); N]) -> Table {
         Table::of(columns.to_vec())
     }
@@ -44,7 +44,7 @@ impl Table {
         self
     }
 
-    /// Adds a row. Cells are cleaned and brought onto one line.
+    /// Adds a row. Cells are sanitised and reduced to one line.
     pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.row_of(cells.to_vec());
     }
@@ -54,12 +54,12 @@ impl Table {
         self.rows.push(cells.iter().map(|cell| words::one_line(cell)).collect());
     }
 
-    /// Marks the last cell of the last row as one that stands in for something that is missing.
+    /// Marks the last cell of the last row as a placeholder.
     pub(super) fn faint(&mut self) {
         self.faint.extend(self.rows.len().checked_sub(1));
     }
 
-    /// Leaves out columns in which no row has anything.
+    /// Removes columns that are empty in every row.
     pub(super) fn without_empty_columns(mut self) -> Table {
         let is_used = |number: usize| self.rows.iter().any(|row| row.get(number).is_some_and(|cell| !cell.is_empty()));
         let used: Vec<bool> = (0..self.columns.len()).map(is_used).collect();
@@ -93,7 +93,7 @@ impl Table {
         self.laid_out(width).into_iter().map(|(line, _)| line).collect()
     }
 
-    /// Returns the lines, each with the byte at which its last cell begins.
+    /// Returns the lines, each with the byte offset of its last cell.
     fn laid_out(&self, width: Option<usize>) -> Vec<(String, usize)> {
         let heading = self.columns.iter().map(|column| column.heading.clone()).collect();
         let mut rows: Vec<Vec<String>> = std::iter::once(heading).chain(self.rows.iter().cloned()).collect();
@@ -101,7 +101,7 @@ impl Table {
         let mut left = width.unwrap_or(usize::MAX);
         let mut widths = Vec::new();
         for (number, column) in self.columns.iter().enumerate() {
-            // The last two, which may both be long, share what the others leave.
+            // The last two columns, which may both be long, share the remaining width.
             let most = if number + 1 == last { left.saturating_sub(GAP) / 2 } else { left };
             let mut widest = column.least;
             for cell in rows.iter_mut().filter_map(|row| row.get_mut(number)) {
@@ -119,7 +119,7 @@ impl Table {
                 line += &" ".repeat(width - cell.width());
             }
             let line = line.trim_end();
-            // A terminal too narrow for all columns gets what fits of each line.
+            // If the terminal is too narrow for all columns, the line is truncated.
             (width.map_or_else(|| line.to_owned(), |width| words::cut(line, width)), last)
         });
         laid_out.collect()

@@ -1,4 +1,4 @@
-//! `retake team`: set up, upgrade and look at a workspace in PostgreSQL.
+//! `retake team`: sets up, upgrades and inspects a workspace in PostgreSQL.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -61,7 +61,7 @@ struct UrlArgs {
     json: Json,
 }
 
-/// The answer of `team init` and `team upgrade`.
+/// The result of `team init` and `team upgrade`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Changed {
@@ -70,7 +70,7 @@ struct Changed {
     changes: Vec<String>,
 }
 
-/// The answer of `team status`.
+/// The result of `team status`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
@@ -107,7 +107,7 @@ impl InitArgs {
     fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let team = named(&self.url)?;
         let location: ImageLocation = self.images.parse().map_err(plain)?;
-        // Before anything is created: a workspace whose images cannot be kept is of no use.
+        // Check this before creating anything: a workspace that cannot store images is useless.
         let dir = team.dir().join("cache").join("originals");
         let images = RemoteImages::open(location.clone(), &dir, 0).map_err(plain)?;
         images.check_access().map_err(|error| {

@@ -1,4 +1,4 @@
-//! What the terminal can draw, according to the terminal.
+//! Queries the terminal for its drawing abilities.
 //!
 //! Every query ends with one that all terminals answer (primary device attributes), so that this answer also says that no
 //! other is to come. A terminal that does not answer within half a second is treated as one that draws nothing.
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use crate::platform::RawTerminal;
 
-/// The abilities of a terminal.
+/// The drawing abilities of a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
     /// Whether it draws images of the kitty protocol that are sent inline.
     pub(super) kitty: bool,
-    /// Whether it draws sixels.
+    /// Whether it supports sixels.
     pub(super) sixel: bool,
     /// The width and height of a character cell in pixels.
     pub(super) cell: Option<(u32, u32)>,
 }
 
-/// A terminal that can be asked. Dropping this restores its settings.
+/// A terminal that can be queried. Dropping this restores its settings.
 pub(super) struct Listening {
     terminal: RawTerminal,
 }
 
-/// The time a terminal may take to answer, in tenths of a second: several times what a slow connection needs.
+/// The timeout for an answer, in tenths of a second: several times what a slow connection needs.
 const ANSWER_TIMEOUT: u8 = 5;
-/// The longest answer that is read.
+/// The maximum length of an answer.
 const MAX_ANSWER: usize = 4096;
 
 /// Asks whether the terminal draws a kitty image that is sent inline.
@@ -35,13 +35,13 @@ const KITTY: &str = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
 const OTHERS: &str = "\x1b[16t\x1b[c";
 
 impl Listening {
-    /// Prepares the terminal of this process; `None` if it cannot be asked.
+    /// Prepares the terminal of this process; `None` if it cannot be queried.
     pub(super) fn begin() -> Option<Listening> {
         RawTerminal::open(ANSWER_TIMEOUT).map(|terminal| Listening { terminal })
     }
 
-    /// Asks the terminal what it can draw. The kitty query is only sent to those that may know it, since some terminals
-    /// print what they do not understand.
+    /// Queries the drawing abilities. The kitty query is only sent to terminals that may support it, since some print
+    /// sequences they do not understand.
     pub(super) fn ask(&mut self, may_know_kitty: bool) -> Abilities {
         let query = if may_know_kitty { format!("{KITTY}{OTHERS}") } else { OTHERS.to_owned() };
         let sent = self.terminal.file.write_all(query.as_bytes()).and_then(|()| self.terminal.file.flush());
@@ -52,7 +52,7 @@ impl Listening {
         let mut answer = Vec::new();
         let mut part = [0; 256];
         while abilities(&answer).is_none() && answer.len() < MAX_ANSWER && Instant::now() < until {
-            // A read returns nothing once the timeout of the settings has passed.
+            // A read returns nothing after the timeout in the terminal settings.
             match self.terminal.file.read(&mut part) {
                 Ok(read @ 1..) => answer.extend_from_slice(part.get(..read).unwrap_or_default()),
                 Ok(0) | Err(_) => break,
@@ -62,7 +62,7 @@ impl Listening {
     }
 }
 
-/// Parses an answer; `None` while its end is still to come.
+/// Parses an answer; `None` if it is incomplete.
 fn abilities(answer: &[u8]) -> Option<Abilities> {
     let answer = String::from_utf8_lossy(answer);
     let between = |start: &str, end: char| {

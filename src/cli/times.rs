@@ -1,4 +1,4 @@
-//! Times as people read and write them: in the time zone of this machine, or in UTC with `--utc`. JSON is always UTC.
+//! Formats and parses times for people: in the local time zone, or in UTC with `--utc`. JSON is always UTC.
 
 use std::sync::OnceLock;
 
@@ -9,13 +9,13 @@ use crate::model::query::when;
 
 use super::ending::Failure;
 
-/// What to write where a time is expected, for error messages and hints.
+/// The accepted notations, for error messages and hints.
 pub(super) const EXAMPLES: &str = "write a date or time such as 2025-12-11, '2025-12-11 14:45' or 2025-12-11T14:45:22Z";
 
 /// The zone in which times are read and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Zone {
-    /// That of this machine, which `TZ` overrides.
+    /// The zone of this machine, which `TZ` overrides.
     Local,
     /// Universal time.
     Utc,
@@ -23,9 +23,9 @@ pub(super) enum Zone {
 
 static ZONE: OnceLock<Zone> = OnceLock::new();
 
-/// Sets the zone for the rest of the process; the first call counts.
+/// Sets the zone for the rest of the process; only the first call has an effect.
 pub(super) fn set_zone(zone: Zone) {
-    // A second call would come from a second command line in one process, which there is not.
+    // Only a second command line in the same process would call this twice.
     let _ = ZONE.set(zone);
 }
 
@@ -39,12 +39,12 @@ pub(super) fn time(at: Timestamp) -> String {
     format!("{} {}", local.format("%Y-%m-%d %H:%M:%S"), offset_name(offset))
 }
 
-/// Formats a time to the minute, where the heading names the zone: `2025-12-11 15:45`.
+/// Formats a time to the minute, for tables whose heading names the zone: `2025-12-11 15:45`.
 pub(super) fn minute(at: Timestamp) -> String {
     zone().local(at).0.format("%Y-%m-%d %H:%M").to_string()
 }
 
-/// Formats the day and the time of day of a time apart.
+/// Formats the day and the time of day separately.
 pub(super) fn day_and_time(at: Timestamp) -> (String, String) {
     let (local, _) = zone().local(at);
     (local.format("%Y-%m-%d").to_string(), local.format("%H:%M:%S").to_string())
@@ -71,7 +71,7 @@ pub(super) fn zone_name() -> String {
     }
 }
 
-/// Parses a date, a local time, or RFC 3339. A date is the beginning of that day.
+/// Parses a date, a local time, or RFC 3339. A date means the beginning of that day.
 pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
     exact(text, zone()).ok_or_else(|| {
         let shown: String = text.chars().take(60).collect();
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// A period of time that was written as one of its names.
+/// A period of time, such as a day or a month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Period {
     from: Timestamp,
@@ -115,14 +115,14 @@ pub(super) fn period(text: &str) -> Result<Period, String> {
     Ok(Period { from, until })
 }
 
-/// Replaces the days in a query by the same periods in UTC, so that `on:yesterday` is the day before today here. What
-/// cannot be read stays for the parser to name.
+/// Replaces the days in a query by the same periods in UTC, so that `on:yesterday` means the local day. Text that
+/// cannot be parsed is left for the query parser to report.
 pub(super) fn localize_query(query: &str, now: Timestamp) -> String {
     zone().localize_query(query, now)
 }
 
 impl Zone {
-    /// Returns a time as it is shown here, and the offset from UTC at that time.
+    /// Converts a time to local time, and returns the offset from UTC at that time.
     fn local(self, at: Timestamp) -> (NaiveDateTime, FixedOffset) {
         let utc = DateTime::<Utc>::from_timestamp_millis(at.millis()).unwrap_or_default();
         let offset = match self {
@@ -132,8 +132,8 @@ impl Zone {
         (utc.with_timezone(&offset).naive_local(), offset)
     }
 
-    /// Returns the time that reads like this here: the first one where a clock was set back, and one hour later where it
-    /// was set forward over it.
+    /// Converts a local time: to the earlier one if it occurs twice because clocks were set back, and one hour later if
+    /// it was skipped.
     fn timestamp(self, local: NaiveDateTime) -> Option<Timestamp> {
         let utc = match self {
             Zone::Utc => local.and_utc(),
@@ -148,7 +148,7 @@ impl Zone {
         Timestamp::from_millis(utc.timestamp_millis())
     }
 
-    /// Returns the period that a text names, as [`when::span`] does, with days of this zone.
+    /// Parses a period as [`when::span`] does, with local days.
     fn span(self, text: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let text = text.trim();
         let bare = text.to_lowercase();
@@ -157,10 +157,10 @@ impl Zone {
         {
             (at.millis(), at.millis() + 1)
         } else if bare.ends_with(['h', 'd', 'w']) {
-            // So long back from now, wherever one is.
+            // A relative time does not depend on the zone.
             when::span(text, now)?
         } else {
-            // The parser knows days of one zone only: it sees ours as if they were its own.
+            // The parser only knows UTC days, so pass it the local time as if it were UTC.
             let here = Timestamp::from_millis(self.local(now).0.and_utc().timestamp_millis())?;
             let (from, until) = when::span(text, here)?;
             let there = |millis: i64| {
@@ -187,7 +187,7 @@ impl Zone {
                 continue;
             }
             let length = match c {
-                // A phrase is words, whatever they look like.
+                // A quoted phrase is never a time condition.
                 '"' => rest.get(1..).and_then(|inner| inner.find('"')).map_or(rest.len(), |end| end + 2),
                 c => c.len_utf8(),
             };
@@ -199,7 +199,7 @@ impl Zone {
         written
     }
 
-    /// Returns the condition on time that a text begins with, in UTC, and what follows it.
+    /// Parses the time condition that a text starts with. Returns it in UTC, with the rest of the text.
     fn time_condition(self, text: &str, now: Timestamp) -> Option<(String, &str)> {
         let (facet, value) = text.split_once(':')?;
         let facet = facet.to_lowercase();
@@ -218,7 +218,7 @@ impl Zone {
             "until" => format!("before:\"{until}\""),
             _ => format!("(since:\"{from}\" before:\"{until}\")"),
         };
-        // So long back from now stays as it was written: a cursor belongs to the text of its query.
+        // Relative times stay as written: a cursor belongs to the text of its query.
         let is_back = value.ends_with(['h', 'd', 'w']) && value.starts_with(|c: char| c.is_ascii_digit());
         (!is_back).then_some((condition, after))
     }

@@ -1,16 +1,16 @@
-//! The layout of the tree of iterations: one column for each open line, branches to the right, and the line that leads to
-//! the last iteration on the left.
+//! The layout of the iteration tree: one column for each open line, branches to the right, and the line of the last
+//! iteration on the left.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// An iteration with its place in the tree.
+/// An iteration with its position in the tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Placed {
     /// Its index.
     pub(super) index: u32,
     /// The prefix of its first line.
     pub(super) head: String,
-    /// The prefix of the lines below that.
+    /// The prefix of its other lines.
     pub(super) body: String,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
     let mut roots = Vec::new();
     for (index, parent) in parents {
         match parent {
-            // A parent that comes later can only be due to damage.
+            // A parent with a higher index can only be due to damage.
             Some(parent) if parent < index && parents.contains_key(parent) => {
                 children.entry(*parent).or_default().push(*index);
             }
@@ -38,7 +38,7 @@ pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
     }
 
     let mut placed = Vec::new();
-    // To be placed: the iteration, the prefix left of its column, and whether it branches off there.
+    // The iterations to place: the index, the prefix to the left of its column, and whether it branches off there.
     let mut open: Vec<(u32, String, bool)> = roots.into_iter().rev().map(|root| (root, String::new(), false)).collect();
     while let Some((index, left, branches_off)) = open.pop() {
         let mut next = children.remove(&index).unwrap_or_default();

@@ -40,14 +40,14 @@ impl VerifyArgs {
     }
 }
 
-/// Checks that a seal is a hash, before the bundle is read.
+/// Checks that a seal is a hash before the bundle is read.
 fn seal(text: &str) -> Result<String, String> {
     let text = text.trim();
     let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hash { Ok(text.to_owned()) } else { Err("expected the 64 hexadecimal digits of a seal".to_owned()) }
 }
 
-/// Checks every byte of the workspace.
+/// Verifies every byte of the workspace.
 fn workspace(context: &mut Context) -> Result<Exit, Failure> {
     context.read(|api, output| {
         let view = VerifyView::from(api.workspace().verify()?);
@@ -104,10 +104,10 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
     })
 }
 
-/// Rebuilds what is damaged, and shows the reports that have not been acknowledged.
+/// Rebuilds what is damaged, and prints the reports that have not been acknowledged.
 fn repair(context: &mut Context) -> Result<Exit, Failure> {
     let is_team = context.workspace()?.team.is_some();
-    // Not `read` or `write`: the reports are the answer here, and a warning about them would only repeat it.
+    // Not `read` or `write`, which would warn about the reports that this command prints.
     context.require_workspace()?;
     let workspace = context.open(Lifetime::OneShot)?;
     let output = &mut context.output;
@@ -132,7 +132,7 @@ fn repair(context: &mut Context) -> Result<Exit, Failure> {
             report(recovery, output);
         }
     });
-    // What could not be shown has not been read.
+    // Mark reports as read only if they could be printed.
     output.flush();
     if !output.is_gone() {
         workspace.mark_recoveries_read()?;
@@ -141,7 +141,7 @@ fn repair(context: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What a repair did, and every report that this answer marks as read.
+/// The result of a repair, with every report that it marks as read.
 #[derive(Serialize)]
 struct Repaired {
     #[serde(flatten)]
@@ -149,7 +149,7 @@ struct Repaired {
     reports: Vec<Recovery>,
 }
 
-/// Prints what a recovery found and did.
+/// Prints the findings and actions of a recovery.
 pub(super) fn report(recovery: &Recovery, output: &mut Output) {
     output.line(format_args!("{}  {}", paint(NAME, &recovery.name), words::time(recovery.at)));
     for cause in &recovery.causes {
@@ -241,10 +241,10 @@ fn findings(view: &VerifyView, output: &mut Output) {
     unreferenced(report, output);
 }
 
-/// The maximum number of images without an event that are named in words.
+/// The maximum number of unreferenced images listed as text.
 const MAX_UNREFERENCED_SHOWN: usize = 5;
 
-/// Names images that no event names.
+/// Lists images that no event refers to.
 fn unreferenced(report: &VerifyReport, output: &mut Output) {
     for path in report.unreferenced_images.iter().take(MAX_UNREFERENCED_SHOWN) {
         output.aside(format_args!("note: no event names {}", words::one_line(path)));
@@ -255,7 +255,7 @@ fn unreferenced(report: &VerifyReport, output: &mut Output) {
     }
 }
 
-/// Returns how much was found.
+/// Summarises the findings.
 fn found(problems: usize, losses: usize) -> String {
     let lossy = if losses == 1 { "1 known loss".to_owned() } else { format!("{losses} known losses") };
     match (problems, losses) {

@@ -1,10 +1,10 @@
-//! What `retake --version` prints: enough to know, from a bug report, exactly which program ran.
+//! The output of `retake --version`: enough to identify the exact program in a bug report.
 
 use std::sync::LazyLock;
 
 use crate::store;
 
-/// The version, the commit if it is known, the target, and the format of workspaces.
+/// The version, the commit if known, the target, and the workspace format.
 pub(super) static LONG: LazyLock<String> = LazyLock::new(|| {
     format!(
         "{}\ncommit: {}\ntarget: {}\nworkspace format: {} (and all earlier ones)",

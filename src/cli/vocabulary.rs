@@ -1,4 +1,4 @@
-//! What things are called at the command line: flags instead of fields, and commands instead of tools.
+//! The vocabulary of the command line: flags instead of fields, commands instead of tools.
 
 use retake_recipe::Field;
 
@@ -9,7 +9,7 @@ pub(super) struct CommandLine;
 
 impl Vocabulary for CommandLine {
     fn field(&self, name: &str) -> String {
-        // A flag that may be repeated takes one entry at a time.
+        // A repeatable flag takes one entry at a time.
         let flag = match name.strip_suffix("[]").unwrap_or(name) {
             "prompt" | "reference" | "references" => return name.to_owned(),
             "loras.name" => return "the name of --lora".to_owned(),

@@ -60,7 +60,7 @@ impl WatchArgs {
 fn print_event(event: WatchEvent, watched: &str, output: &mut Output) -> Exit {
     match event {
         WatchEvent::Ready(report) => {
-            // From here on the bar would flicker with every image.
+            // From now on, the bar would flicker with every image.
             output.bar().silence();
             let FilesReport { problems, problems_omitted, .. } = &*report;
             output.aside(paint(FAINT, format_args!("watching {watched}; press Ctrl-C to stop")));

@@ -31,7 +31,7 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Formats a list as `3, 4, 7`; a long one ends with how many more there are.
+/// Formats a list as `3, 4, 7`; a long one ends with the number of omitted entries.
 pub(super) fn numbers(numbers: &[u32]) -> String {
     const SHOWN: usize = 20;
     let text = numbers.iter().take(SHOWN).map(u32::to_string).collect::<Vec<_>>().join(", ");
@@ -46,12 +46,12 @@ pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
 }
 
-/// Returns costs such as `cost 0.12 USD + 3 credits`; `None` if there are none.
+/// Formats costs as `cost 0.12 USD + 3 credits`; `None` if there are none.
 pub(super) fn costs(costs: &[Cost]) -> Option<String> {
     (!costs.is_empty()).then(|| format!("cost {}", sum(costs)))
 }
 
-/// Returns amounts such as `0.12 USD + 3 credits`.
+/// Formats amounts as `0.12 USD + 3 credits`.
 pub(super) fn sum(costs: &[Cost]) -> String {
     costs.iter().map(cost).collect::<Vec<_>>().join(" + ")
 }
@@ -61,13 +61,13 @@ pub(super) fn cost(cost: &Cost) -> String {
     format!("{} {}", cost.amount, one_line(&cost.currency))
 }
 
-/// Removes control sequences from a text: imported texts may hold any character.
+/// Removes control sequences from a text, since imported texts may contain any character.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || turns(c));
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
     }
-    // Line breaks of other systems count too.
+    // Normalise Windows line breaks.
     let text = text.replace("\r\n", "\n");
     Cow::Owned(text.chars().map(|c| if harmless(c) { c } else { shown(c) }).collect())
 }
@@ -77,7 +77,7 @@ pub(super) fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cleans a summary of changes, whose parts are two spaces apart, part by part.
+/// Sanitises a summary of changes part by part; its parts are separated by two spaces.
 pub(super) fn parts(line: &str) -> String {
     line.split("  ").map(one_line).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
 }
@@ -88,7 +88,7 @@ pub(super) fn prompt(text: &str) -> String {
     if line.is_empty() { "(no prompt)".to_owned() } else { line }
 }
 
-/// Truncates a text to that many columns, with an ellipsis.
+/// Truncates a text to this many columns, with an ellipsis.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -109,7 +109,7 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// Returns whether the character changes the direction of text, so that it reads as something else.
+/// Returns whether the character changes the direction of text and could disguise it.
 fn turns(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

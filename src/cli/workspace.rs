@@ -1,5 +1,5 @@
-//! Which workspace a command is about: `--workspace`, else `RETAKE_WORKSPACE`, else the nearest `.retake/` above the
-//! current directory, else the platform's data directory.
+//! Chooses the workspace: `--workspace`, otherwise `RETAKE_WORKSPACE`, otherwise the nearest `.retake/` at or above the
+//! current directory, otherwise the platform's data directory.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,23 +13,23 @@ use crate::wire::{Error, ErrorKind};
 
 use super::ending::Failure;
 
-/// The variable that names a workspace.
+/// The environment variable that selects a workspace.
 const VARIABLE: &str = "RETAKE_WORKSPACE";
-/// The directory that makes the one it lies in a place with a workspace of its own.
+/// The name of a workspace directory inside a project directory.
 const LOCAL: &str = ".retake";
 
-/// A workspace and how it was chosen.
+/// The chosen workspace, and how it was chosen.
 #[derive(Clone, Debug)]
 pub(super) struct Chosen {
-    /// Its directory, which need not be there yet; for a team workspace, this machine's.
+    /// Its directory, which may not exist yet; for a team workspace, its local directory.
     pub(super) dir: PathBuf,
     /// The team workspace, if it is one.
     pub(super) team: Option<TeamWorkspace>,
-    /// By what.
+    /// How it was chosen.
     pub(super) by: WorkspaceSource,
 }
 
-/// What chose a workspace.
+/// The way a workspace was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum WorkspaceSource {
@@ -37,7 +37,7 @@ pub(super) enum WorkspaceSource {
     Flag,
     /// `RETAKE_WORKSPACE`.
     Environment,
-    /// A `.retake/` in the current directory or above it.
+    /// A `.retake/` at or above the current directory.
     Directory,
     /// The platform's data directory.
     Default,
@@ -82,14 +82,14 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
 }
 
 impl Chosen {
-    /// Returns whether there is a workspace, or what is left of one. What cannot be looked at may be one, and opening it
-    /// says why; whether a team's server has one, only it can tell.
+    /// Returns whether there is a workspace, or the remains of one. An inaccessible directory counts, since opening it
+    /// reports the reason, and so does a team workspace, since only its server knows.
     pub(super) fn exists(&self) -> bool {
         const PARTS: [&str; 4] = ["retake.toml", "journal", "db", "images"];
         self.team.is_some() || PARTS.iter().any(|part| self.dir.join(part).try_exists().unwrap_or(true))
     }
 
-    /// Returns where it is, without secrets.
+    /// Returns its location for display, without secrets.
     pub(super) fn shown(&self) -> String {
         self.team.as_ref().map_or_else(|| self.dir.display().to_string(), TeamWorkspace::url)
     }
@@ -101,16 +101,16 @@ fn pick(
     here: Option<&Path>,
     default: impl FnOnce() -> Option<PathBuf>,
 ) -> Option<(PathBuf, WorkspaceSource)> {
-    // Another process may be asked to work on it, and its current directory is another one.
+    // Make it absolute: another process, with another current directory, may be asked to work on it.
     let absolute = |dir: PathBuf| match here {
-        // Without the `.` in `./studio`.
+        // Drop the `.` in `./studio`.
         Some(here) if !dir.to_str().is_some_and(|text| text.contains("://")) => here.join(&dir).components().collect(),
         _ => dir,
     };
     if let Some(dir) = flag {
         return Some((absolute(dir), WorkspaceSource::Flag));
     }
-    // Clients leave the placeholder of a setting that was not filled in as it is.
+    // Clients pass the placeholder of an unset setting unchanged.
     let is_set = |dir: &OsString| !dir.is_empty() && !dir.to_str().is_some_and(|text| text.starts_with("${"));
     if let Some(dir) = variable.filter(is_set) {
         return Some((absolute(dir.into()), WorkspaceSource::Environment));

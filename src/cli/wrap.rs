@@ -131,11 +131,11 @@ impl WrapArgs {
             },
             announce_timeout: Duration::from_millis(self.announce_timeout),
             warn: Arc::new(|text| {
-                // Straight to stderr: the output belongs to the thread that waits for the server.
+                // Write directly to stderr, since the output belongs to the thread that waits for the server.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("retake wrap: {text}\n").as_bytes());
             }),
         };
-        // Stderr goes to a client's log, where a bar is noise.
+        // Stderr goes to the client's log, where a progress bar is noise.
         context.output.bar().silence();
         if let Some(url) = &self.url {
             return self.forward(url, options, context);
@@ -149,7 +149,7 @@ impl WrapArgs {
             )
             .caused_by(error)
         })?;
-        // The exit code is the server's own. A thread may still wait for the client on stdin, and nothing is left to do.
+        // Exit with the server's code. Another thread may still be blocked on stdin, but nothing is left to do.
         std::process::exit(code)
     }
 
@@ -209,7 +209,7 @@ fn layout(explained: &Explained, output: &mut Output) {
         for (field, value) in iteration.into_iter().flatten() {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let source = call.sources.get(field).and_then(Value::as_str).map(words::one_line);
-            // Joined after each part was put on one line, which also trims it.
+            // Join after reducing each part to one line, which also trims it.
             let source = paint(FAINT, source.map(|source| format!("  ← {source}")).unwrap_or_default());
             output.line(format_args!("  {field:<16} {}{source}", words::one_line(&text)));
         }

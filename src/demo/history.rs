@@ -1,4 +1,4 @@
-//! The sample history, a week of work: prompts, changes, ratings and dead ends.
+//! The sample history of the demo, a week of work: prompts, changes, ratings and dead ends.
 
 use crate::model::{Lora, OutcomeStatus, Recipe, Seed};
 
@@ -6,9 +6,9 @@ use crate::model::{Lora, OutcomeStatus, Recipe, Seed};
 pub(super) struct SampleSession {
     pub(super) title: Option<&'static str>,
     pub(super) project: Option<&'static str>,
-    /// How long ago it began, in hours.
+    /// How long ago it started, in hours.
     pub(super) hours_ago: i64,
-    /// The session and iteration that its first iteration came from.
+    /// The session and iteration that its first iteration was derived from.
     pub(super) from: Option<(usize, u32)>,
     pub(super) iterations: Vec<SampleIteration>,
     /// Why it was archived.
@@ -19,7 +19,7 @@ pub(super) struct SampleSession {
 #[derive(Clone, Default)]
 pub(super) struct SampleIteration {
     pub(super) recipe: Recipe,
-    /// The index of its parent, if that is not the iteration before.
+    /// The index of its parent, if that is not the previous iteration.
     pub(super) parent: Option<u32>,
     pub(super) rating: Option<u8>,
     pub(super) tags: &'static [&'static str],
@@ -250,7 +250,7 @@ fn sketches() -> SampleSession {
     }
 }
 
-/// Gives a recipe too few steps to be good.
+/// Reduces the steps of a recipe, for a poor result.
 fn sketchy(recipe: Recipe) -> Recipe {
     Recipe { steps: Some(10), model: Some("landscape-xl-1.0".to_owned()), ..recipe }
 }

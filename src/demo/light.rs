@@ -1,4 +1,4 @@
-//! The colours of a time of day, chosen by the words of a prompt.
+//! The lighting of a time of day, chosen by the words of a prompt.
 
 pub(super) type Colour = [f32; 3];
 
@@ -9,16 +9,16 @@ pub(super) struct Lighting {
     pub(super) glow: Colour,
     pub(super) far: Colour,
     pub(super) near: Colour,
-    /// Where the sun or the moon stands, and how large it is.
+    /// The position and size of the sun or moon.
     pub(super) sun: Option<(f32, f32, f32)>,
     pub(super) stars: f32,
 }
 
-/// A time of day: the words for it, its colours from the sky down to the nearest ground, how high the sun stands and how large
-/// it is, the words without which there is none, and how bright the stars are.
+/// A time of day: its words, its colours from the sky down to the nearest ground, the height and size of the sun, the
+/// words required for the sun to appear, and the brightness of the stars.
 type Hour = (&'static [&'static str], [Colour; 5], Option<(f32, f32)>, &'static [&'static str], f32);
 
-/// The first one that a prompt names; a clear day for any other.
+/// The times of day. The first that a prompt mentions is used, otherwise a clear day.
 const HOURS: [Hour; 5] = [
     (
         &["night", "moon", "aurora", "northern lights", "midnight"],
@@ -66,8 +66,8 @@ const DAY: Hour = (
 );
 
 impl Lighting {
-    /// Returns the light of a prompt. `says` reports whether the prompt has one of some words; `place`, from 0 to 1, is the
-    /// position of the sun.
+    /// Returns the lighting for a prompt. `says` returns whether the prompt contains one of some words; `place`, from 0
+    /// to 1, is the position of the sun.
     pub(super) fn of(says: &dyn Fn(&[&str]) -> bool, place: f32) -> Lighting {
         let hour = HOURS.iter().find(|(words, ..)| says(words)).unwrap_or(&DAY);
         let (_, [top, low, glow, far, near], sun, only_with, stars) = *hour;

@@ -1,4 +1,4 @@
-//! A sample history for `retake demo`, in a workspace of its own. Its images are drawn by code; nothing is downloaded.
+//! A sample history for `retake demo`, in a separate workspace. Its images are drawn by code; nothing is downloaded.
 
 mod history;
 mod light;
@@ -14,8 +14,8 @@ use crate::images::on_all_cores;
 use crate::model::{Actor, IterationId, Outcome, OutcomeStatus, SessionId, Status, Timestamp};
 use crate::workspace::{Error, ImageSource, Options, Progress, Recording, Workspace};
 
-/// Fills the workspace in `dir`, unless there is work in it, as if it had been used in the days before `now`. Ends early
-/// once `stop` is set.
+/// Fills the workspace in `dir`, unless it contains work already, as if it had been used in the days before `now`.
+/// Stops early once `stop` is set.
 pub fn fill(dir: &Path, now: Timestamp, progress: Option<Progress>, stop: &AtomicBool) -> Result<(), Error> {
     let clock_millis = Arc::new(AtomicI64::new(now.millis()));
     let clock = Arc::clone(&clock_millis);
@@ -34,8 +34,8 @@ pub fn fill(dir: &Path, now: Timestamp, progress: Option<Progress>, stop: &Atomi
     workspace.close()
 }
 
-/// Paints the images of all successful iterations on all cores, and returns them session by session: an empty image for an
-/// iteration without one, and fewer images once `stop` is set.
+/// Paints the images of all successful iterations on all cores, and returns them by session: an empty image for an
+/// iteration without one, and fewer images if `stop` is set.
 fn paint_all(sessions: &[SampleSession], progress: Option<&Progress>, stop: &AtomicBool) -> Vec<Vec<Vec<u8>>> {
     let iterations: Vec<&SampleIteration> = sessions.iter().flat_map(|session| &session.iterations).collect();
     let total = iterations.len() as u64;

@@ -1,6 +1,6 @@
 //! Procedural images: layered landscapes that follow the recipe. The words of the prompt choose light, weather and
-//! buildings, the seed chooses the shapes, the guidance the strength of the colours, and few steps leave the image rough.
-//! So the same recipe gives the same image, a reroll a sibling of it, and a changed word the expected change.
+//! buildings, the seed chooses the shapes, the guidance the saturation, and few steps leave the image rough. The same
+//! recipe results in the same image, a reroll in a similar one, and a changed word in the expected change.
 
 use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{ExtendedColorType, ImageEncoder};
@@ -36,7 +36,7 @@ pub(super) fn paint(recipe: &Recipe) -> Vec<u8> {
     let mut png = Vec::new();
     let encoder = PngEncoder::new_with_quality(&mut png, CompressionType::Fast, FilterType::Up);
     let (width, height) = (u32::try_from(scene.width).unwrap_or(1), u32::try_from(scene.height).unwrap_or(1));
-    // Writing to memory does not fail; if it did, the demo would only lack an image.
+    // Writing to memory does not fail; otherwise the demo would only lack an image.
     let _ = encoder.write_image(&pixels, width, height, ExtendedColorType::Rgb8);
     png
 }
@@ -118,7 +118,7 @@ impl Scene {
         bytes
     }
 
-    /// Returns how far down each column a ridge begins, as a share of the height.
+    /// Returns the top edge of a ridge in each column, as a share of the height.
     fn ridge(&self, layer: usize) -> Vec<f32> {
         let depth = (share(layer) + 1.0) / share(self.ridges);
         let base = if self.water { 0.36 + 0.26 * depth } else { 0.40 + 0.44 * depth };
@@ -148,7 +148,7 @@ impl Scene {
             .collect()
     }
 
-    /// Returns the colour of the sky or of the ridges before it.
+    /// Returns the colour of the sky or of the ridges in front of it.
     fn land(&self, x: usize, y: usize, ridges: &[Vec<f32>], air: &Air) -> Colour {
         let (u, v) = (share(x) / share(self.width), share(y) / share(self.height));
         let covered = ridges.iter().any(|ridge| ridge.get(x).is_some_and(|top| v >= *top));
@@ -169,7 +169,7 @@ impl Scene {
             if self.snow && layer + 1 == ridges.len() {
                 ground = mix(ground, [0.84, 0.88, 0.94], 0.55);
             }
-            // Air between the ridges lightens the foot of each.
+            // Haze between the ridges lightens the foot of each.
             let air = self.mist * below * (1.0 - depth * 0.8);
             colour = mix(ground, mix(self.light.low, self.light.glow, 0.25), air);
         }
@@ -215,7 +215,7 @@ impl Scene {
         colour
     }
 
-    /// Returns the colour of the water: the mirror image of what is above it, broken by waves.
+    /// Returns the colour of the water: a reflection of what is above it, broken by waves.
     fn mirror(&self, x: usize, y: usize, depth: f32, wave: f32, shore: usize, rows: &[Colour]) -> Colour {
         let ripple = (unit(self.seed, (y as u64) << 20 | (x as u64 / 9), 51) - 0.5) * 10.0 * depth;
         let from_x = (share(x) + wave * 26.0 * (0.2 + depth) + ripple).clamp(0.0, share(self.width) - 1.0) as usize;
@@ -230,7 +230,7 @@ impl Scene {
         colour
     }
 
-    /// Draws what stands at the shore.
+    /// Draws the objects at the shore.
     fn stand(&self, rows: &mut [Colour], shore: usize) {
         let dark = mix(self.light.near, [0.02, 0.02, 0.04], 0.45);
         let mut dot = |x: f32, y: f32, colour: Colour, much: f32| {
@@ -296,13 +296,13 @@ impl Scene {
 /// The number of bands of cloud from top to bottom.
 const CLOUD_BANDS: f32 = 9.0;
 
-/// The parts of the sky that are the same along a row or a column, computed once.
+/// The parts of the sky that are constant along a row or a column, computed once.
 struct Air {
-    /// For each curtain of northern lights and each column, where it ends and how bright it is.
+    /// The lower end and the brightness of each curtain of northern lights in each column.
     curtains: Vec<Vec<(f32, f32)>>,
-    /// How much cloud there is in each band at each column.
+    /// The amount of cloud in each band at each column.
     across: Vec<f32>,
-    /// And at each row.
+    /// The amount of cloud at each row.
     down: Vec<f32>,
 }
 

@@ -1,10 +1,11 @@
-//! A folder that a person can send: the pictures with their recipe in them, a page with their story, and contact sheets.
+//! Exports a folder to share: images with their recipes embedded, a page that tells the session's story, and contact
+//! sheets.
 //!
-//! `session.jsonl` holds the events, and how the files become the originals again: `import` restores the session from it
-//! exactly, under the same references.
+//! `session.jsonl` holds the events and the patches that turn the files back into the originals: `import` restores the
+//! session exactly from it, under the same references.
 //!
-//! One session lies in the folder itself, several in a folder each. File names are numbers: nothing that somebody
-//! recorded becomes part of one. A folder that is there under its name is whole.
+//! A single session is written to the folder itself, several sessions to one subfolder each. File names are numbers, so
+//! that no recorded text becomes part of a path. The folder gets its final name only once it is complete.
 
 use std::fs;
 use std::io::{self, BufWriter};
@@ -20,17 +21,18 @@ use super::lines::{self, FileLine};
 use super::story::{self, Page, Step};
 use super::{ExportReport, ExportRequest, ending, patch};
 
-/// How many pictures a contact sheet has.
+/// The number of images on a contact sheet.
 const ON_A_SHEET: usize = 12;
-/// The keyword of the reference in a picture that leaves.
+/// The keyword of the text chunk that holds the reference in exported images.
 const REFERENCE_KEY: &str = "retake";
 /// The file that `import` restores a session from.
 pub(crate) const SESSION_LINES: &str = "session.jsonl";
-/// The keyword of A1111's text.
+/// The keyword of the text chunk in which A1111 stores its parameters.
 const RECIPE_KEY: &str = "parameters";
 
 impl Workspace {
-    /// Writes sessions into a folder that is not there yet, or empty. What is missing is reported, and the rest written.
+    /// Writes sessions into a folder that does not exist yet or is empty. Missing images are reported; everything else
+    /// is written.
     pub fn export_folder(&self, request: &ExportRequest, dir: &Path) -> Result<ExportReport, Error> {
         let chosen = self.chosen(request)?;
         if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file() {
@@ -55,7 +57,7 @@ impl Workspace {
             made.map_err(Error::Export)
         });
         if let Err(error) = written {
-            // It may never have been made.
+            // The directory may not exist.
             let _ = fs::remove_dir_all(&part);
             return Err(error);
         }
@@ -63,7 +65,7 @@ impl Workspace {
     }
 }
 
-/// Where a folder grows until it is whole.
+/// Returns the temporary path that a folder is written to until it is complete.
 fn part_of(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
@@ -105,7 +107,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// The recipes whose parameters were left out for being long.
+    /// Returns the full recipes of iterations whose long parameters are left out of `events`.
     fn recipes(&self, events: &[Event]) -> Result<Vec<(u32, Recipe)>, Error> {
         let mut recipes = Vec::new();
         for event in events {
@@ -123,7 +125,7 @@ impl Folder<'_> {
         Ok(recipes)
     }
 
-    /// Writes an iteration's pictures, and gives their names there.
+    /// Writes the images of an iteration and returns their file names.
     fn pictures(
         &mut self,
         id: IterationId,
@@ -152,7 +154,7 @@ impl Folder<'_> {
         Ok(names)
     }
 
-    /// Draws the session's pictures, a dozen a sheet.
+    /// Draws contact sheets of the session's images.
     fn sheets(&self, session: &Session, dir: &Path) -> Result<Vec<String>, Error> {
         let panels: Vec<Panel> =
             session.iterations.iter().map(|(index, state)| panel(session, *index, state)).collect();
@@ -180,15 +182,15 @@ fn panel(session: &Session, index: u32, state: &IterationState) -> Panel {
 }
 
 impl Workspace {
-    /// The bytes of an image, checked.
+    /// Returns the bytes of an image after verifying its hash.
     fn picture(&self, image: &ImageRef) -> io::Result<Vec<u8>> {
         self.images.remember(image);
         self.images.get(image.hash)
     }
 }
 
-/// The picture with its recipe as A1111's text and its reference in it; untouched where its format has no place for them.
-/// Its pixels stay as they are, and so does such a text that is there already.
+/// Returns the image with its reference and its recipe (as A1111 parameters) embedded, or unchanged if its format
+/// cannot hold them. Pixels and an existing parameters text are preserved.
 fn signed(bytes: &[u8], id: IterationId, recipe: &Recipe) -> Vec<u8> {
     let reference = id.to_string();
     let reading = metadata::read(bytes);
@@ -198,7 +200,7 @@ fn signed(bytes: &[u8], id: IterationId, recipe: &Recipe) -> Vec<u8> {
         .find(|(key, text)| [RECIPE_KEY, "UserComment"].contains(&key.as_str()) && !text.trim_start().starts_with('{'));
     let text = there.map_or_else(|| metadata::a1111_text(recipe), |(_, text)| text);
     let texts = [(RECIPE_KEY, text.as_str()), (REFERENCE_KEY, reference.as_str())];
-    // Only PNG tells texts apart by name; elsewhere the first would be taken for a recipe.
+    // Only PNG distinguishes texts by keyword; in other formats the first text would be read as a recipe.
     let texts = match text.is_empty() {
         true if bytes.starts_with(b"\x89PNG") => texts.get(1..).unwrap_or_default(),
         true => return bytes.to_vec(),

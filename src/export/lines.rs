@@ -1,4 +1,4 @@
-//! Sessions as JSON lines that people can read and [`import`](Workspace::import) gives back exactly.
+//! Exports sessions as readable JSON lines, which [`import`](Workspace::import) restores exactly.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -17,7 +17,8 @@ use super::patch::Piece;
 use super::{ExportReport, ExportRequest};
 
 impl Workspace {
-    /// Writes sessions as JSON lines, one session in memory at a time. What is missing is reported, and the rest written.
+    /// Writes sessions as JSON lines, holding one session in memory at a time. Missing images are reported; everything
+    /// else is written.
     pub fn export(&self, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
         let chosen = self.chosen(request)?;
         let mut export = Export {
@@ -34,7 +35,8 @@ impl Workspace {
     }
 }
 
-/// Writes one session for an exported folder: its events, and how the files become the original images again.
+/// Writes one session for an exported folder: its events, and the patches that turn its files back into the original
+/// images.
 pub(super) fn write_for_folder(
     workspace: &Workspace,
     id: SessionId,
@@ -52,10 +54,10 @@ pub(super) fn write_for_folder(
     Ok(export.report.problems)
 }
 
-/// The version of the lines. Raised when an older version of Retake could not read them any more.
+/// The version of the line format. Incremented when older versions of Retake can no longer read new exports.
 pub(crate) const VERSION: u32 = 1;
 
-/// Who writes it.
+/// The program name and version in the header.
 pub(crate) const PROGRAM: &str = concat!("retake ", env!("CARGO_PKG_VERSION"));
 
 #[derive(Serialize)]
@@ -73,7 +75,7 @@ struct TextLine<'a> {
     text: &'a str,
 }
 
-/// How a file beside the lines becomes an original image.
+/// The patch that turns a file in the same folder into an original image.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "file")]
 pub(super) struct FileLine {
@@ -81,11 +83,12 @@ pub(super) struct FileLine {
     pub(super) name: String,
     /// The hash of the original.
     pub(super) hash: Hash,
-    /// What the original is made of.
+    /// The pieces that the original consists of.
     pub(super) pieces: Vec<Piece>,
 }
 
-/// Everything that `import` needs is in `record`, the exact bytes on disk; the rest is for people and other programs.
+/// The line of an event. `import` only needs `record`, the exact bytes on disk; the rest is for people and other
+/// programs.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "event")]
 pub(crate) struct EventLine<'a> {
@@ -102,7 +105,7 @@ pub(crate) struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
-    /// The line of an event and its record.
+    /// Creates the line of an event with this record.
     pub(crate) fn new(event: &'a Event, record: &[u8]) -> EventLine<'a> {
         EventLine {
             session: event.session,
@@ -123,7 +126,7 @@ struct Export<'a> {
     workspace: &'a Workspace,
     out: &'a mut dyn Write,
     omit_images: bool,
-    /// Texts and images that are in the file already: sessions share them.
+    /// Texts and images already written to the file, since sessions share them.
     written: HashSet<Hash>,
     report: ExportReport,
 }
@@ -131,7 +134,7 @@ struct Export<'a> {
 impl Export<'_> {
     fn session(&mut self, id: SessionId) -> Result<(), Error> {
         let store = &self.workspace.log;
-        // Records first: whatever is appended in between is then left out of both.
+        // Read the records first, so that anything appended in between is left out of both.
         let read = store.records(id).and_then(|records| Ok((store.events(id, Detail::Brief)?, records)));
         let (events, records) = match read {
             Ok(read) => read,
@@ -155,7 +158,7 @@ impl Export<'_> {
             }
         }
         for (event, record) in events.into_iter().zip(&records) {
-            // A large workflow is read when its line is written, so that only one is in memory.
+            // Load long parameters only when their line is written, so that only one workflow is in memory at a time.
             let whole = store.event(id, event.seq, Detail::Full)?;
             self.event(&whole.unwrap_or(event), record)?;
         }
@@ -176,7 +179,7 @@ impl Export<'_> {
         }
     }
 
-    /// Writes an image without holding it in memory.
+    /// Writes an image as a stream, without holding it in memory.
     fn image(&mut self, id: IterationId, image: &ImageRef) -> Result<(), Error> {
         let hash = image.hash;
         if !self.written.insert(hash) {
@@ -214,7 +217,7 @@ impl Export<'_> {
     }
 }
 
-/// What happened, for people and other programs.
+/// Returns the event as JSON for people and other programs.
 fn readable(body: &EventBody) -> Value {
     let mut data = match body {
         EventBody::Started { title, project } | EventBody::Titled { title, project } => {
@@ -243,7 +246,7 @@ fn readable(body: &EventBody) -> Value {
     data
 }
 
-/// Returns an outcome in the export's own words, which do not change with the JSON surface.
+/// Returns an outcome in the terms of the export format, which do not change with the JSON surface.
 fn outcome(outcome: &Outcome) -> Value {
     let mut fields = serde_json::Map::new();
     let mut set = |name: &str, value: Option<Value>| fields.extend(value.map(|value| (name.to_owned(), value)));

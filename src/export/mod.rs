@@ -1,6 +1,7 @@
-//! `export`: sessions for elsewhere. Three forms, one request: JSON lines that [`import`](Workspace::import) gives back
-//! exactly (`lines.rs`), a folder that a person can send (`folder.rs`, its page in `story.rs`), and an audit bundle that
-//! proves itself (`bundle/`). `import` takes all three back. What is missing is reported, and the rest written.
+//! `export`: writes sessions for use elsewhere, in three forms: JSON lines that [`import`](Workspace::import) restores
+//! exactly (`lines.rs`), a folder to share with people (`folder.rs`, its page in `story.rs`), and an audit bundle that
+//! proves its own integrity (`bundle/`). `import` reads all three. Missing images are reported; everything else is
+//! written.
 
 mod bundle;
 mod folder;
@@ -56,7 +57,7 @@ pub struct ExportReport {
 }
 
 impl Workspace {
-    /// The sessions that were asked for, which must exist; none named means all of them.
+    /// Returns the requested sessions, or all sessions if the request lists none. Fails if one does not exist.
     pub(crate) fn chosen(&self, request: &ExportRequest) -> Result<BTreeSet<SessionId>, Error> {
         let chosen: BTreeSet<SessionId> = request.session_ids.iter().copied().collect();
         for id in &chosen {
@@ -65,7 +66,7 @@ impl Workspace {
         Ok(chosen)
     }
 
-    /// Shows `each` the chosen sessions, by day and number.
+    /// Calls `each` for every chosen session, ordered by day and number.
     pub(crate) fn each_chosen(
         &self,
         chosen: &BTreeSet<SessionId>,
@@ -82,7 +83,7 @@ impl Workspace {
         if chosen.is_empty() { self.each_session(counted) } else { chosen.iter().copied().try_for_each(&mut counted) }
     }
 
-    /// An image, checked and opened for reading.
+    /// Verifies an image and opens it for reading.
     pub(crate) fn open_image(&self, image: &ImageRef) -> io::Result<File> {
         self.images.remember(image);
         self.images.check(image.hash)?;
@@ -90,7 +91,7 @@ impl Workspace {
     }
 }
 
-/// The ending of a file of that media type: for people and programs that go by names.
+/// Returns the file extension for a media type, for people and for programs that rely on extensions.
 pub(crate) fn ending(mime_type: &str) -> &'static str {
     match mime_type {
         "image/png" => "png",

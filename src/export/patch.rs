@@ -1,5 +1,5 @@
-//! How an exported image becomes the original again: the pieces of the original that are in the exported file, and the
-//! bytes in between. Writing a recipe into an image only touches its beginning or its end, so that a patch is small.
+//! Patches that turn an exported image back into the original: ranges of the exported file, and the bytes in between.
+//! Embedding a recipe only changes the beginning or the end of a file, so patches are small.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Piece {
     /// Bytes of the exported file: offset and length.
     Copy {
-        /// Where they are, and how many.
+        /// The offset and the length.
         copy: (usize, usize),
     },
     /// Other bytes, as base64.
@@ -21,7 +21,7 @@ pub(crate) enum Piece {
     },
 }
 
-/// The number of bytes in the middle of the original by which the same part of the exported file is found.
+/// The number of bytes in the middle of the original that are searched for in the exported file.
 const ANCHOR: usize = 32;
 
 /// Returns the pieces that `original` is made of, given `exported`.
@@ -62,8 +62,8 @@ pub(crate) fn apply(exported: &[u8], pieces: &[Piece]) -> Option<Vec<u8>> {
     Some(original)
 }
 
-/// Returns the longest part around the middle of `wanted` that is in `bytes`: its places there and in `wanted`, and its
-/// length.
+/// Returns the longest range around the middle of `wanted` that also occurs in `bytes`: its offsets in `bytes` and in
+/// `wanted`, and its length.
 fn anchored(bytes: &[u8], wanted: &[u8]) -> Option<(usize, usize, usize)> {
     let at = wanted.len() / 2;
     let anchor = wanted.get(at..at + ANCHOR)?;

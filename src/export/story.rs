@@ -1,5 +1,5 @@
-//! The page of a session: how it went, step by step, in Markdown that reads well as it is. Text that somebody recorded is
-//! shown as text: nothing in it becomes markup, a link or a picture.
+//! The page of an exported session: its story, step by step, in Markdown that also reads well as plain text. Recorded
+//! text is escaped, so that it cannot become markup, a link or an image.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,18 +13,18 @@ pub(super) struct Page<'a> {
     pub(super) head: &'a Head,
     /// Its iterations.
     pub(super) steps: &'a [Step<'a>],
-    /// The contact sheets beside it.
+    /// The contact sheets in the same folder.
     pub(super) sheets: &'a [String],
 }
 
-/// One iteration, and the files of its pictures beside the page.
+/// An iteration, and the files of its images in the same folder.
 pub(super) struct Step<'a> {
     pub(super) index: u32,
     pub(super) state: &'a IterationState,
     pub(super) files: Vec<String>,
 }
 
-/// The page.
+/// Returns the page as Markdown.
 pub(super) fn page(page: &Page<'_>) -> String {
     let Page { head, steps, sheets } = page;
     let mut out = String::new();
@@ -52,7 +52,7 @@ pub(super) fn page(page: &Page<'_>) -> String {
     out
 }
 
-/// What changed from an iteration's parent to it, where that is in the same session.
+/// Returns the changes from an iteration's parent, if the parent is in the same session.
 pub(super) fn step<S: std::borrow::Borrow<IterationState>>(
     states: &BTreeMap<u32, S>,
     state: &IterationState,
@@ -61,7 +61,7 @@ pub(super) fn step<S: std::borrow::Borrow<IterationState>>(
     Some(RecipeDiff::between(&parent.iteration.recipe, &state.iteration.recipe))
 }
 
-/// `★★★★☆`.
+/// Returns a rating as stars: `★★★★☆`.
 pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
 }
@@ -138,14 +138,14 @@ fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationSt
     }
 }
 
-/// A text of several lines, as a quotation.
+/// Appends a text of several lines as a block quote.
 fn quote(out: &mut String, text: &str) {
     for line in text.lines() {
         let _ = writeln!(out, "> {}  ", plain(line));
     }
 }
 
-/// The text on one line, so that Markdown shows it as it is.
+/// Returns the text on one line, escaped so that Markdown shows it verbatim.
 fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -158,7 +158,7 @@ fn plain(text: &str) -> String {
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' | '!' | '$' | '^' | '@' => true,
             '+' | '-' | '=' => first,
             '.' | ')' => numbered && !first || before == 'w',
-            // A bare address becomes a link.
+            // A bare URL would become a link.
             ':' => before.is_ascii_alphabetic(),
             _ => false,
         };
@@ -174,12 +174,12 @@ fn plain(text: &str) -> String {
     shown
 }
 
-/// Characters that turn the direction of what follows, or show nothing.
+/// Returns whether a character is invisible or changes the direction of the text after it.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// `2025-12-11 14:45`.
+/// Returns a time to the minute: `2025-12-11 14:45`.
 fn minute(at: Timestamp) -> String {
     let text = at.to_string();
     text.get(..16).unwrap_or(&text).replacen('T', " ", 1)

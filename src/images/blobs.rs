@@ -21,13 +21,13 @@ use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile, read_at};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 use crate::platform;
 
-/// The largest image that is stored: well above any that generators make, and small enough for a line of an export.
+/// The maximum size of an image: well above what generators produce, and small enough for a line of an export.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The most files that are remembered as verified.
+/// The maximum number of files remembered as verified.
 const MAX_VERIFIED: usize = 1000;
 
-/// The length of a file, and when it was modified where that is known.
+/// The length of a file, and its modification time if known.
 type FileState = (u64, Option<SystemTime>);
 
 /// The image store of a workspace, with the thumbnails.
@@ -35,19 +35,19 @@ type FileState = (u64, Option<SystemTime>);
 pub struct Images {
     files: ContentDir,
     thumbs: Thumbs,
-    /// The paths of linked originals that were mentioned since the workspace was opened.
+    /// The paths of linked originals seen since the workspace was opened.
     linked: Arc<Mutex<HashMap<Hash, PathBuf>>>,
-    /// The lengths and times of files whose bytes were verified, so that playing a video does not read all of it for each
+    /// The lengths and modification times of verified files, so that playing a video does not read all of it for each
     /// part.
     verified: Arc<Mutex<HashMap<Hash, FileState>>>,
-    /// Where originals are if not in `files`, which then only holds those on their way there.
+    /// The place of originals that are not kept in `files`, which then only holds those waiting to be transferred.
     elsewhere: Option<Arc<dyn Originals>>,
 }
 
-/// An image that is described and not durable yet.
+/// An image that is described but not durable yet.
 pub struct UnsyncedImage {
     image: ImageRef,
-    /// `None` for an image that is not stored: a linked one.
+    /// `None` for a linked image, which is not stored.
     file: Option<UnsyncedFile>,
 }
 
@@ -59,7 +59,7 @@ impl UnsyncedImage {
 }
 
 impl From<ImageRef> for UnsyncedImage {
-    /// Wraps an image that there is nothing to store of.
+    /// Wraps an image that does not need to be stored.
     fn from(image: ImageRef) -> UnsyncedImage {
         UnsyncedImage { image, file: None }
     }
@@ -73,7 +73,7 @@ pub struct ImageStoreError {
     pub action: &'static str,
     /// The path it was attempted on.
     pub path: PathBuf,
-    /// The error of the system.
+    /// The system error.
     pub source: io::Error,
 }
 
@@ -121,18 +121,18 @@ impl Images {
         }
     }
 
-    /// Keeps originals in a place that other machines share.
+    /// Stores originals in a place shared by several machines.
     pub fn kept_in(self, place: Arc<dyn Originals>) -> Images {
         Images { elsewhere: Some(place), ..self }
     }
 
-    /// Stores a copy of an image file durably. A file of an unknown type is stored all the same.
+    /// Stores a copy of an image file durably, even if its type is unknown.
     pub fn put_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         self.put_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
-    /// Stores a copy of an open image file durably, which is called `path`. Whatever happens to that name meanwhile, it is
-    /// the open file that is read.
+    /// Stores a copy of an open image file durably. `path` is only its name: the open file is read, whatever happens to
+    /// that path meanwhile.
     pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, ImageStoreError> {
         self.persist(self.write_open(file, path)?)
     }
@@ -149,7 +149,7 @@ impl Images {
         self.write_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
     }
 
-    /// Makes images durable together, and returns what became of each, in the same order. One that fails does not cost the
+    /// Makes images durable together, and returns the result for each, in the same order. A failure does not affect the
     /// others.
     pub fn persist_all(&self, images: Vec<UnsyncedImage>) -> Vec<Result<ImageRef, ImageStoreError>> {
         let (mut described, mut files, mut written) = (Vec::with_capacity(images.len()), Vec::new(), Vec::new());
@@ -200,13 +200,13 @@ impl Images {
         Ok(UnsyncedImage { image, file: Some(written) })
     }
 
-    /// Stores these bytes durably without decoding them, for callers that know what they are.
+    /// Stores these bytes durably without decoding them, for callers that know what they contain.
     pub fn put_known(&self, bytes: &[u8]) -> Result<(), ImageStoreError> {
         let stored = self.files.put(bytes).map_err(|error| self.keeping(error))?;
         self.hand_over(Hash(stored.hash))
     }
 
-    /// Links an image file: it stays where it is, and the reference has its path.
+    /// Links an image file: it is not copied, and the reference contains its path.
     pub fn link_file(&self, path: &Path) -> Result<ImageRef, ImageStoreError> {
         let path = std::path::absolute(path).map_err(|error| reading(path, error))?;
         let hashed = open_regular(&path).and_then(|file| {
@@ -222,7 +222,7 @@ impl Images {
         Ok(image)
     }
 
-    /// Returns the hashes of all files in the store, in no order; none if originals are kept elsewhere.
+    /// Returns the hashes of all files in the store, in arbitrary order; none if originals are kept elsewhere.
     pub fn stored(&self) -> impl Iterator<Item = Hash> + use<> {
         let root = Some(self.files.root().to_owned()).filter(|_| self.elsewhere.is_none());
         let below = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
@@ -231,19 +231,19 @@ impl Images {
         files.filter_map(|(first, rest)| format!("{}{}", first.to_str()?, rest.to_str()?).parse().ok())
     }
 
-    /// Remembers the path of a linked image, so that it is found by its hash.
+    /// Remembers the path of a linked image, so that it can be found by its hash.
     pub fn remember(&self, image: &ImageRef) {
         if let Some(path) = &image.linked {
             self.linked.lock().insert(image.hash, path.into());
         }
     }
 
-    /// Returns the path of an image, whether it exists or not.
+    /// Returns the path of an image, whether or not it exists.
     pub fn path(&self, hash: Hash) -> PathBuf {
         self.locate(hash).unwrap_or_else(|_| self.files.path(hash.0))
     }
 
-    /// Returns where the image of that hash is, or would be; fetches it if it is kept elsewhere.
+    /// Returns the actual or expected path of the image with this hash; fetches it if it is kept elsewhere.
     fn locate(&self, hash: Hash) -> io::Result<PathBuf> {
         let kept = self.files.path(hash.0);
         if kept.is_file() {
@@ -257,7 +257,7 @@ impl Images {
         }
     }
 
-    /// Hands an image that was kept here over to where originals belong.
+    /// Transfers an image that was stored here to the place of the originals.
     fn hand_over(&self, hash: Hash) -> Result<(), ImageStoreError> {
         let Some(place) = &self.elsewhere else { return Ok(()) };
         let path = self.files.path(hash.0);
@@ -268,7 +268,7 @@ impl Images {
     pub fn contains(&self, hash: Hash) -> bool {
         let here =
             self.files.path(hash.0).is_file() || self.linked.lock().get(&hash).is_some_and(|path| path.is_file());
-        // A place that cannot be asked has not lost anything: reading says what is wrong.
+        // If the place cannot be reached, the image is not lost; reading it will report the error.
         here || self.elsewhere.as_ref().is_some_and(|place| place.contains(hash).unwrap_or(true))
     }
 
@@ -291,8 +291,8 @@ impl Images {
         if *hasher.finalize().as_bytes() == hash.0 { Ok(()) } else { Err(other_bytes()) }
     }
 
-    /// Verifies an image as [`check`](Images::check) does, unless it is linked at `path`, where the caller has just read it.
-    /// Of images that are kept elsewhere, only their presence is checked.
+    /// Verifies an image as [`check`](Images::check) does, unless it is linked at `path`, which the caller has just
+    /// read. For images kept elsewhere, only their presence is checked.
     pub fn check_unless_at(&self, hash: Hash, path: &Path) -> io::Result<()> {
         if self.elsewhere.is_some() {
             return if self.contains(hash) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) };
@@ -301,9 +301,9 @@ impl Images {
         if is_here && !self.files.path(hash.0).is_file() { Ok(()) } else { self.check(hash) }
     }
 
-    /// Links the original of a recorded image anew, which is at `path` now: the store gets a symbolic link under its name.
-    /// Where there are none, and where other machines share the originals, it gets a copy. Returns whether the file is that
-    /// image.
+    /// Links the original of a recorded image to its new location `path`: the store gets a symbolic link under the
+    /// image's name, or a copy if links are not supported or other machines share the originals. Returns whether the
+    /// file is that image.
     pub fn relink(&self, hash: Hash, path: &Path) -> Result<bool, ImageStoreError> {
         if self.elsewhere.is_some() || !platform::HAS_SYMLINKS {
             return Ok(self.put_file(path)?.hash == hash);
@@ -322,8 +322,8 @@ impl Images {
         Ok(true)
     }
 
-    /// Opens a video for reading parts of it, and returns its media type and length; `None` if the file is an image. Its bytes
-    /// are verified when it is opened for the first time, and again after its file has changed; errors are those of
+    /// Opens a video for reading in parts, and returns its media type and length; `None` if the file is an image. Its
+    /// bytes are verified on the first open, and again after the file has changed; errors are those of
     /// [`get`](Images::get).
     pub fn open_video(&self, hash: Hash) -> io::Result<Option<(File, &'static str, u64)>> {
         let file = self.open(hash)?;
@@ -348,7 +348,7 @@ impl Images {
         Ok(Some((file, mime_type, found.len())))
     }
 
-    /// Opens the image of that hash. A workspace may come from elsewhere, so that anything can have the file's name.
+    /// Opens the image with this hash. A workspace may come from elsewhere, so its path can be any kind of file.
     fn open(&self, hash: Hash) -> io::Result<File> {
         let path = self.locate(hash)?;
         match fs::metadata(&path) {
@@ -382,7 +382,7 @@ impl Images {
         self.thumbs.contains(hash)
     }
 
-    /// Decodes an open image file, and returns what its pixels say.
+    /// Decodes an open image file and returns the properties of its pixels.
     pub fn see_open(&self, mut file: &File) -> Result<Seen, ImageUnavailable> {
         let _permit = FILE_MEMORY.acquire(decodable(file)?);
         file.rewind()?;
@@ -392,20 +392,20 @@ impl Images {
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
-    /// Decodes any image file, in the store or not, and returns what its pixels say.
+    /// Decodes any image file, in the store or not, and returns the properties of its pixels.
     pub fn see_file(&self, path: &Path) -> Result<Seen, ImageUnavailable> {
         let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         let picture = decode(&read_whole(path)?)?;
         Ok(see(&picture, &Reduced::of(&picture)))
     }
 
-    /// Calls `use_it` with the decoded image of any file, which is in memory meanwhile.
+    /// Calls `use_it` with the decoded image of any file, which stays in memory meanwhile.
     pub(super) fn with_file<T>(&self, path: &Path, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
         let _permit = FILE_MEMORY.acquire(readable_length(path)?);
         Ok(use_it(&decode(&read_whole(path)?)?))
     }
 
-    /// Calls `use_it` with a decoded image of the store, which is in memory meanwhile.
+    /// Calls `use_it` with a decoded image of the store, which stays in memory meanwhile.
     pub(super) fn with_picture<T>(
         &self,
         hash: Hash,
@@ -415,7 +415,7 @@ impl Images {
         Ok(use_it(&decode(&self.get(hash)?)?))
     }
 
-    /// Calls `use_it` with what stands for an image of the store: the image, or the poster of a video.
+    /// Calls `use_it` with the still of a stored file: the image itself, or the poster of a video.
     pub(super) fn with_still<T>(&self, hash: Hash, use_it: impl FnOnce(&Picture) -> T) -> Result<T, ImageUnavailable> {
         match video::outline(self.open(hash)?)? {
             Some(outline) => {
@@ -426,8 +426,8 @@ impl Images {
         }
     }
 
-    /// Describes a file in the store or elsewhere. Its bytes are stored by now; an error in reading them again is found when
-    /// the image is shown.
+    /// Describes a file in the store or elsewhere. Its bytes are already stored; if they cannot be read again, that is
+    /// noticed when the image is shown.
     fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
         if let Some(video) = open_regular(path).ok().and_then(|file| self.described_video(&stored, &file)) {
             return image_ref(stored, video, None, name);
@@ -440,7 +440,7 @@ impl Images {
         self.described(stored, &read_whole(path).unwrap_or_default(), name)
     }
 
-    /// Describes a video without reading more than its metadata, and creates its thumbnails; `None` if it is not a video.
+    /// Describes a video by its metadata and creates its thumbnails; `None` if it is not a video.
     fn described_video(&self, stored: &Stored, mut file: impl Read + Seek) -> Option<Header> {
         let outline = video::outline(&mut file).ok().flatten()?;
         let hash = Hash(stored.hash);
@@ -459,7 +459,7 @@ impl Images {
         let seen = decode(bytes).map(|picture| {
             let reduced = Reduced::of(&picture);
             let seen = see(&picture, &reduced);
-            // The rest only needs the reduced images.
+            // The rest only needs the thumbnails.
             drop(picture);
             if !self.thumbs.contains(hash) {
                 self.thumbs.keep(hash, &reduced);
@@ -504,8 +504,8 @@ fn reading(path: &Path, source: io::Error) -> ImageStoreError {
     ImageStoreError { action: "read the image", path: path.to_owned(), source }
 }
 
-/// Returns what is wrong with a video, or with an image file of a type that can be decoded; `None` if it is fine, too large
-/// to tell, or of another type.
+/// Returns the defect of a video, or of an image file that can be decoded; `None` if it is fine, too large to check, or
+/// of another type.
 pub fn defect(path: &Path) -> Option<Defect> {
     let length = match readable_length(path) {
         Err(ImageUnavailable::Undecodable(Undecodable::Video(_))) => {
@@ -521,10 +521,10 @@ pub fn defect(path: &Path) -> Option<Defect> {
     }
 }
 
-/// What is wrong with an image file.
+/// A defect of an image file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// It ends before its format does.
+    /// It is truncated.
     #[error("the file is truncated")]
     Truncated,
     /// It cannot be decoded.
@@ -535,7 +535,7 @@ pub enum Defect {
 /// Returns the length of a file, if it may be decoded.
 fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
     let found = fs::metadata(path)?;
-    // Anything else is refused where it is opened for reading.
+    // Anything else is refused when it is opened for reading.
     if found.is_file() { decodable(&open_regular(path)?) } else { Ok(found.len()) }
 }
 
@@ -555,8 +555,8 @@ fn other_bytes() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the contents of the file do not match its hash")
 }
 
-/// Opens a regular file of at most [`MAX_IMAGE_BYTES`]. The original of a linked image is wherever an imported record says,
-/// which may be a device without end or a pipe that never opens.
+/// Opens a regular file of at most [`MAX_IMAGE_BYTES`]. The path of a linked image comes from an imported record, and
+/// may be an endless device or a pipe that never opens.
 fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true);
@@ -573,7 +573,7 @@ fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a regular file of bounded size, also if it grows meanwhile.
+/// Reads a regular file of bounded size, even if it grows meanwhile.
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
@@ -581,7 +581,7 @@ fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts a symbolic link to `path` in the place of whatever is at `kept`.
+/// Replaces whatever is at `kept` by a symbolic link to `path`.
 fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
     let dir = kept.parent().unwrap_or(kept);
     fs::create_dir_all(dir)?;
@@ -596,12 +596,12 @@ fn is_same_path(one: &Path, other: &Path) -> bool {
     canonical(one).is_some_and(|one| canonical(other) == Some(one))
 }
 
-/// Returns whether a linked original may be opened. One that is gone may: that it is missing there is what users must hear.
+/// Returns whether a linked original may be opened. A missing one may, so that users get the error that it is missing.
 fn may_be_opened(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.is_file() && found.len() <= MAX_IMAGE_BYTES)
 }
 
-/// A file being copied, which remembers whether reading failed.
+/// A reader that remembers whether reading failed.
 struct CopiedFile<'a> {
     file: &'a File,
     failed: bool,

@@ -1,15 +1,15 @@
-//! How far the colours of two images are apart, place by place. The perceptual hash only knows where an image grows lighter;
-//! a blue morning and an orange dusk of the same composition have the same hash.
+//! The colour difference of two images, cell by cell. The perceptual hash only captures brightness gradients; a blue
+//! morning and an orange dusk of the same composition have the same hash.
 
 use image::RgbImage;
 
 use super::scale::box_average_rgb;
 
-/// The number of places per side in which colours are averaged and compared.
+/// The number of cells per side in which colours are averaged and compared.
 const GRID: u32 = 16;
 
-/// Returns the mean colour difference of two images of the same shape, in hundredths of Oklab units: 0 is the same, about 2
-/// is just noticeable, and a change of the light from day to dusk is above 10.
+/// Returns the mean colour difference of two images of the same shape, in hundredths of Oklab units: 0 means identical,
+/// about 2 is just noticeable, and a change of the light from day to dusk is above 10.
 pub(super) fn colour_difference(one: &RgbImage, other: &RgbImage) -> f64 {
     let (one, other) = (box_average_rgb(one, (GRID, GRID)), box_average_rgb(other, (GRID, GRID)));
     let sum: f64 = one.pixels().zip(other.pixels()).map(|(one, other)| distance(oklab(one.0), oklab(other.0))).sum();
@@ -20,7 +20,7 @@ fn distance(one: [f64; 3], other: [f64; 3]) -> f64 {
     one.iter().zip(other).map(|(one, other)| (one - other).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Converts sRGB to Oklab, in which distances are what people see (Ottosson 2020).
+/// Converts sRGB to Oklab, in which distances match human perception (Ottosson 2020).
 fn oklab(srgb: [u8; 3]) -> [f64; 3] {
     let linear = srgb.map(|channel| match f64::from(channel) / 255.0 {
         dark if dark <= 0.040_45 => dark / 12.92,

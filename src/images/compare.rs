@@ -1,7 +1,7 @@
-//! How much two images differ: in composition, colour and structure, and where.
+//! Measures how much two images differ in composition, colour and structure, and where.
 //!
-//! Images of different sizes are aligned first: the smaller one is scaled to the box of the larger one. If their shapes
-//! differ it is centred there, so that an image and its outpainted successor lie exactly on each other; what only one of
+//! Images of different sizes are aligned first: the smaller one is scaled to the box of the larger one. If their aspect
+//! ratios differ, it is centred there, so that an image and its outpainted successor match exactly; what only one of
 //! them covers counts as changed.
 
 use std::borrow::Cow;
@@ -20,23 +20,24 @@ use crate::model::{Hash, PerceptualHash};
 /// The differences between two images.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageComparison {
-    /// The number of bits, of 128, in which their perceptual hashes differ. Up to [`PerceptualHash::NEAR`] they have the same
-    /// composition; the hash does not know colours.
+    /// The number of bits, of 128, in which their perceptual hashes differ. Up to [`PerceptualHash::NEAR`] they have
+    /// the same composition; the hash ignores colours.
     pub distance: u32,
-    /// The mean difference of their colours in hundredths of Oklab units: 0 is the same, about 2 is just noticeable. Up to
+    /// The mean colour difference in hundredths of Oklab units: 0 means identical, about 2 is just noticeable. Up to
     /// [`ImageComparison::NEAR_COLOUR`] they have nearly the same colours.
     pub colour_difference: f64,
-    /// The mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 is the same, unrelated images are below 0.3.
+    /// The mean structural similarity (MSSIM) at 512 pixels, from 0 to 1: 1 means identical, unrelated images are below
+    /// 0.3.
     pub similarity: f64,
     /// The share of the larger image that changed noticeably, from 0 to 1.
     pub changed: f64,
-    /// The smallest box around everything that changed, in pixels of the larger image; `None` if nothing did.
+    /// The bounding box of all changes, in pixels of the larger image; `None` if nothing changed.
     pub bounds: Option<Area>,
-    /// The width and height of the larger image, in whose pixels areas are given.
+    /// The width and height of the larger image, to whose pixels areas refer.
     pub size: (u32, u32),
     /// Whether one had to be scaled.
     pub scaled: bool,
-    /// Whether both have the same shape, so that they cover each other.
+    /// Whether both have the same aspect ratio, so that they cover each other.
     pub same_shape: bool,
 }
 
@@ -63,24 +64,24 @@ pub struct Incomparable {
     pub source: ImageUnavailable,
 }
 
-/// The largest difference in a channel that counts as unchanged: above what JPEG does at usual qualities.
+/// The largest channel difference that counts as unchanged: above JPEG artefacts at common qualities.
 const NOTICEABLE: u8 = 24;
-/// The longest side at which pixels are compared; larger images are reduced to it.
+/// The longest side at which pixels are compared; larger images are scaled down.
 const COMPARED_SIDE: u32 = 2048;
 /// The longest side at which structure is compared.
 const STRUCTURE_SIDE: u32 = 512;
-/// The largest distance of perceptual hashes at which compositions are called similar, as a new seed often gives.
+/// The largest perceptual distance of similar compositions, which a new seed often results in.
 const SIMILAR_COMPOSITION: u32 = 40;
-/// The largest difference of colours that is called the same: just noticeable.
+/// The largest colour difference that counts as the same: just noticeable.
 const SAME_COLOUR: f64 = 2.0;
-/// The largest difference of colours that is not called strong, as between two times of day.
+/// The largest colour difference that does not count as strong, such as between two times of day.
 const STRONG_COLOUR: f64 = 15.0;
 /// The largest difference between two aspect ratios, in thousandths, that rounding explains.
 const SAME_SHAPE: u64 = 10;
 
 impl ImageComparison {
-    /// The largest [`colour_difference`](ImageComparison::colour_difference) of images that are nearly the same: above re-saved
-    /// and resized copies and slight corrections, below another time of day.
+    /// The largest [`colour_difference`](ImageComparison::colour_difference) of nearly identical images: above re-saved
+    /// or resized copies and slight corrections, below another time of day.
     pub const NEAR_COLOUR: f64 = 8.0;
 
     /// Returns whether both have the same composition, whatever their colours.
@@ -88,7 +89,7 @@ impl ImageComparison {
         self.distance <= PerceptualHash::NEAR
     }
 
-    /// Returns the judgement in one line: composition, colour, and how much of the area changed.
+    /// Returns the verdict in one line: composition, colour, and the share of the area that changed.
     pub fn verdict(&self) -> String {
         let composition = match self.distance {
             0..=PerceptualHash::NEAR => "same",
@@ -108,7 +109,7 @@ impl ImageComparison {
         format!("Composition: {composition} · Colour: {colour} · {area}")
     }
 
-    /// Returns whether both are nearly the same image: composition and colours agree.
+    /// Returns whether both are nearly the same image: composition and colours match.
     pub fn is_nearly_same(&self) -> bool {
         self.has_same_composition() && self.colour_difference <= ImageComparison::NEAR_COLOUR
     }
@@ -134,7 +135,7 @@ impl Images {
     }
 }
 
-/// An image, no larger than it is compared.
+/// An image, scaled down to the size at which it is compared.
 struct Loaded {
     size: (u32, u32),
     pixels: RgbImage,
@@ -202,7 +203,7 @@ impl AlignedPair {
         }
     }
 
-    /// Returns the largest difference of the three channels at each pixel; 255 where only one image is.
+    /// Returns the largest channel difference at each pixel; 255 where only one image has a pixel.
     pub(super) fn differences(&self) -> GrayImage {
         let mut differences = GrayImage::new(self.one.width(), self.one.height());
         let pairs = self.one.as_raw().chunks_exact(3).zip(self.other.as_raw().chunks_exact(3));
@@ -249,7 +250,7 @@ fn is_same_shape(one: (u32, u32), other: (u32, u32)) -> bool {
     first.abs_diff(second) * 1000 <= first.max(second) * SAME_SHAPE
 }
 
-/// Returns an image at a place in a box, on the neutral backdrop.
+/// Returns an image placed in a box on the neutral backdrop.
 fn placed(pixels: RgbImage, place: Area, within: (u32, u32)) -> RgbImage {
     let pixels = if pixels.dimensions() == (place.width, place.height) {
         pixels
@@ -276,7 +277,7 @@ impl Area {
         Area { x, y, width: right.saturating_sub(x), height: bottom.saturating_sub(y) }
     }
 
-    /// Returns the same part of a larger image, rounded outwards.
+    /// Scales this area to a larger image, rounding outwards.
     fn enlarged(self, from: (u32, u32), to: (u32, u32)) -> Area {
         let scale = |at: u32, from: u32, to: u32, up: bool| {
             let (at, from, to) = (u64::from(at), u64::from(from.max(1)), u64::from(to));
@@ -290,7 +291,7 @@ impl Area {
     }
 }
 
-/// The smallest box around some pixels.
+/// The bounding box of some pixels.
 #[derive(Default)]
 struct Bounds {
     corners: Option<((u32, u32), (u32, u32))>,
@@ -366,7 +367,7 @@ mod tests {
             assert_eq!((found.size, found.scaled, found.same_shape), ((640, 480), true, true));
             assert_eq!(found.bounds, Some(Area { x: 300, y: 10, width: 40, height: 10 }));
         }
-        // The box is in pixels of the original, also beyond the size that is compared.
+        // The box is in pixels of the original, even above the size that is compared.
         let found = compare(scene(4000, 100), RgbImage::from_pixel(4000, 100, Rgb([255, 255, 255])));
         let bounds = found.bounds.unwrap();
         assert_eq!((bounds.x, bounds.y, bounds.height), (0, 0, 100));

@@ -1,13 +1,13 @@
-//! The only decoder of pixels. Any input gives, in bounded memory and time, a [`Picture`] that is upright and has 8 bits per
-//! channel, or the reason why it cannot be decoded.
+//! The only pixel decoder. For any input, it returns in bounded memory and time a [`Picture`] that is upright and has 8
+//! bits per channel, or the reason why it cannot be decoded.
 //!
-//! Memory is bounded by limits on side, area and allocations, all checked before the decoder allocates. Time follows from
-//! that: the decoders go through the file once and through the pixels once, so limits on both limit the work. Only a
-//! progressive JPEG can demand more, by any number of passes over the image; its passes are counted first.
+//! Memory is bounded by limits on side, area and allocations, all checked before the decoder allocates. This also
+//! bounds the time: the decoders make one pass over the file and one over the pixels. Only a progressive JPEG can
+//! require more, by any number of passes over the image; its passes are counted first.
 //!
-//! PNG, JPEG, WebP and the first frame of GIF are decoded. AVIF, HEIC, JPEG XL, TIFF, BMP and EXR are recognised by their first
-//! bytes and stored, but cannot be shown: a decoder for AVIF in pure Rust is a video decoder of a megabyte. Frames of videos
-//! are not decoded either (see `video.rs`).
+//! PNG, JPEG, WebP and the first frame of GIF are decoded. AVIF, HEIC, JPEG XL, TIFF, BMP and EXR are recognised by
+//! their first bytes and stored, but cannot be shown: an AVIF decoder in pure Rust is a video decoder of a megabyte.
+//! Frames of videos are not decoded either (see `video.rs`).
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,30 +22,32 @@ use super::scale;
 use super::video::is_video;
 use crate::model::Hash;
 
-/// The longest side that is decoded.
+/// The maximum side that is decoded.
 pub const MAX_SIDE: u32 = 16_384;
-/// The most pixels that are decoded.
+/// The maximum number of pixels that are decoded.
 pub const MAX_PIXELS: u64 = 80_000_000;
-/// The largest file that is decoded.
+/// The maximum size of a file that is decoded.
 pub const MAX_DECODED_FILE_BYTES: u64 = 128 * 1024 * 1024;
-/// The most bytes that the decoded pixels of one image may take: an image with 16 bits per channel may have fewer pixels.
+/// The maximum size of the decoded pixels of one image: an image with 16 bits per channel may have fewer pixels.
 const MAX_ALLOC: u64 = 320 * 1024 * 1024;
-/// The most coefficients that a progressive JPEG may visit over all its passes: ten passes over the largest image.
+/// The maximum number of coefficients that a progressive JPEG may visit over all passes: ten passes over the largest
+/// image.
 const MAX_PROGRESSIVE_WORK: u64 = 10 * MAX_PROGRESSIVE_PIXELS;
-/// The most pixels of a progressive JPEG, whose coefficients take twice the memory of its pixels until the last pass.
+/// The maximum number of pixels of a progressive JPEG, whose coefficients take twice the memory of its pixels until the
+/// last pass.
 const MAX_PROGRESSIVE_PIXELS: u64 = MAX_PIXELS / 2;
 
 /// A decoded image: upright, 8 bits per channel, RGB or, if it has transparent parts, RGBA.
 ///
-/// It holds a permit of the memory budget that all images share. A thread that holds one must not decode another: that one
-/// may have to wait for the first to be dropped.
+/// It holds a permit of the memory budget shared by all images. A thread that holds one must not decode another image,
+/// which might have to wait for the first to be dropped.
 pub struct Picture {
     /// Either `ImageRgb8` or `ImageRgba8`.
     pixels: DynamicImage,
     _permit: Option<Permit<'static>>,
 }
 
-/// The reason why a file cannot be decoded. It is stored all the same.
+/// The reason why a file cannot be decoded. Such files are stored nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
     /// The first bytes are not those of an image.
@@ -74,7 +76,7 @@ pub enum Undecodable {
     /// The colour profile is too large.
     #[error("its colour profile has more than {MAX_PROFILE_BYTES} bytes")]
     TooLargeProfile,
-    /// The image would take too long.
+    /// Decoding the image would take too long.
     #[error("its pixels are spread over {0} passes, which would take too long")]
     TooManyPasses(u64),
     /// The decoder failed.
@@ -82,9 +84,9 @@ pub enum Undecodable {
     Broken(String),
 }
 
-/// Decodes an image, once the memory budget has room for it.
+/// Decodes an image once the memory budget allows it.
 pub fn decode(bytes: &[u8]) -> Result<Picture, Undecodable> {
-    // A decoder that panics on a malformed file must not take anything else down.
+    // A decoder that panics on a malformed file must not affect anything else.
     catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
         .unwrap_or_else(|_| Err(Undecodable::Broken("the decoder panicked".to_owned())))
 }
@@ -134,9 +136,9 @@ impl From<RgbImage> for Picture {
 fn decode_unguarded(bytes: &[u8]) -> Result<Picture, Undecodable> {
     let mut decoder = open(bytes)?;
     let (width, height) = decoder.dimensions();
-    // As decoded, and as much again while it is rotated or converted to 8 bits.
+    // The decoded image, and as much again while it is rotated or converted to 8 bits.
     let permit = PIXEL_MEMORY.acquire(u64::from(width) * u64::from(height) * 8);
-    // An image whose EXIF is malformed is shown unrotated.
+    // If the EXIF data is malformed, the image is not rotated.
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let decoded = DynamicImage::from_decoder(decoder).map_err(|error| broken(&error))?;
     let mut pixels = if decoded.color().has_alpha() {
@@ -167,7 +169,7 @@ fn open(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Undecodable> {
     if !profile::is_bounded(bytes, mime_type) {
         return Err(Undecodable::TooLargeProfile);
     }
-    // No limits on sides here: the error names the size.
+    // No limits on sides here, so that the error can state the size.
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_ALLOC);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
@@ -209,7 +211,7 @@ fn progressive_passes(bytes: &[u8]) -> Option<u64> {
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr(0xff, rest)) {
         at += found + 1;
         match bytes.get(at) {
-            // Stuffed bytes and restarts occur within a pass, and any number of 0xff may precede a marker.
+            // Stuffed bytes and restart markers occur within a pass, and any number of 0xff may precede a marker.
             Some(0x00 | 0x01 | 0xd0..=0xd7) => at += 1,
             Some(0xff) => {}
             Some(0xd9) | None => break,
@@ -275,14 +277,14 @@ mod tests {
         let other = decode(&encoded(&seen_through.into(), ImageFormat::Png)).unwrap();
         assert_ne!(other.hash(), known);
         assert!(other.pixels().color().has_alpha());
-        // The same bytes in another shape are another image.
+        // The same bytes in another shape are a different image.
         let turned = RgbImage::from_raw(30, 40, picture.to_rgb8().into_raw()).unwrap();
         assert_ne!(Picture::from(turned).hash(), known);
     }
 
     #[test]
     fn orientation_is_applied() {
-        // The left half is red; orientation 6, as cameras write it, rotates a quarter to the right.
+        // The left half is red; orientation 6, as written by cameras, rotates it a quarter turn clockwise.
         let lying = RgbImage::from_fn(64, 32, |x, _| if x < 32 { Rgb([255, 0, 0]) } else { Rgb([0, 0, 255]) });
         let exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
         let mut jpeg = Vec::new();

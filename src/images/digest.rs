@@ -1,6 +1,5 @@
-//! Digests that other tools use to name the image another one was made from: A1111 stores the MD5 of its raw pixels,
-//! InvokeAI the SHA-256 of its file. They are only ever compared with the values those tools wrote; Retake itself names
-//! images by BLAKE3.
+//! Digests by which other tools identify the source of an image: A1111 stores the MD5 of its raw pixels, InvokeAI the
+//! SHA-256 of its file. They are only compared with values that those tools wrote; Retake itself uses BLAKE3.
 
 use std::fs::File;
 use std::io;
@@ -12,13 +11,13 @@ use sha2::{Digest, Sha256};
 use super::blobs::{ImageUnavailable, Images};
 
 impl Images {
-    /// Returns the MD5 of an image file's pixels the way A1111 computes it (RGB, row by row), in hexadecimal digits.
+    /// Returns the MD5 of an image file's pixels as A1111 computes it (RGB, row by row), in hexadecimal digits.
     pub fn pixels_md5(&self, path: &Path) -> Result<String, ImageUnavailable> {
         self.with_file(path, |image| hex(&Md5::digest(image.pixels().to_rgb8().as_raw())))
     }
 }
 
-/// Returns the SHA-256 of a file in hexadecimal digits. The file is streamed, whatever its size.
+/// Returns the SHA-256 of a file in hexadecimal digits, reading it as a stream.
 pub fn file_sha256(path: &Path) -> io::Result<String> {
     let mut hasher = HashingWriter(Sha256::new());
     io::copy(&mut File::open(path)?, &mut hasher)?;

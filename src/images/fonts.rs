@@ -1,8 +1,8 @@
-//! The glyphs of labels on images. DejaVu Sans, which has accents, Greek, Cyrillic and arrows, is embedded; Chinese, Japanese
-//! and Korean are written with a font of the system, if there is one in a usual place.
+//! The glyphs of labels on images. DejaVu Sans is embedded, which covers accents, Greek, Cyrillic and arrows; Chinese,
+//! Japanese and Korean use a system font, if one is installed in a common location.
 //!
-//! Such a font has tens of megabytes, so it is not embedded, and only read when a character needs it. Looking up fonts by
-//! name would need crates with dozens of dependencies; one font for these scripts is enough to read a label.
+//! Such a font has tens of megabytes, so it is not embedded, and only loaded when a character needs it. Looking up
+//! fonts by name would require crates with dozens of dependencies; one font for these scripts is enough for labels.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -15,14 +15,14 @@ use unicode_width::UnicodeWidthChar;
 pub(super) struct Glyph {
     pub(super) font: &'static FontArc,
     pub(super) id: GlyphId,
-    /// Whether a line may be wrapped before it: scripts of wide characters have no spaces.
+    /// Whether a line may be wrapped before it: scripts with wide characters do not use spaces.
     pub(super) wide: bool,
 }
 
-/// The embedded font; if it fails to parse, labels are simply left out.
+/// The embedded font; if it fails to parse, labels are left out.
 static EMBEDDED: LazyLock<Option<FontArc>> = LazyLock::new(|| FontArc::try_from_slice(dejavu::sans::regular()).ok());
 
-/// The first font of [`SYSTEM_FONTS`] that can be read.
+/// The first font of [`SYSTEM_FONTS`] that can be loaded.
 static SYSTEM: LazyLock<Option<FontArc>> = LazyLock::new(|| {
     SYSTEM_FONTS.iter().find_map(|path| {
         let font = FontVec::try_from_vec_and_index(fs::read(path).ok()?, 0).ok()?;
@@ -31,7 +31,7 @@ static SYSTEM: LazyLock<Option<FontArc>> = LazyLock::new(|| {
     })
 });
 
-/// The usual paths of fonts for Chinese, Japanese and Korean.
+/// The common paths of fonts for Chinese, Japanese and Korean.
 const SYSTEM_FONTS: [&str; 14] = [
     "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc",
     "/usr/share/fonts/noto-cjk/NotoSansCJK-Regular.ttc",
@@ -49,10 +49,10 @@ const SYSTEM_FONTS: [&str; 14] = [
     "C:\\Windows\\Fonts\\malgun.ttf",
 ];
 
-/// The replacement for characters that no font has.
+/// The replacement for characters that no font contains.
 const REPLACEMENT: char = '□';
 
-/// Returns the font that lines are laid out by.
+/// Returns the font used for line metrics.
 pub(super) fn embedded() -> Option<&'static FontArc> {
     EMBEDDED.as_ref()
 }

@@ -1,4 +1,4 @@
-//! The type of a file and the size of its image, from its first bytes, without decoding it.
+//! Detects the type of a file and the size of its image from its first bytes, without decoding it.
 
 use std::io::{Cursor, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,9 +11,10 @@ use super::profile;
 /// The media type of a file that is not an image or video of a known type.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// The number of bytes that are read. Cameras and editors put megabytes of metadata before the first pixel, but not more.
+/// The maximum number of bytes read. Cameras and editors put megabytes of metadata before the first pixel, but not
+/// more.
 const MAX_HEADER_BYTES: u64 = 16 * 1024 * 1024;
-/// The most a decoder may allocate to read a header.
+/// The maximum allocation for reading a header.
 const MAX_ALLOC: u64 = 64 * 1024 * 1024;
 
 /// The type and size of an image.
@@ -31,7 +32,7 @@ impl Header {
     /// The header of an unknown type.
     pub const UNKNOWN: Header = Header { mime_type: UNKNOWN_TYPE, width: None, height: None };
 
-    /// Reads the header from the bytes of a file, or from the first of them.
+    /// Reads the header from the contents of a file, or from their beginning.
     pub fn of(bytes: &[u8]) -> Header {
         let mime_type = sniff(bytes);
         let size = match mime_type {
@@ -41,7 +42,7 @@ impl Header {
             "image/webp" => decoded_size(bytes, ImageFormat::WebP),
             "image/gif" => gif_size(bytes),
             UNKNOWN_TYPE => None,
-            // The sizes of types that are not decoded stand in their containers.
+            // For types that are not decoded, the size is in the container.
             _ => read_outline(Cursor::new(bytes)).ok().and_then(|outline| outline.width.zip(outline.height)),
         };
         Header { mime_type, width: size.map(|(width, _)| width), height: size.map(|(_, height)| height) }
@@ -51,12 +52,12 @@ impl Header {
 /// Reads the header of a file.
 pub(super) fn read(file: impl Read) -> Header {
     let mut bytes = Vec::new();
-    // What was read before an error still tells the type.
+    // What was read before an error still determines the type.
     let _ = file.take(MAX_HEADER_BYTES).read_to_end(&mut bytes);
     Header::of(&bytes)
 }
 
-/// Returns the media type by signatures that no text or other format has by chance.
+/// Detects the media type by signatures that do not occur in other formats by chance.
 pub(super) fn sniff(bytes: &[u8]) -> &'static str {
     match Format::of(bytes) {
         Some(format) => format.mime_type(),

@@ -1,4 +1,4 @@
-//! Generation metadata, read within the memory budget that all decoded images share.
+//! Reads generation metadata within the memory budget shared by all decoded images.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ pub use retake_recipe::metadata::*;
 
 use super::decode::decode;
 
-/// Reads the metadata of an image file, and of the files that its generator wrote beside it.
+/// Reads the metadata of an image file, and of sidecar files that its generator wrote.
 pub fn read_file(path: &Path) -> io::Result<Reading> {
     read_with(path, &pixels)
 }
@@ -17,7 +17,7 @@ pub fn read(bytes: &[u8]) -> Reading {
     read_bytes_with(bytes, &pixels)
 }
 
-/// Lends the pixels while the image holds its part of the budget.
+/// Passes the pixels to `lend` while the image holds its part of the budget.
 fn pixels(bytes: &[u8], lend: &mut dyn FnMut(Pixels<'_>)) {
     if let Ok(picture) = decode(bytes)
         && let Some(pixels) = picture.pixels().as_rgba8()

@@ -1,10 +1,10 @@
-//! Images: the originals, stored byte for byte under their hash; what the first bytes of a file say; and what is derived
-//! from pixels: thumbnails, perceptual hashes, comparisons and their renderings.
+//! Images: originals, stored byte for byte under their hash; their headers; and data derived from pixels: thumbnails,
+//! perceptual hashes, comparisons and their renderings.
 //!
-//! Pixels come from one place, `decode`, which refuses what would take too much memory or time. Nothing else decodes
-//! untrusted bytes. An image that cannot be decoded is stored all the same, and so is a video, which is never decoded.
+//! Pixels are only decoded in `decode`, which refuses anything that would take too much memory or time. An image that
+//! cannot be decoded is stored nevertheless, and so is a video, which is never decoded.
 //!
-//! This module knows no sessions, no events and no store.
+//! This module does not know about sessions, events or the log.
 
 mod blobs;
 mod colour;

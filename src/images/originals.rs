@@ -1,22 +1,22 @@
-//! Originals that are kept elsewhere than in the workspace's directory: in a bucket, or on a server.
+//! Originals kept outside of the workspace's directory, in a bucket or on a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::Hash;
 
-/// A place for originals, by hash, that other machines share.
+/// A place for originals, by hash, that several machines share.
 pub trait Originals: Send + Sync {
-    /// Uploads a file with that hash and takes it over; when this returns the place has confirmed it.
+    /// Uploads a file with this hash and takes ownership of it. The place has confirmed it when this returns.
     fn keep(&self, hash: Hash, path: &Path) -> io::Result<()>;
 
-    /// Returns the path of a verified local copy, downloading it if need be: not found if the place does not have it,
-    /// invalid data if what it has is something else.
+    /// Returns the path of a verified local copy, downloading it if necessary. The error is `NotFound` if the place
+    /// does not have it, and `InvalidData` if it has other contents.
     fn fetch(&self, hash: Hash) -> io::Result<PathBuf>;
 
-    /// Returns whether the place has something of that name, without reading it.
+    /// Returns whether the place has an object of this name, without reading it.
     fn contains(&self, hash: Hash) -> io::Result<bool>;
 
-    /// Reads what the place itself has and checks every byte; errors as [`fetch`](Originals::fetch).
+    /// Reads the object in the place itself and verifies every byte; errors are those of [`fetch`](Originals::fetch).
     fn check(&self, hash: Hash) -> io::Result<()>;
 }

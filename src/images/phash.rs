@@ -1,6 +1,6 @@
-//! The perceptual hash: 128 bits that say, for each of 8 × 8 places, whether the image grows lighter to the right and
-//! whether it grows lighter downwards. Images of the same composition differ in few bits, whatever their size, format and
-//! quality. Colours do not count.
+//! The perceptual hash: 128 bits that state, for each of 8 × 8 cells, whether the image gets brighter to the right and
+//! whether it gets brighter downwards. Images of the same composition differ in few bits, whatever their size, format
+//! and quality. Colours are ignored.
 
 use image::RgbImage;
 use image::imageops::grayscale;

@@ -1,5 +1,5 @@
-//! Bounds on heavy work: a number of threads that follows from the cores, and budgets for the memory of images that all
-//! threads, calls and workspaces of the process share.
+//! Limits on heavy work: a number of threads derived from the number of cores, and memory budgets for images shared by
+//! all threads, calls and workspaces of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -8,15 +8,15 @@ use parking_lot::{Condvar, Mutex};
 
 /// The budget for encoded files that are being decoded.
 pub(super) static FILE_MEMORY: MemoryBudget = MemoryBudget::new(256 * 1024 * 1024);
-/// The budget for decoded pixels: a few images of the usual size, or one of the largest.
+/// The budget for decoded pixels: a few images of typical size, or one of the largest.
 pub(super) static PIXEL_MEMORY: MemoryBudget = MemoryBudget::new(512 * 1024 * 1024);
 
 /// The number of threads per core: while one waits for the disk, another one works.
 const THREADS_PER_CORE: usize = 2;
 
-/// Calls `work` for every item, on all cores, and returns the results in the order of the items. `go_on` is called after
-/// each item with the number of finished ones; once it returns false no further item is started, and the results are those
-/// of the first items.
+/// Calls `work` for every item on all cores, and returns the results in the order of the items. Calls `go_on` after
+/// each item with the number of finished ones; once it returns `false`, no further item is started, and the results
+/// cover only the first items.
 pub fn on_all_cores<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
@@ -40,7 +40,8 @@ pub fn on_all_cores<T: Sync, R: Send>(
             }
         };
         for _ in 1..workers {
-            // Where the system has no more threads, those there are do the work; the calling one always does.
+            // If the system cannot start more threads, the existing ones do the work; the calling thread always takes
+            // part.
             if let Err(error) = thread::Builder::new().name("retake-images".to_owned()).spawn_scoped(scope, worker) {
                 tracing::debug!(%error, "cannot start a thread");
                 break;
@@ -53,7 +54,7 @@ pub fn on_all_cores<T: Sync, R: Send>(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// A budget of memory. Acquiring more than is left waits for other permits to be dropped; a request above the whole budget
+/// A memory budget. Acquiring more than is left waits for other permits to be dropped; a request above the whole budget
 /// waits until it is alone.
 pub(super) struct MemoryBudget {
     max: u64,
@@ -61,8 +62,8 @@ pub(super) struct MemoryBudget {
     freed: Condvar,
 }
 
-/// A part of a budget, returned when dropped. A thread that holds one must not acquire another of the same budget, or two
-/// such threads could wait for each other.
+/// A permit for part of a budget, returned on drop. A thread that holds one must not acquire another of the same
+/// budget, or two such threads could deadlock.
 pub(super) struct Permit<'a> {
     budget: &'a MemoryBudget,
     bytes: u64,
@@ -73,7 +74,7 @@ impl MemoryBudget {
         MemoryBudget { max, taken: Mutex::new(0), freed: Condvar::new() }
     }
 
-    /// Waits until this many bytes are left.
+    /// Waits until this many bytes are available.
     pub(super) fn acquire(&self, bytes: u64) -> Permit<'_> {
         let mut taken = self.taken.lock();
         while *taken > 0 && taken.saturating_add(bytes) > self.max {

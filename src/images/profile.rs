@@ -1,17 +1,17 @@
-//! Colour profiles, which decoders read whole before the first pixel, whatever their size.
+//! Limits colour profiles, which decoders read completely before the first pixel, whatever their size.
 //!
-//! A profile in a PNG file is compressed, so a file of a megabyte can hold one of a gigabyte. Its size is measured here
-//! before a decoder sees the file, by inflating it into a small buffer. JPEG and WebP hold profiles as they are, but a
-//! decoder copies them, so they count as well.
+//! A profile in a PNG file is compressed, so a file of a megabyte can contain one of a gigabyte. Its size is measured
+//! here before a decoder sees the file, by inflating it into a small buffer. JPEG and WebP contain uncompressed
+//! profiles, but decoders copy them, so they count as well.
 
 use std::io::Read;
 
 use flate2::bufread::ZlibDecoder;
 
-/// The largest profile that is accepted. Those of printing presses have two or three megabytes.
+/// The maximum size of a profile. Those of printing presses have two or three megabytes.
 pub(super) const MAX_PROFILE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Returns whether the colour profiles in a file of that media type are small enough to be decoded.
+/// Returns whether the colour profiles in a file of this media type are small enough to be decoded.
 pub(super) fn is_bounded(bytes: &[u8], mime_type: &str) -> bool {
     match mime_type {
         "image/png" => png_chunks(bytes).all(|(kind, data)| kind != b"iCCP" || inflates_within_bounds(data)),
@@ -27,7 +27,7 @@ fn png_chunks(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::try_from(u32::from_be_bytes(rest.get(..4)?.try_into().ok()?)).ok()?;
         let kind = rest.get(4..8)?;
-        // A chunk that is cut off is still looked at: a decoder may read what there is.
+        // A truncated chunk counts too: a decoder may read what is there.
         let end = length.checked_add(8)?.min(rest.len());
         let data = rest.get(8..end)?;
         rest = rest.get(end.checked_add(4)?..).unwrap_or_default();
@@ -46,7 +46,7 @@ fn inflates_within_bounds(chunk: &[u8]) -> bool {
         match inflated.read(&mut buffer) {
             Ok(0) => return total <= MAX_PROFILE_BYTES,
             Ok(read) => total += read as u64,
-            // A broken stream ends for the decoder as well, after as many bytes.
+            // A corrupt stream also ends for the decoder, after the same number of bytes.
             Err(_) => return total <= MAX_PROFILE_BYTES,
         }
     }
@@ -55,7 +55,7 @@ fn inflates_within_bounds(chunk: &[u8]) -> bool {
 fn jpeg_profile_bytes(bytes: &[u8]) -> u64 {
     let mut total = 0;
     let mut at = 2;
-    // Only segments before the first scan: what follows is pixels.
+    // Only segments before the first scan, which starts the pixels.
     while let Some(&[0xff, marker]) = bytes.get(at..at + 2).and_then(|pair| <&[u8; 2]>::try_from(pair).ok()) {
         if marker == 0xff {
             at += 1;
@@ -107,7 +107,7 @@ mod tests {
         bytes.into_inner()
     }
 
-    /// Returns a PNG file with a profile of that many zeros, which take a thousandth of it.
+    /// Returns a PNG file with a profile of this many zeros, which compress to a thousandth.
     fn png_with_profile(bytes: usize) -> Vec<u8> {
         let mut stream = ZlibEncoder::new(b"name\0\0".to_vec(), Compression::fast());
         stream.write_all(&vec![0; bytes]).unwrap();

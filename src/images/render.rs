@@ -1,7 +1,7 @@
-//! Draws comparisons as one image of bounded size: side by side, with a heat map of what changed, or as a contact sheet; each
-//! image over its reference and what differs.
+//! Draws comparisons as one image of bounded size: side by side, with a heat map of the changes, or as a contact sheet;
+//! each image above its reference and its differences.
 //!
-//! An image that cannot be shown gets an empty cell that says why; the others are drawn all the same.
+//! An image that cannot be shown gets an empty cell with the reason; the others are still drawn.
 
 use std::convert::Infallible;
 use std::io::Cursor;
@@ -39,11 +39,11 @@ pub enum Render {
 pub struct Panel {
     /// The image, if there is one.
     pub image: Option<Hash>,
-    /// What to say in place of the image if there is none; by default that there is none.
+    /// The text in place of a missing image; by default that there is none.
     pub absent: Option<String>,
     /// Its title, such as its reference.
     pub title: String,
-    /// The lines below the title; those that begin with `+`, `-` or `~` have a colour of their own.
+    /// The lines below the title; those that start with `+`, `-` or `~` are coloured.
     pub lines: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ impl Images {
     }
 
     /// Draws images as [`Images::render`] does, until `step` fails. It is called before each image, with the number of
-    /// those that are drawn and the number of all.
+    /// images drawn and the total.
     pub fn render_until<E>(
         &self,
         how: Render,
@@ -93,7 +93,8 @@ impl Images {
         Ok(Rendering { pixels: arrange(drawn, columns, within) })
     }
 
-    /// Returns an image, or the poster of a video, as a JPEG file of at most `max_bytes`, reduced as little as that takes.
+    /// Returns an image, or the poster of a video, as a JPEG file of at most `max_bytes`, scaled down as little as
+    /// possible.
     pub(crate) fn reduced(&self, hash: Hash, max_bytes: usize) -> Result<Vec<u8>, ImageUnavailable> {
         let within = (REDUCED_SIDE, REDUCED_SIDE);
         let pixels =
@@ -101,8 +102,8 @@ impl Images {
         Ok(Rendering { pixels }.jpeg_within(max_bytes))
     }
 
-    /// Draws where the second image differs from the first, without captions: as large as the larger of the two, with sides
-    /// of at most `side` pixels.
+    /// Draws a map of where the second image differs from the first, without captions: as large as the larger of the
+    /// two, with sides of at most `side` pixels.
     pub fn heat_map(&self, one: Hash, other: Hash, side: u32) -> Result<Rendering, Incomparable> {
         let pair = self.align(one, other)?;
         let found = pair.compare();
@@ -134,7 +135,7 @@ impl Images {
         }
     }
 
-    /// Returns an image within this size, from its thumbnail if the original is gone.
+    /// Returns an image scaled to this size; if the original is missing, its thumbnail.
     fn view(&self, hash: Hash, within: (u32, u32)) -> Result<RgbImage, String> {
         let original = self
             .with_picture(hash, |image| resize(image.pixels(), fit_within((image.width(), image.height()), within)));
@@ -162,8 +163,8 @@ impl Rendering {
         file.into_inner()
     }
 
-    /// Encodes the rendering in at most this many bytes, and returns its media type too: PNG if that is small enough, else
-    /// JPEG.
+    /// Encodes the rendering in at most this many bytes: as PNG if that is small enough, otherwise as JPEG. Returns the
+    /// media type too.
     pub fn within(&self, max_bytes: usize) -> (Vec<u8>, &'static str) {
         let png = self.png();
         if png.len() <= max_bytes {
@@ -172,7 +173,8 @@ impl Rendering {
         (self.jpeg_within(max_bytes), "image/jpeg")
     }
 
-    /// Returns the rendering with sides of at most this many pixels, as clients with small limits would reduce it anyway.
+    /// Returns the rendering with sides of at most this many pixels, as clients with low limits would scale it down
+    /// anyway.
     #[must_use]
     pub fn fitting(self, side: u32) -> Rendering {
         let size = fit_within(self.pixels.dimensions(), (side, side));
@@ -195,17 +197,17 @@ impl Rendering {
     }
 }
 
-/// The most images that are drawn in another layout than a sheet.
+/// The maximum number of images in layouts other than a sheet.
 const MAX_IN_DETAIL: usize = 4;
-/// The longest side of an image that is sent reduced: enough to go on from it.
+/// The maximum side of an image that is sent reduced: enough to continue from it.
 const REDUCED_SIDE: u32 = 2048;
-/// The most images in one rendering.
+/// The maximum number of images in one rendering.
 const MAX_PANELS: usize = 12;
-/// The most lines of a caption.
+/// The maximum number of lines in a caption.
 const MAX_LINES: usize = 7;
-/// The most lines that one line of a caption may be wrapped to.
+/// The maximum number of lines that one caption line may be wrapped to.
 const MAX_WRAPPED_LINES: usize = 4;
-/// The least width of a cell, so that there is room for its caption.
+/// The minimum width of a cell, so that its caption fits.
 const MIN_CELL_WIDTH: u32 = 300;
 
 /// The height of a cell without an image.
@@ -226,19 +228,19 @@ const CHANGED: Rgb<u8> = Rgb([0xf2, 0xc4, 0x6d]);
 
 /// One cell of the grid.
 struct Cell {
-    /// The image, or why there is none.
+    /// The image, or why it is missing.
     image: Result<RgbImage, String>,
     title: String,
     lines: Vec<(String, Rgb<u8>)>,
 }
 
 impl Cell {
-    /// Wraps the caption to this width; the last line says how many lines are left out.
+    /// Wraps the caption to this width; the last line states how many lines are left out.
     fn wrapped(mut self, side: f32) -> Cell {
         let mut lines: Vec<(String, Rgb<u8>)> = Vec::new();
         let total = self.lines.len();
         for (number, (line, colour)) in self.lines.into_iter().enumerate() {
-            // The last line is kept for that note, unless nothing follows.
+            // Reserve the last line for that note, unless nothing follows.
             let room = MAX_LINES - lines.len() - usize::from(number + 1 < total);
             if room == 0 {
                 lines.push((format!("and {} more", total - number), FAINT));
@@ -252,7 +254,8 @@ impl Cell {
     }
 }
 
-/// Returns the number of columns for this many images, and the largest width of one: the whole stays below 2000 pixels.
+/// Returns the number of columns for this many images, and the maximum width of each: the total stays below 2000
+/// pixels.
 fn grid(how: Render, images: usize) -> (u32, u32) {
     match (how, images) {
         (Render::SideBySide, 0..=2) => (2, 760),
@@ -277,8 +280,8 @@ fn colour_of(line: &str) -> Rgb<u8> {
 }
 
 fn arrange(cells: Vec<Cell>, columns: u32, within: (u32, u32)) -> RgbImage {
-    // All cells are as wide as the widest image, and smaller images are enlarged: a pair of which one was upscaled is shown
-    // in one size.
+    // All cells are as wide as the widest image, and smaller images are enlarged, so that an image and its upscale are
+    // shown at the same size.
     let widest = cells.iter().filter_map(|cell| cell.image.as_ref().ok()).map(RgbImage::width).max();
     let side = widest.unwrap_or(0).max(MIN_CELL_WIDTH).min(within.0.max(MIN_CELL_WIDTH));
     let sizes: Vec<(u32, u32)> = cells
@@ -363,7 +366,7 @@ fn heat(pair: &AlignedPair, bounds: Option<Area>, size: (u32, u32), within: (u32
     let heat = fast_blur(&box_average(&pair.differences(), shown), 1.5);
     let mut map = RgbImage::new(shown.0, shown.1);
     for ((to, under), heat) in map.pixels_mut().zip(ground.pixels()).zip(heat.pixels()) {
-        // Smaller differences are artefacts of JPEG.
+        // Smaller differences are JPEG artefacts.
         let warmth = (f32::from(heat.0[0].saturating_sub(8)) / 247.0).sqrt();
         *to = blend(dimmed(*under), ramp(warmth), (warmth * 1.7).min(0.95));
     }
@@ -379,8 +382,8 @@ fn dimmed(colour: Rgb<u8>) -> Rgb<u8> {
     blend(BACKGROUND, Rgb([light; 3]), 0.42)
 }
 
-/// Returns a colour from violet over red and orange to pale yellow, a scale that also works for colour-blind readers and in
-/// print.
+/// Returns a colour from violet through red and orange to pale yellow, a scale that also works for colour-blind readers
+/// and in print.
 fn ramp(warmth: f32) -> Rgb<u8> {
     const STOPS: [(f32, Rgb<u8>); 5] = [
         (0.0, Rgb([0x3b, 0x0f, 0x70])),

@@ -1,17 +1,17 @@
-//! Resizes images. Transparent parts are laid on a neutral backdrop.
+//! Resizes images. Transparent parts are blended with a neutral backdrop.
 
 use fast_image_resize::{FilterType, IntoImageView, IntoImageViewMut, ResizeAlg, ResizeOptions, Resizer};
 use image::{DynamicImage, GrayImage, Rgb, RgbImage, RgbaImage};
 
-/// The colour behind transparent parts: as far from black drawings as from white ones.
+/// The colour behind transparent parts: equally far from black and white drawings.
 pub(super) const BACKDROP: Rgb<u8> = Rgb([0x80, 0x80, 0x80]);
 
-/// Returns the largest size of this shape that fits into a box, but never a larger one than it has.
+/// Returns the largest size of this aspect ratio that fits into a box, without enlarging it.
 pub(super) fn fit_within(size: (u32, u32), within: (u32, u32)) -> (u32, u32) {
     if size.0 <= within.0 && size.1 <= within.1 { size } else { fill_within(size, within) }
 }
 
-/// Returns the largest size of this shape that fits into a box, enlarged if necessary.
+/// Returns the largest size of this aspect ratio that fits into a box, enlarging it if necessary.
 pub(super) fn fill_within((width, height): (u32, u32), within: (u32, u32)) -> (u32, u32) {
     let (width, height) = (u64::from(width.max(1)), u64::from(height.max(1)));
     let (max_width, max_height) = (u64::from(within.0), u64::from(within.1));
@@ -21,7 +21,7 @@ pub(super) fn fill_within((width, height): (u32, u32), within: (u32, u32)) -> (u
     } else {
         (scale(width, max_height, height), max_height)
     };
-    // Neither exceeds the box, whose sides are u32.
+    // Neither exceeds the box, whose sides are `u32`.
     let side = |side: u64, max: u32| u32::try_from(side).unwrap_or(max).clamp(1, max.max(1));
     (side(width, within.0), side(height, within.1))
 }
@@ -50,23 +50,23 @@ pub(super) fn resize_rgb(pixels: &RgbImage, size: (u32, u32)) -> RgbImage {
     resized
 }
 
-/// Reduces a grey image; each pixel becomes the average of those it replaces.
+/// Scales down a grey image; each pixel becomes the average of those it replaces.
 pub(super) fn box_average(pixels: &GrayImage, size: (u32, u32)) -> GrayImage {
     let mut resized = GrayImage::new(size.0, size.1);
     convolve(pixels, &mut resized, FilterType::Box);
     resized
 }
 
-/// Reduces an opaque image; each pixel becomes the average of those it replaces.
+/// Scales down an opaque image; each pixel becomes the average of those it replaces.
 pub(super) fn box_average_rgb(pixels: &RgbImage, size: (u32, u32)) -> RgbImage {
     let mut resized = RgbImage::new(size.0, size.1);
     convolve(pixels, &mut resized, FilterType::Box);
     resized
 }
 
-/// Copies an image onto a larger one, with its upper left corner at this point. What does not fit is cut off.
+/// Copies an image onto a larger one, with its top left corner at this point. Parts outside are cut off.
 pub(super) fn paste(onto: &mut RgbImage, image: &RgbImage, (x, y): (u32, u32)) {
-    // Row by row: `imageops::replace` goes pixel by pixel.
+    // Row by row, since `imageops::replace` copies pixel by pixel.
     let index = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
     let (width, from) = (index(onto.width()) * 3, index(x) * 3);
     let rows = image.as_raw().chunks_exact((index(image.width()) * 3).max(1));
@@ -82,12 +82,12 @@ pub(super) fn paste(onto: &mut RgbImage, image: &RgbImage, (x, y): (u32, u32)) {
 fn convolve(from: &impl IntoImageView, to: &mut impl IntoImageViewMut, filter: FilterType) {
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
     if let Err(error) = Resizer::new().resize(from, to, &options) {
-        // Both have pixels of the same type, so this cannot happen; a black image is better than none.
+        // Both have the same pixel type, so this cannot happen; a black image is better than none.
         tracing::error!(%error, "an image cannot be resized");
     }
 }
 
-/// Lays transparent pixels on the backdrop.
+/// Blends transparent pixels with the backdrop.
 fn flatten(pixels: &RgbaImage) -> RgbImage {
     let mut opaque = RgbImage::new(pixels.width(), pixels.height());
     for (to, from) in opaque.pixels_mut().zip(pixels.pixels()) {

@@ -1,4 +1,4 @@
-//! Labels on images: text that is truncated or wrapped to a width, and drawn.
+//! Labels on images: truncates, wraps and draws text.
 
 use ab_glyph::{Font, GlyphId, PxScale, ScaleFont, point};
 use image::{Rgb, RgbImage};
@@ -27,13 +27,13 @@ pub(super) fn truncate(text: &str, size: f32, max_width: f32) -> String {
     format!("{}…", text.get(..end).unwrap_or_default().trim_end())
 }
 
-/// Wraps a text to at most this many lines, between words where possible. The last line is truncated.
+/// Wraps a text to at most this many lines, between words if possible. The last line is truncated.
 pub(super) fn wrap(text: &str, size: f32, max_width: f32, max_lines: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text.trim();
     while lines.len() + 1 < max_lines && width(rest, size) > max_width {
         let mut line = Line::new(size);
-        // The line ends after the last word that fits, or else after the last character.
+        // End the line after the last word that fits, or else after the last character.
         let (mut end, mut word_end) = (0, 0);
         for (at, c) in rest.char_indices() {
             let wide = fonts::glyph(c).is_some_and(|glyph| glyph.wide);
@@ -55,7 +55,7 @@ pub(super) fn wrap(text: &str, size: f32, max_width: f32, max_lines: usize) -> V
     lines
 }
 
-/// Draws a line with its upper left corner at this point.
+/// Draws a line with its top left corner at this point.
 pub(super) fn draw(onto: &mut RgbImage, (x, y): (u32, u32), text: &str, size: f32, colour: Rgb<u8>) {
     let Some(font) = fonts::embedded() else { return };
     let baseline = pixel_to_float(y) + font.as_scaled(size).ascent();
@@ -95,7 +95,7 @@ pub(super) fn blend(under: Rgb<u8>, over: Rgb<u8>, share: f32) -> Rgb<u8> {
     Rgb([mix(red, over[0]), mix(green, over[1]), mix(blue, over[2])])
 }
 
-/// A line that is being laid out.
+/// A line being laid out.
 struct Line {
     size: f32,
     width: f32,
@@ -113,12 +113,12 @@ impl Line {
         }
     }
 
-    /// Appends a glyph, and returns its offset.
+    /// Appends a glyph and returns its offset.
     fn place(&mut self, glyph: Glyph) -> f32 {
         let font = glyph.font.as_scaled(self.size);
         let offset = self.width + self.last.map_or(0.0, |last| font.kern(last, glyph.id));
         self.width = offset + font.h_advance(glyph.id);
-        // There is no kerning between glyphs of different fonts.
+        // No kerning between glyphs of different fonts.
         self.last = Some(glyph.id).filter(|_| !glyph.wide);
         offset
     }
@@ -164,7 +164,7 @@ mod tests {
         assert!(few.len() == 2 && few[1].ends_with('…') && width(&few[1], 16.0) <= 120.0, "{few:?}");
         assert_eq!(wrap("", 16.0, 120.0, 3), [""]);
         assert_eq!(wrap("word", 16.0, 1.0, 3), ["…"]);
-        // Scripts without spaces are wrapped anywhere.
+        // Scripts without spaces can be wrapped anywhere.
         assert!(wrap(&"猫".repeat(30), 16.0, 100.0, 40).len() > 3);
     }
 
@@ -172,7 +172,7 @@ mod tests {
     fn every_character_has_a_width_and_none_is_drawn_outside() {
         let mut image = RgbImage::new(60, 20);
         draw(&mut image, (50, 10), "猫 é ж → \u{1b}[31m\n a long text", 18.0, Rgb([255, 255, 255]));
-        // A private-use character that no font has.
+        // A private-use character that no font contains.
         assert_eq!(width("\u{10fffd}", 18.0), width("□", 18.0));
         assert!(width("猫", 18.0) > 0.0);
         assert!(width("ж", 18.0) > 0.0 && width("ж", 18.0) != width("□", 18.0));

@@ -1,7 +1,7 @@
-//! Thumbnails: JPEG files under `cache/thumbs/` in the workspace, created once and again whenever they are missing.
+//! Thumbnails: JPEG files under `cache/thumbs/` in the workspace, created once and recreated whenever they are missing.
 //!
-//! Nothing depends on them, so they are neither synced nor written through the observed disk: what a power cut leaves of one
-//! is not a complete JPEG file and is replaced. If the cache cannot be written they are created each time.
+//! Nothing depends on them, so they are neither synced nor written through the observed disk: after a power cut, an
+//! incomplete JPEG file is detected and replaced. If the cache cannot be written, they are created each time.
 
 use std::fs;
 use std::io::{self, Write};
@@ -37,10 +37,10 @@ impl ThumbSide {
     }
 }
 
-/// The largest thumbnail in bytes, so that it stays below 100 kB in base64.
+/// The maximum size of a thumbnail, so that it stays below 100 kB as base64.
 pub const MAX_THUMB_BYTES: usize = 74_000;
 
-/// The qualities that are tried until the file is small enough; for nearly every image the first one is.
+/// The qualities to try until the file is small enough; the first one nearly always is.
 const QUALITIES: [u8; 5] = [80, 65, 50, 30, 10];
 
 /// An image in both sizes.
@@ -96,7 +96,7 @@ impl Thumbs {
 
     /// Reads a thumbnail, if it exists and is complete.
     pub(super) fn get(&self, hash: Hash, side: ThumbSide) -> Option<Vec<u8>> {
-        // A FIFO of that name would block for ever.
+        // A FIFO of this name would block forever.
         let path = Some(self.path(hash, side)).filter(|path| path.is_file())?;
         fs::read(path).ok().filter(|file| is_complete(file))
     }
@@ -124,7 +124,7 @@ impl Thumbs {
     fn try_put(&self, hash: Hash, side: ThumbSide, file: &[u8]) -> io::Result<()> {
         let path = self.path(hash, side);
         create_cache_dir(path.parent().unwrap_or(&self.root))?;
-        // In the root, where the owner of the workspace removes what killed processes left.
+        // In the root, where the owner of the workspace removes files left by killed processes.
         let temp = self.root.join(temp_name()?);
         let written = private_file().write(true).create_new(true).open(&temp)?.write_all(file);
         written.and_then(|()| fs::rename(&temp, &path)).inspect_err(|_| {
@@ -139,7 +139,7 @@ impl Thumbs {
     }
 }
 
-/// Returns whether a file begins and ends as a JPEG file does.
+/// Returns whether a file starts and ends like a JPEG file.
 fn is_complete(file: &[u8]) -> bool {
     file.starts_with(b"\xff\xd8\xff") && file.ends_with(b"\xff\xd9")
 }

@@ -1,5 +1,5 @@
-//! Videos: recognised by their first bytes, stored and played, but never decoded. What stands for a video where an image is
-//! expected is its poster: the cover in its file, or else a drawing that says what it is.
+//! Videos: recognised by their first bytes, stored and played, but never decoded. Where an image is expected, a video
+//! is represented by its poster: the cover in its file, or else a drawing with its format.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -10,23 +10,23 @@ use super::decode::decode;
 use super::scale::{fill_within, fit_within, resize};
 use super::text::{blend, draw, line_height, width};
 
-/// The largest cover that is decoded; covers are thumbnails of a few hundred kilobytes.
+/// The maximum size of a cover that is decoded; covers are thumbnails of a few hundred kilobytes.
 const MAX_POSTER_BYTES: u64 = 16 * 1024 * 1024;
-/// The longest side of a poster.
+/// The maximum side of a poster.
 const MAX_POSTER_SIDE: u32 = 1024;
-/// The longest side of a drawn poster.
+/// The maximum side of a drawn poster.
 const DRAWN_SIDE: u32 = 512;
-/// The shape of a drawn poster if the size of the video is not known.
+/// The aspect ratio of a drawn poster if the size of the video is unknown.
 const USUAL_SHAPE: (u32, u32) = (16, 9);
-/// The number of bytes that tell the type of a file.
+/// The number of bytes needed to detect the type of a file.
 const FIRST_BYTES: u64 = 64;
 
-/// Returns whether files of this media type are videos.
+/// Returns whether this media type is a video.
 pub fn is_video(mime_type: &str) -> bool {
     mime_type.starts_with("video/")
 }
 
-/// Returns the outline of a video file, or `None` if the file is not a video.
+/// Returns the outline of a video file; `None` if the file is not a video.
 pub(super) fn outline(mut input: impl Read + Seek) -> io::Result<Option<Outline>> {
     let mut first = Vec::new();
     input.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
@@ -37,8 +37,8 @@ pub(super) fn outline(mut input: impl Read + Seek) -> io::Result<Option<Outline>
     read_outline(input).map(Some)
 }
 
-/// Returns the poster of a video: its cover, or a drawing if it has none that can be decoded. Both have a play symbol, so
-/// that a video is not mistaken for an image anywhere.
+/// Returns the poster of a video: its cover, or a drawing if it has none that can be decoded. Both have a play symbol,
+/// so that a video is never mistaken for an image.
 pub(super) fn poster(input: impl Read + Seek, outline: &Outline) -> RgbImage {
     let cover = outline.poster.and_then(|poster| cover(input, poster));
     let mut pixels = cover.unwrap_or_else(|| film(outline));
@@ -64,7 +64,7 @@ const EDGE: Rgb<u8> = Rgb([20, 19, 18]);
 const HOLE: Rgb<u8> = Rgb([74, 70, 67]);
 const LABEL: Rgb<u8> = Rgb([214, 209, 203]);
 
-/// Draws a frame of film in the shape of the video, with its format and size as a label.
+/// Draws a film frame in the aspect ratio of the video, labelled with its format and size.
 fn film(outline: &Outline) -> RgbImage {
     let shape = outline.width.zip(outline.height).filter(|(width, height)| *width > 0 && *height > 0);
     let (wide, high) = fill_within(shape.unwrap_or(USUAL_SHAPE), (DRAWN_SIDE, DRAWN_SIDE));
@@ -99,7 +99,7 @@ fn draw_play_symbol(onto: &mut RgbImage) {
     let (centre_x, centre_y, radius) = (side(wide) / 2.0, side(high) / 2.0, side(wide.min(high)) / 8.0);
     for (x, y, pixel) in onto.enumerate_pixels_mut() {
         let (dx, dy) = ((side(x) + 0.5 - centre_x) / radius, (side(y) + 0.5 - centre_y) / radius);
-        // Distances are in pixels, so that edges are one pixel soft.
+        // Distances are in pixels, so that edges are antialiased over one pixel.
         let disc = (1.0 - dx.hypot(dy)) * radius + 0.5;
         if disc <= 0.0 {
             continue;
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// A video of 320 × 180 pixels with that cover and no frames.
+    /// Returns a video of 320 × 180 pixels with this cover and no frames.
     fn mp4(cover: Option<&[u8]>) -> Vec<u8> {
         let atom = |kind: &[u8], body: &[u8]| {
             let length = u32::try_from(body.len() + 8).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     fn a_video_without_a_usable_cover_is_drawn_in_its_shape() {
         let drawn = poster_of(&mp4(None));
         assert_eq!(drawn.dimensions(), (512, 288));
-        // A cover that is not an image, or that ends early, does not cost the poster.
+        // A cover that is truncated or not an image falls back to the drawing.
         assert_eq!(poster_of(&mp4(Some(b"not an image"))), drawn);
         assert_eq!(poster_of(&mp4(Some(b"\x89PNG\r\n\x1a\n"))), drawn);
     }

@@ -1,5 +1,4 @@
-//! Detects whether a file that is being written is complete, by how it ends: a size that no longer changes may only be a
-//! pause.
+//! Detects from its end whether a file being written is complete, since a size that stays the same may only be a pause.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +10,7 @@ use crate::disk::read_at;
 /// How much of an image file has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// All of it: it ends as its format ends.
+    /// All of it: it ends as its format requires.
     Whole,
     /// Only a part.
     Partly,
@@ -19,7 +18,7 @@ pub enum Written {
     Unknown,
 }
 
-/// The part of a JPEG in which its end is searched: tools append little after it.
+/// The size of the tail in which the end of a JPEG is searched: tools append little after it.
 const JPEG_TAIL: usize = 64 * 1024;
 
 /// Checks the beginning and the end of a file.
@@ -40,7 +39,7 @@ pub fn written(path: &Path) -> io::Result<Written> {
         "video/mp4" | "video/quicktime" => has_all_boxes(&file, length)?,
         "video/webm" | "video/x-matroska" => match segment_end(&first) {
             Some(end) => length >= end,
-            // Writers state the length of the segment when they are done, and some never do.
+            // Encoders write the length of the segment at the end, and some never do.
             None => return Ok(Written::Unknown),
         },
         _ => return Ok(Written::Unknown),
@@ -48,10 +47,10 @@ pub fn written(path: &Path) -> io::Result<Written> {
     Ok(if whole { Written::Whole } else { Written::Partly })
 }
 
-/// The most boxes of a video that are visited: fragments of long recordings have one or two each.
+/// The maximum number of boxes visited in a video: fragments of long recordings have one or two each.
 const MAX_BOXES: usize = 10_000;
 
-/// Returns whether the boxes of a video end where the file ends, and its directory is among them: encoders write that last.
+/// Returns whether the boxes of a video end where the file ends, and include its directory, which encoders write last.
 fn has_all_boxes(file: &File, length: u64) -> io::Result<bool> {
     let (mut at, mut has_directory) = (0_u64, false);
     for _ in 0..MAX_BOXES {
@@ -62,13 +61,13 @@ fn has_all_boxes(file: &File, length: u64) -> io::Result<bool> {
         let (Some(size), Some(kind)) = (head.first_chunk::<4>(), head.get(4..8)) else { return Ok(false) };
         has_directory |= kind == b"moov";
         let size = match (u32::from_be_bytes(*size), head.last_chunk::<8>()) {
-            // It reaches to the end of the file, wherever that is.
+            // This box extends to the end of the file, wherever that is.
             (0, _) => return Ok(has_directory),
             (1, Some(long)) if head.len() == 16 => u64::from_be_bytes(*long),
             (size, _) => u64::from(size),
         };
         if size < 8 {
-            // Zero bytes after the last box, as some tools append them.
+            // Some tools append zeros after the last box.
             return Ok(has_directory);
         }
         at = at.saturating_add(size);
@@ -76,7 +75,7 @@ fn has_all_boxes(file: &File, length: u64) -> io::Result<bool> {
     Ok(has_directory && at <= length)
 }
 
-/// Returns where the segment of a Matroska file ends, from the beginning of the file: its header, then the segment.
+/// Returns the end of the segment of a Matroska file, given its beginning: the header and then the segment.
 fn segment_end(first: &[u8]) -> Option<u64> {
     let (header, length) = element_size(first.get(4..)?)?;
     let segment = 4 + length + usize::try_from(header?).ok()?;
@@ -85,7 +84,8 @@ fn segment_end(first: &[u8]) -> Option<u64> {
     (segment as u64 + 4 + length as u64).checked_add(size?)
 }
 
-/// Returns the size of a Matroska element, `None` if it is unknown (all bits are set), and the number of bytes that state it.
+/// Returns the size of a Matroska element, `None` if it is unknown (all bits set), and the number of bytes of the size
+/// field.
 fn element_size(bytes: &[u8]) -> Option<(Option<u64>, usize)> {
     let first = *bytes.first()?;
     let length = usize::try_from(first.leading_zeros()).ok()? + 1;

@@ -1,12 +1,14 @@
-//! Deciding runs and recording them in groups.
+//! Decides what happens with each run, and records runs in groups.
 //!
-//! A run is decided as soon as the one before it is: which of its images are new, what it came from, and where it goes.
-//! Nothing waits for the disk until a group is complete. Then the log appends all of it with one sync, and only what it
-//! acknowledges is reported. A run that starts a session ends its group, since those after it need the session's id.
+//! A run is decided as soon as its predecessor is: which of its images are new, what it was derived from, and which
+//! session it goes to. Nothing waits for the disk until a group is complete. Then the log appends the whole group with
+//! one sync, and only what it acknowledges is reported. A run that starts a session ends its group, since the runs
+//! after it need the session's id.
 //!
-//! Decisions build on each other before they are acknowledged: a run may be the parent of the next one. Each therefore names
-//! the number of iterations it expects in its session. If another process recorded something there meanwhile, the log
-//! refuses the rest of the group; what was noted of it is taken back, and those runs are decided again.
+//! Decisions build on each other before they are acknowledged, since a run may be the parent of the next one. Each
+//! therefore states the number of iterations it expects in its session. If another process recorded something there
+//! meanwhile, the log refuses the rest of the group; its provisional changes are undone, and those runs are decided
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use super::runs::Run;
 use super::sessions::{self, KnownSession, Targets};
 use super::{FileProblem, FilesReport};
 
-/// The size of a group's iterations, as JSON, from which on it is appended. A group crosses a socket as one message.
+/// The size of a group's iterations as JSON at which the group is appended. A group crosses a socket as one message.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// Runs that are decided and not recorded yet, each with its number in the turn.
@@ -36,24 +38,24 @@ pub(super) struct Uncommitted<'f> {
     starts_session: bool,
 }
 
-/// What is to be done about a run.
+/// The decision about a run.
 pub(super) struct DecidedRun<'f> {
     planned: PlannedGroup<'f>,
-    /// The number of its images that are here already.
+    /// The number of its images that are already in the workspace.
     skipped: u64,
     problems: Vec<FileProblem>,
-    /// `None` if there is nothing new in it.
+    /// `None` if the run contains nothing new.
     recording: Option<RunRecording<'f>>,
-    /// How far the lineage was changed before this run.
+    /// The [mark](super::lineage::Lineage::mark) of the lineage before this run.
     lineage_mark: usize,
 }
 
-/// An iteration that a run becomes.
+/// The iteration to record for a run.
 struct RunRecording<'f> {
     at: Timestamp,
-    /// The session it goes to, as a place in [`Targets`].
+    /// The session it goes to, as a position in [`Targets`].
     target: usize,
-    /// Where it will be; `None` if it starts a session whose id is not known yet.
+    /// The future place of the iteration; `None` if it starts a session whose id is not known yet.
     place: Option<Place>,
     iteration: Iteration,
     origin: Origin,
@@ -64,7 +66,7 @@ struct RunRecording<'f> {
 }
 
 impl<'f> Uncommitted<'f> {
-    /// Adds the run of that number in the turn.
+    /// Adds the run with this number in the turn.
     pub(super) fn push(&mut self, number: usize, run: DecidedRun<'f>) {
         if let Some(recording) = &run.recording {
             self.bytes += serde_json::to_vec(&recording.iteration).map_or(0, |json| json.len());
@@ -73,14 +75,15 @@ impl<'f> Uncommitted<'f> {
         self.runs.push((number, run));
     }
 
-    /// Returns whether it must be committed before another run is decided.
+    /// Returns whether the group must be committed before another run is decided.
     pub(super) fn is_full(&self) -> bool {
         self.starts_session || self.bytes >= MAX_GROUP_BYTES
     }
 }
 
 impl Intake<'_> {
-    /// Decides a run: what of it is recorded, and where. Notes what later runs may build on. An error ends the whole import.
+    /// Decides what to record of a run, and where, and notes what later runs may build on. An error ends the whole
+    /// import.
     pub(super) fn decide<'f>(
         &mut self,
         found: &'f [Found],
@@ -96,7 +99,7 @@ impl Intake<'_> {
         for picture in &pictures {
             if self.knows(picture.hash) {
                 decided.skipped += 1;
-                // What follows it goes on there, if that takes more.
+                // Later runs continue in that session, if it accepts more.
                 if let Some((session, next_index)) = self.may_add_beside(picture.hash, planned.root)? {
                     targets.enter(planned.number, session, next_index);
                 }
@@ -121,7 +124,7 @@ impl Intake<'_> {
             (origin.parent, origin.likely) = (Some(hashed), None);
         }
         if images.is_empty() {
-            // A run that is here already still has those after it.
+            // A run that is already recorded can still be the parent of later ones.
             if let Some(place) = known {
                 self.lineage.adopt(place, planned.number, &first.light, origin.line);
             }
@@ -151,8 +154,8 @@ impl Intake<'_> {
         Ok(decided)
     }
 
-    /// Records what was decided, and reports what is acknowledged. Returns the number of the first run that must be decided
-    /// again, since its session changed meanwhile.
+    /// Records what was decided and reports what is acknowledged. Returns the number of the first run that must be
+    /// decided again because its session changed meanwhile.
     pub(super) fn commit(
         &mut self,
         uncommitted: &mut Uncommitted<'_>,
@@ -197,7 +200,7 @@ impl Intake<'_> {
         let rest: Vec<DecidedRun<'_>> = [run].into_iter().chain(runs.map(|(_, run)| run)).collect();
         self.take_back(&rest, mark, targets);
         match error {
-            // Archived meanwhile: the work goes on in a session of its own.
+            // The session was archived or filled up meanwhile: continue in a new one.
             Some(store::Error::Refused(Refusal::Archived(_) | Refusal::Full(_))) => targets.leave(group),
             Some(store::Error::Refused(Refusal::Count { id, actual, .. })) => targets.set_next_index(id, actual),
             Some(error) => return Err(Arc::new(error.into())),
@@ -206,7 +209,7 @@ impl Intake<'_> {
         Ok(Some(number))
     }
 
-    /// Takes back what was noted of runs that were not recorded.
+    /// Undoes what was noted for runs that were not recorded.
     fn take_back(&mut self, runs: &[DecidedRun<'_>], lineage_mark: usize, targets: &mut Targets) {
         for recording in runs.iter().rev().filter_map(|run| run.recording.as_ref()) {
             if let Some(place) = recording.place {
@@ -219,7 +222,7 @@ impl Intake<'_> {
         self.lineage.undo_to(lineage_mark);
     }
 
-    /// Reports a run that is recorded, or planned in a dry run.
+    /// Reports a run that was recorded, or that a dry run would record.
     fn acknowledge(
         &mut self,
         planned: PlannedGroup<'_>,
@@ -231,7 +234,7 @@ impl Intake<'_> {
         if let Some(ack) = &ack
             && ack.repeated
         {
-            // It was recorded after it was looked for: the answer to an earlier attempt was lost.
+            // It was recorded after the check: the response to an earlier attempt was lost.
             self.report.skipped += recording.iteration.images.len() as u64;
             let place = Place::Recorded(iteration_of(ack));
             match recording.place {
@@ -267,7 +270,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Notes what an acknowledgement says about the session.
+    /// Updates what is known about the session from an acknowledgement.
     fn note_ack(
         &mut self,
         planned: PlannedGroup<'_>,
@@ -290,7 +293,7 @@ impl Intake<'_> {
         id
     }
 
-    /// Notes a run for those after it.
+    /// Registers a recorded run, so that later runs can refer to it.
     fn note_recording(&mut self, planned: PlannedGroup<'_>, place: Place, recording: &RunRecording<'_>) {
         let RunRecording { at, iteration, origin, files, .. } = recording;
         self.note(place, &iteration.images);
@@ -303,7 +306,8 @@ impl Intake<'_> {
         }
     }
 
-    /// Names images that are imported although they are broken: nothing can be removed, so this is the time to report it.
+    /// Reports images that are imported although they are damaged. Nothing can be removed later, so this must be
+    /// reported now.
     fn warn_of_broken(&mut self, files: &[&Found], images: &[ImageRef]) {
         for (file, image) in files.iter().zip(images) {
             if image.pixels.is_none()
@@ -316,7 +320,8 @@ impl Intake<'_> {
 
     /// Returns the iteration of a run.
     fn iteration(&self, at: Timestamp, files: &[&Found], images: Vec<ImageRef>, origin: &Origin) -> Iteration {
-        // What grouping did not need is read again. A file that is gone by now was stored, or is linked and reported later.
+        // Read the metadata that grouping did not need. If the file is gone by now, its image was stored, or it is
+        // linked and will be reported later.
         let reading = files.first().and_then(|file| metadata::read_file(&file.path).ok());
         let light = || files.first().map(|file| file.light.recipe.clone()).unwrap_or_default();
         let mut recipe = reading.map_or_else(light, |reading| reading.recipe);
@@ -335,7 +340,7 @@ impl Intake<'_> {
         };
         let likely = origin.likely.as_ref();
         Iteration {
-            // A clock that was ahead when the file was written does not make an image of tomorrow.
+            // If the clock was ahead when the file was written, the image must not end up in the future.
             created_at: at.min(self.workspace.now()),
             recipe,
             outcome: Outcome::default(),
@@ -348,7 +353,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Returns the batch that records a run there, or that starts a session with it.
+    /// Returns the batch that records a run at this place, or that starts a session with it.
     fn run_batch(
         &self,
         planned: PlannedGroup<'_>,
@@ -370,12 +375,12 @@ impl Intake<'_> {
     }
 }
 
-/// Returns the iteration that a batch recorded.
+/// Returns the iteration recorded by a batch.
 fn iteration_of(ack: &Ack) -> IterationId {
     ack.head.id.iteration(ack.index.or(ack.head.last_index).unwrap_or_default())
 }
 
-/// Returns a reason as it may be recorded: it can hold a file's name, and that anything.
+/// Makes a reason fit to be recorded: it can contain a file name, and therefore any character.
 fn recordable(reason: &str) -> String {
     let mut text: String = reason.chars().filter(|c| !c.is_control()).collect();
     truncate(&mut text, crate::model::iteration::MAX_NAME_BYTES);

@@ -1,7 +1,7 @@
-//! What is in the workspace already: images by their bytes and by their pixels, and originals that come back.
+//! Recognises what is already in the workspace, by bytes and by pixels, and restores originals from new copies.
 //!
-//! The same bytes are the same image. The same pixels are a copy only if the file describes the same recipe, or none: a
-//! LoRA, model, guidance scale or negative prompt that made no difference is a finding, and recorded as one.
+//! Equal bytes are the same image. Equal pixels are a copy only if the file describes the same recipe or none: a LoRA,
+//! model, guidance scale or negative prompt that made no difference is a finding, and is recorded.
 
 use std::io;
 use std::path::Path;
@@ -27,8 +27,8 @@ pub(super) struct ImagePlace {
 }
 
 impl Intake<'_> {
-    /// Returns whether an image is one that is here, saved again: the same pixels, and the same recipe or none. An image
-    /// of one colour is like many.
+    /// Returns whether an image is a known one saved again: the same pixels, and the same recipe or none. Images of a
+    /// single colour do not count, since many images share their pixels.
     pub(super) fn is_copy(&self, image: &ImageRef, picture: &Found) -> Result<bool, Error> {
         let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
         let Some(known) = image.pixels.and_then(|pixels| self.pixels.get(&pixels)).filter(|_| !plain) else {
@@ -38,7 +38,7 @@ impl Intake<'_> {
         if recipe.prompt.is_empty() && recipe.seed.is_none() && recipe.model.is_none() && recipe.loras.is_empty() {
             return Ok(true);
         }
-        // Parameters were left out when the files were grouped.
+        // Grouping left out the parameters.
         let Ok(reading) = metadata::read_file(&picture.path) else { return Ok(false) };
         let ours = comparable(reading.recipe);
         for seen in known {
@@ -50,7 +50,7 @@ impl Intake<'_> {
         Ok(false)
     }
 
-    /// Returns the whole recipe of an iteration that is recorded or planned; `None` if it is lost.
+    /// Returns the full recipe of a recorded or planned iteration; `None` if it is lost.
     pub(super) fn whole_recipe(&self, place: Place) -> Result<Option<Recipe>, Error> {
         if let Some(recipe) = self.unacknowledged.get(&place) {
             return Ok(Some(recipe.clone()));
@@ -64,13 +64,13 @@ impl Intake<'_> {
         }
     }
 
-    /// Restores the original of an image that is recorded, if it is missing or damaged; returns whether it was.
+    /// Restores the original of a recorded image if it is missing or damaged. Returns whether it did.
     pub(super) fn restore(&self, picture: &Found) -> Result<bool, StoreFailure> {
         let images = &self.workspace.images;
         match images.check_unless_at(picture.hash, &picture.path) {
             Ok(()) => return Ok(false),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {}
-            // What cannot be read now may be whole.
+            // An original that cannot be read now may still be intact.
             Err(_) => return Ok(false),
         }
         if self.request.dry_run {

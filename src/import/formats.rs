@@ -1,5 +1,5 @@
-//! What an import says about the types of its files: which are videos, and which are kept without a preview because Retake
-//! does not decode their type.
+//! Notes about file types for the import report: which files are videos, and which are stored without a preview because
+//! Retake cannot decode them.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) fn notes(found: &[Found]) -> Vec<String> {
     notes
 }
 
-/// Returns how many there are in all, and how many of each; `None` if there is nothing.
+/// Returns the total and the number of each type; `None` if the total is zero.
 fn summed(counts: &BTreeMap<&str, u64>) -> Option<(u64, String)> {
     let list: Vec<String> = match counts.len() {
         1 => counts.keys().map(|name| (*name).to_owned()).collect(),

@@ -1,5 +1,5 @@
-//! Carrying out a plan: images are stored, and runs become iterations in the order of time, a turn's worth at once. A dry
-//! run takes the same path and stores nothing. `commit` decides each run and records it.
+//! Carries out a plan: stores images and records runs as iterations in chronological order, one turn at a time. A dry
+//! run takes the same path without storing anything. `commit` decides and records each run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,25 +22,25 @@ use super::when;
 use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
-/// The most runs whose images are stored before the runs are recorded: enough to share syncs among many, and little to do
-/// again after an interruption.
+/// The maximum number of runs in a turn: enough to share syncs among many runs, and little to redo after an
+/// interruption.
 const MAX_TURN_RUNS: usize = 64;
-/// The most images of these runs, unless a single run has more. Their files are open until they are synced.
+/// The maximum number of images in a turn, unless a single run has more. Their files stay open until they are synced.
 const MAX_TURN_IMAGES: usize = 128;
-/// The most bytes of these images, unless a single run has more: syncing them must not keep Ctrl-C waiting.
+/// The maximum number of image bytes in a turn, unless a single run has more: syncing them must not delay Ctrl-C.
 const MAX_TURN_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The number of sessions that are read at once.
 const MAX_SESSIONS_READ: usize = 256;
 
-/// An import in progress. It knows everything in the workspace by content.
+/// An import in progress, with an index of everything in the workspace by content.
 pub(crate) struct Intake<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) actor: Actor,
     pub(super) request: FilesRequest,
-    /// The number of events in the workspace when all of it was known.
+    /// The number of events in the workspace when it was last fully indexed.
     pub(super) events: u64,
-    /// The number of iterations that each of its sessions had then.
+    /// The number of iterations that each session had then.
     pub(super) counts: HashMap<SessionId, u32>,
     /// Its sessions.
     pub(super) sessions: HashMap<SessionId, KnownSession>,
@@ -49,26 +49,26 @@ pub(crate) struct Intake<'a> {
     /// Every image in the workspace, by its pixels.
     pub(super) pixels: HashMap<Hash, Vec<ImagePlace>>,
     pub(super) lineage: Lineage,
-    /// Images by the hashes that other tools give them, where something names one by such a hash.
+    /// Images by the hashes that other tools compute, if any file refers to one by such a hash.
     digests: HashMap<InitHash, Hash>,
-    /// The recipes of iterations that are decided and not acknowledged yet.
+    /// The recipes of iterations that are decided but not acknowledged yet.
     pub(super) unacknowledged: HashMap<Place, Recipe>,
-    /// In a dry run, the first file of every iteration.
+    /// In a dry run, the first file of each iteration.
     pub(super) planned_files: HashMap<Place, PathBuf>,
-    /// In a dry run, the number of sessions that would be new.
+    /// In a dry run, the number of sessions that would be created.
     pub(super) planned_sessions: usize,
     /// Files that could not be imported.
     pub(crate) problems: Problems,
     pub(super) report: FilesReport,
 }
 
-/// An iteration that was recorded now.
+/// A newly recorded iteration.
 pub(crate) struct NewIteration {
     pub(crate) id: IterationId,
     pub(crate) iteration: Iteration,
 }
 
-/// A group of the plan: its number, itself and its root.
+/// A group of the plan, with its number and its root.
 #[derive(Clone, Copy)]
 pub(super) struct PlannedGroup<'a> {
     pub(super) number: usize,
@@ -77,13 +77,13 @@ pub(super) struct PlannedGroup<'a> {
 }
 
 impl<'a> Intake<'a> {
-    /// Creates an intake that knows everything in the workspace.
+    /// Creates an intake and indexes everything in the workspace.
     pub(crate) fn new(workspace: &'a Workspace, actor: &Actor, request: &FilesRequest) -> Result<Intake<'a>, Error> {
         let mut intake = Intake {
             workspace,
             actor: actor.clone(),
             request: request.clone(),
-            // Counted first: what comes while the sessions are looked at is found in the next turn.
+            // Count first: whatever arrives while the sessions are read is found in the next turn.
             events: workspace.log.totals()?.events,
             counts: HashMap::new(),
             sessions: HashMap::new(),
@@ -112,7 +112,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Learns what is in a session that another process may have added to.
+    /// Indexes a session that another process may have added to.
     pub(super) fn learn(&mut self, id: SessionId) -> Result<(), Error> {
         let events = self.workspace.log.events(id, Detail::Brief)?;
         self.learn_events(id, events);
@@ -144,8 +144,8 @@ impl<'a> Intake<'a> {
         self.known.contains_key(&hash)
     }
 
-    /// Groups these images, records the new ones in the order of time, and calls `on_recorded` for each iteration. A
-    /// workspace that cannot be written to ends it, and so does `stop`; either is in the report.
+    /// Groups these images, records the new ones in chronological order, and calls `on_recorded` for each iteration.
+    /// Ends early if the workspace cannot be written to or `stop` is set; the report says so.
     pub(crate) fn bring_in(&mut self, found: &mut [Found], stop: &AtomicBool, on_recorded: impl FnMut(&NewIteration)) {
         let notes = when::settle(found);
         self.report.notes.extend(notes);
@@ -155,7 +155,8 @@ impl<'a> Intake<'a> {
         self.carry_out(found, &groups, stop, on_recorded);
     }
 
-    /// Hashes images as other tools do, if any file names one by its hash: that takes as long as importing them.
+    /// Hashes images as other tools do, but only if a file refers to one by such a hash: this takes as long as
+    /// importing them.
     fn digest(&mut self, found: &[Found], stop: &AtomicBool) {
         let wanted = || found.iter().flat_map(|picture| &picture.light.evidence.init_hashes);
         let wants_file = wanted().any(|hash| matches!(hash, InitHash::FileSha256(_)));
@@ -178,7 +179,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Returns the image that a file names by its hash, if it is here.
+    /// Returns the image that a file refers to by hash, if it is in the workspace.
     pub(super) fn hashed(&self, light: &Light) -> Option<(Place, String)> {
         let hashes = light.evidence.init_hashes.iter().filter_map(|digest| self.digests.get(digest));
         let place = hashes.filter_map(|hash| self.known.get(hash)).next()?;
@@ -253,7 +254,7 @@ impl<'a> Intake<'a> {
         while let Some((planned, run)) = runs.get(next) {
             let mut pictures = run.pictures.iter().filter_map(|number| found.get(*number));
             if !pictures.all(|picture| self.knows(picture.hash) || kept.contains_key(&picture.hash)) {
-                // Stopped: runs are recorded whole or not at all, and in the order of time.
+                // Stopped: record whole runs only, in chronological order.
                 self.report.interrupted = true;
                 break;
             }
@@ -261,7 +262,7 @@ impl<'a> Intake<'a> {
             let is_last = decided.is_err() || next + 1 == runs.len();
             let ended = decided.map(|decided| uncommitted.push(next, decided));
             if is_last || uncommitted.is_full() || self.request.dry_run {
-                // What was decided before an error is recorded first.
+                // Record what was decided before the error.
                 match self.commit(&mut uncommitted, targets, on_recorded)? {
                     Some(again) => next = again,
                     None => {
@@ -277,7 +278,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Stores images, all of them together; fewer if it is stopped.
+    /// Stores images together, or fewer of them if stopped.
     fn keep_all(&self, pictures: &[&Found], stop: &AtomicBool) -> HashMap<Hash, Result<ImageRef, StoreFailure>> {
         let written = ask_all(pictures, |picture| self.keep(picture), |_| !stop.load(Ordering::Relaxed));
         let (mut kept, mut unsynced, mut sources) = (HashMap::new(), Vec::new(), Vec::new());
@@ -297,7 +298,7 @@ impl<'a> Intake<'a> {
         kept
     }
 
-    /// Restores the originals of recorded images that are missing or damaged, from these files.
+    /// Restores missing or damaged originals of recorded images from these files.
     fn restore_all(&mut self, pictures: &[&Found], stop: &AtomicBool) -> Result<(), Arc<Error>> {
         let restored = ask_all(pictures, |picture| self.restore(picture), |_| !stop.load(Ordering::Relaxed));
         for (picture, restored) in pictures.iter().zip(restored) {
@@ -318,7 +319,7 @@ impl<'a> Intake<'a> {
         FilesReport { problems: named, problems_omitted: omitted, ..report }
     }
 
-    /// Lets a group continue in the session that some of its images are in, if that takes more.
+    /// Lets a group continue in the session that contains some of its images, if that session accepts more.
     fn go_on(&self, found: &[Found], planned: PlannedGroup<'_>, targets: &mut Targets) -> Result<(), Error> {
         let runs = planned.group.runs.iter();
         for picture in runs.flat_map(|run| &run.pictures).filter_map(|number| found.get(*number)) {
@@ -330,7 +331,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Returns the session of an image and its next index, if an import of that root may add to it.
+    /// Returns the session of an image and its next index, if an import of this root may add to it.
     pub(super) fn may_add_beside(&self, image: Hash, root: &RootKey) -> Result<Option<(SessionId, u32)>, Error> {
         let Some(Place::Recorded(IterationId { session, .. })) = self.known.get(&image) else { return Ok(None) };
         let project = self.request.project.as_deref();
@@ -341,7 +342,7 @@ impl<'a> Intake<'a> {
         Ok(head.map(|head| (*session, head.last_index.map_or(0, |last| last.saturating_add(1)))))
     }
 
-    /// Writes an image, or only looks at it in a dry run.
+    /// Stores an image, or only examines it in a dry run.
     fn keep(&self, picture: &Found) -> Result<UnsyncedImage, StoreFailure> {
         let images = &self.workspace.images;
         let path = picture.path.as_path();
@@ -364,7 +365,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Notes where images are.
+    /// Indexes the images of an iteration.
     pub(super) fn note(&mut self, place: Place, images: &[ImageRef]) {
         for (number, image) in (0..).zip(images) {
             self.known.insert(image.hash, place);
@@ -374,7 +375,7 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes back the last [`note`](Intake::note) of these images, which were not known before it.
+    /// Undoes the last [`note`](Intake::note) of these images, which were unknown before it.
     pub(super) fn forget(&mut self, place: Place, images: &[ImageRef]) {
         for image in images {
             self.known.remove(&image.hash);
@@ -390,7 +391,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Returns how many of these runs are stored and recorded in one turn.
+/// Returns how many of these runs make up the next turn.
 fn turn_length(found: &[Found], runs: &[(PlannedGroup<'_>, &Run)]) -> usize {
     let (mut images, mut bytes) = (0, 0);
     let fits = |(_, run): &&(PlannedGroup<'_>, &Run)| {
@@ -410,7 +411,7 @@ pub(super) enum StoreFailure {
     Workspace(Arc<Error>),
 }
 
-/// Describes an image that is not stored.
+/// Describes an image without storing it.
 fn seen(images: &images::Images, picture: &Found) -> ImageRef {
     let seen = images.see_file(&picture.path).ok();
     let size = seen.map(|seen| (seen.width, seen.height)).or(picture.light.size);

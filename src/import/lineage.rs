@@ -1,13 +1,13 @@
-//! Finds the parent of a run. Strong evidence makes a parent, with the evidence as its reason; weak evidence makes a likely
-//! parent, which stays likely; without evidence a run has no known parent.
+//! Finds the parent of a run. Strong evidence makes a parent, with the evidence as its reason. Weak evidence only makes
+//! a likely parent. Without evidence, a run has no known parent.
 //!
-//! Strong evidence, the strongest first (a hash of the image it was made from is stronger still, see `intake`):
-//! 1. The file names the image it was made from, and the image of that name looks like it or has its size.
-//! 2. The same prompt and seed at an exact multiple of the size, and they look alike: an upscale.
-//! 3. It continues a **line** of its session: the run before it there has the same prompt, or half of its tags, and either
-//!    both or neither were made from an image.
+//! Strong evidence, strongest first (a hash of the source image is stronger still, see `intake`):
+//! 1. The file names its source image, and the image of that name looks like it or has the same size.
+//! 2. An upscale: the same prompt and seed at an exact multiple of the size, and the images look alike.
+//! 3. It continues a **line** of its session: the preceding run there has the same prompt, or half of its tags, and
+//!    either both or neither were made from an image.
 //!
-//! Weak evidence: a name alone, or looking much like an earlier run of the same session.
+//! Weak evidence: a name alone, or a strong resemblance to an earlier run of the same session.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,16 +17,16 @@ use crate::model::{Hash, ImageRef, IterationId, PerceptualHash, Recipe, Timestam
 
 use super::look::Light;
 
-/// The share of common tags from which on two prompts belong to one line.
+/// The share of common tags above which two prompts belong to the same line.
 const SIMILAR: f64 = 0.5;
 /// The maximum number of earlier runs of a session that a run is compared with.
 const MAX_COMPARED: usize = 500;
 /// The share of common tags below which two images have different subjects, however similar they look.
 const RELATED: f64 = 0.2;
-/// The factor from which on a larger image is an upscale; below it is a crop.
+/// The factor above which a larger image is an upscale rather than a crop.
 const LARGER: f64 = 1.2;
 
-/// The place where a run is recorded, or will be.
+/// The place where a run is or will be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     /// Recorded.
@@ -35,18 +35,18 @@ pub(super) enum Place {
     Planned(usize, u32),
 }
 
-/// A run that others may be derived from.
+/// A run that other runs may be derived from.
 #[derive(Clone, Debug)]
 pub(super) struct KnownRun {
     /// Where it is.
     pub(super) place: Place,
-    /// The session in the plan, for those of this import.
+    /// Its session in the plan, if it belongs to this import.
     pub(super) group: Option<usize>,
     /// When it was made.
     pub(super) at: Timestamp,
     /// Its recipe, without `parameters`.
     pub(super) recipe: Recipe,
-    /// Its workflow's shape.
+    /// The fingerprint of its workflow's structure.
     pub(super) workflow: Option<Hash>,
     /// Whether it was made from an image.
     pub(super) from_image: bool,
@@ -54,7 +54,7 @@ pub(super) struct KnownRun {
     pub(super) traits: Vec<ImageTraits>,
 }
 
-/// The traits by which an image is recognised as the source of another.
+/// The traits that identify an image as the source of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImageTraits {
     name: String,
@@ -71,11 +71,11 @@ pub(super) struct Origin {
     pub(super) likely: Option<(Place, String)>,
     /// The line of its session, from 0.
     pub(super) line: usize,
-    /// The run before it in its line, as a number among all.
+    /// The preceding run in its line, as an index into all runs.
     pub(super) before: Option<usize>,
 }
 
-/// Every run that is known, and the lines of the sessions being put together.
+/// All known runs, and the lines of the sessions in the plan.
 #[derive(Default)]
 pub(super) struct Lineage {
     made: Vec<KnownRun>,
@@ -83,15 +83,15 @@ pub(super) struct Lineage {
     by_name: HashMap<String, Vec<usize>>,
     by_seed: HashMap<u64, Vec<usize>>,
     by_group: HashMap<usize, Vec<usize>>,
-    /// For every session in the plan, the runs of each of its lines.
+    /// The runs of each line, for every session in the plan.
     lines: HashMap<usize, Vec<Vec<usize>>>,
-    /// What was added since the last [`settle`](Lineage::settle), and may still be taken back.
+    /// Changes since the last [`settle`](Lineage::settle), which can still be undone.
     unsettled: Vec<LineageChange>,
 }
 
-/// A change that can be taken back.
+/// A change that can be undone.
 enum LineageChange {
-    /// The newest run was added; where it is the last of a line: its session in the plan, and the line.
+    /// The newest run was added. If it became the last of a line: its session in the plan, and the line.
     Added { line: Option<(usize, usize)> },
     /// A known run became the last of a line.
     Adopted { number: usize, line: (usize, usize), workflow: Option<Hash>, from_image: bool },
@@ -103,7 +103,7 @@ impl ImageTraits {
         ImageTraits {
             name: image.name.as_deref().unwrap_or_default().to_lowercase(),
             size: image.width.zip(image.height),
-            // An image of one colour looks like every other one.
+            // Images of a single colour all have the same hash.
             perceptual_hash: image.perceptual_hash.filter(|perceptual_hash| perceptual_hash.0 != 0),
         }
     }
@@ -131,7 +131,7 @@ impl KnownRun {
 }
 
 impl Lineage {
-    /// Returns the origin of a run that has these images, is not yet known and belongs to that session of the plan.
+    /// Returns the origin of a new run with these images in this session of the plan.
     pub(super) fn origin(&self, group: usize, at: Timestamp, light: &Light, images: &[ImageRef]) -> Origin {
         let traits: Vec<ImageTraits> = images.iter().map(ImageTraits::of).collect();
         let (line, before) = self.line(group, light);
@@ -149,24 +149,24 @@ impl Lineage {
         origin
     }
 
-    /// Starts a new plan: forgets the sessions of the previous one, and keeps the runs.
+    /// Starts a new plan: forgets the sessions of the previous one but keeps the runs.
     pub(super) fn begin(&mut self) {
         self.by_group.clear();
         self.lines.clear();
         self.settle();
     }
 
-    /// Returns a point that [`undo_to`](Lineage::undo_to) can go back to, until the next [`settle`](Lineage::settle).
+    /// Returns a mark for [`undo_to`](Lineage::undo_to), valid until the next [`settle`](Lineage::settle).
     pub(super) fn mark(&self) -> usize {
         self.unsettled.len()
     }
 
-    /// Keeps everything that was added so far.
+    /// Makes all changes so far permanent.
     pub(super) fn settle(&mut self) {
         self.unsettled.clear();
     }
 
-    /// Takes back everything that was added since a mark.
+    /// Undoes all changes since a mark.
     pub(super) fn undo_to(&mut self, mark: usize) {
         while self.unsettled.len() > mark
             && let Some(change) = self.unsettled.pop()
@@ -193,7 +193,7 @@ impl Lineage {
         }
     }
 
-    /// Notes that a run is elsewhere than it was expected to be.
+    /// Updates the place of a run that was recorded elsewhere than expected.
     pub(super) fn relocate(&mut self, from: Place, to: Place) {
         let Some(number) = self.by_place.remove(&from) else { return };
         if let Some(made) = self.made.get_mut(number) {
@@ -202,7 +202,7 @@ impl Lineage {
         self.by_place.insert(to, number);
     }
 
-    /// Takes the last run out of a line.
+    /// Removes the last run from a line.
     fn discontinue(&mut self, (group, line): (usize, usize)) {
         self.by_group.get_mut(&group).and_then(Vec::pop);
         let Some(lines) = self.lines.get_mut(&group) else { return };
@@ -212,7 +212,7 @@ impl Lineage {
         }
     }
 
-    /// Adds a known run to a session of the plan, as the last of its line.
+    /// Adds a known run to a session of the plan, at the end of a line.
     pub(super) fn adopt(&mut self, place: Place, group: usize, light: &Light, line: usize) {
         let Some(number) = self.by_place.get(&place).copied() else { return };
         let Some(made) = self.made.get_mut(number) else { return };
@@ -222,7 +222,7 @@ impl Lineage {
         self.unsettled.push(LineageChange::Adopted { number, line: (group, line), workflow, from_image });
     }
 
-    /// Makes a run the last of a line, or of a new one, and returns which.
+    /// Appends a run to a line, or to a new one, and returns the line.
     fn continued(&mut self, number: usize, group: usize, line: Option<usize>) -> usize {
         self.by_group.entry(group).or_default().push(number);
         let lines = self.lines.entry(group).or_default();
@@ -238,7 +238,7 @@ impl Lineage {
         }
     }
 
-    /// Adds a run, as the last of its line if it belongs to the plan.
+    /// Adds a run; if it belongs to the plan, at the end of its line.
     pub(super) fn add(&mut self, made: KnownRun, line: Option<usize>) {
         if self.by_place.contains_key(&made.place) {
             return;
@@ -261,8 +261,9 @@ impl Lineage {
         self.made.get(*self.by_place.get(&place)?)?.traits.first()?.size
     }
 
-    /// Returns the line that a run continues, and the run before it there: the last one of a line if it has the same prompt, a
-    /// similar one or the same workflow, else an earlier one, since people go back. A new line if there is none.
+    /// Returns the line that a run continues and the preceding run there. The last run of a line is preferred if it has
+    /// the same or a similar prompt or the same workflow; otherwise an earlier run is used, since people go back. If
+    /// nothing matches, returns a new line.
     fn line(&self, group: usize, light: &Light) -> (usize, Option<usize>) {
         let none = Vec::new();
         let lines = self.lines.get(&group).unwrap_or(&none);
@@ -270,7 +271,7 @@ impl Lineage {
             let made = self.made.get(number)?;
             let likeness = likeness(&made.recipe, &light.recipe);
             let workflow = light.workflow.is_some() && light.workflow == made.workflow;
-            // Between equals, the later one.
+            // In a tie, prefer the later run.
             (likeness >= SIMILAR || workflow).then_some(((likeness * 1000.0).round(), number, line))
         };
         let best = |candidates: &mut dyn Iterator<Item = (usize, usize)>| {
@@ -286,7 +287,7 @@ impl Lineage {
         last.or_else(earlier).map_or((lines.len(), None), |(_, number, line)| (line, Some(number)))
     }
 
-    /// Returns the image that the file names; certain if it looks like this one or has its size.
+    /// Returns the image that the file names. It is certain if the two look alike or have the same size.
     fn named(&self, at: Timestamp, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String, bool)> {
         let mut unsure = None;
         for name in &light.evidence.image_names {
@@ -326,7 +327,7 @@ impl Lineage {
         })
     }
 
-    /// Returns the run before it in its line, if that is strong evidence.
+    /// Returns the preceding run in the line, if it counts as strong evidence.
     fn followed(&self, before: Option<usize>, light: &Light) -> Option<(usize, String)> {
         let number = before?;
         let made = self.made.get(number)?;
@@ -338,8 +339,8 @@ impl Lineage {
         Some((number, format!("it follows in the session, with {what}")))
     }
 
-    /// Returns the run of the same session that looks most like it. Looks say little about images that were made from text
-    /// alone, with other words.
+    /// Returns the run of the same session that looks most similar. Similarity says little about images made from
+    /// different prompts alone.
     fn alike(&self, group: usize, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String)> {
         let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(MAX_COMPARED);
         let related = |number: &usize| {
@@ -375,7 +376,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Returns whether a file name is one that tools and browsers give to any image, so that it says little by itself.
+/// Returns whether a file name is one that tools and browsers give to any image, so that it proves little by itself.
 fn is_generic(name: &str) -> bool {
     const NAMES: [&str; 16] = [
         "",
@@ -404,10 +405,10 @@ fn near(one: &ImageTraits, other: &ImageTraits) -> bool {
     matches!((one.perceptual_hash, other.perceptual_hash), (Some(one), Some(other)) if one.distance(other) <= PerceptualHash::NEAR)
 }
 
-/// Returns the factor by which the second size is larger, if it is larger and has the same shape.
+/// Returns the factor by which the second size is larger, if it is larger and has the same aspect ratio.
 fn multiple(small: Option<(u32, u32)>, large: Option<(u32, u32)>) -> Option<f64> {
     let ((width, height), (wider, higher)) = (small?, large?);
-    // Sizes are multiples of eight, so an exact shape is off by a few pixels.
+    // Sizes are multiples of eight, so the same aspect ratio may be off by a few pixels.
     let scale = f64::from(wider) / f64::from(width.max(1));
     let expected = f64::from(height) * scale;
     (scale >= LARGER && (expected - f64::from(higher)).abs() <= 8.0).then_some(scale)
@@ -467,7 +468,7 @@ mod tests {
 
     const FAR: u128 = u128::MAX >> 1;
 
-    /// A lineage with these runs of session 0, one a second.
+    /// Creates a lineage with these runs in session 0, one second apart.
     fn lineage(runs: &[(&Light, &[ImageRef])]) -> Lineage {
         let mut lineage = Lineage::default();
         for (number, (light, images)) in (0..).zip(runs) {

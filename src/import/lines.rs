@@ -1,8 +1,8 @@
-//! Takes in what Retake exported: JSON lines, the `session.jsonl` of an exported folder, and audit bundles. Ids, times and
-//! hashes stay the same. What is bad is reported and skipped.
+//! Imports what Retake exported: JSON lines, the `session.jsonl` of an exported folder, and audit bundles. Ids, times
+//! and hashes are preserved. Bad lines are reported and skipped.
 //!
-//! A session whose id is taken by another one is a clash, as two machines that are merged have many: it is reported, or
-//! with [`renumber`](ImportOptions::renumber) recorded anew under a new id (`renumber.rs`).
+//! If a session's id is taken by a different session, as happens often when two machines are merged, the clash is
+//! reported, or with [`renumber`](ImportOptions::renumber) the session is recorded under a new id (`renumber.rs`).
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -23,12 +23,12 @@ use crate::workspace::{Error, Workspace};
 
 use super::renumber;
 
-/// How to take an export in.
+/// Options for importing an export.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Gives sessions whose ids are taken new ids.
     pub renumber: bool,
-    /// Reports what would be done, and writes nothing.
+    /// Only reports what would be done.
     pub dry_run: bool,
     /// The folder of the files that the lines name.
     pub folder: Option<PathBuf>,
@@ -138,7 +138,7 @@ impl Workspace {
     }
 }
 
-/// The longest line there can be: the largest image as base64, and a little around it.
+/// The maximum length of a line: the largest image as base64, and some overhead.
 const MAX_LINE_BYTES: u64 = MAX_IMAGE_BYTES / 3 * 4 + 64 * 1024;
 /// What the store answers if an id is taken by another session.
 const TAKEN: &str = "the id belongs to a different session here";
@@ -151,7 +151,7 @@ const GIVE_UP_AFTER: u64 = 100;
 /// The maximum number of problems that a report names.
 const MAX_PROBLEMS: usize = 1000;
 
-/// What is needed of a line. What `export` writes beside it is for people.
+/// The parts of a line that import needs; `export` writes the rest for people.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 enum Line<'a> {
@@ -167,7 +167,7 @@ enum Line<'a> {
         #[serde(borrow)]
         data: Cow<'a, str>,
     },
-    /// A file beside the lines that an original image is made from.
+    /// A file in the same folder that an original image is reconstructed from.
     File {
         #[serde(borrow)]
         name: Cow<'a, str>,
@@ -186,9 +186,9 @@ pub(super) struct Import<'a> {
     pub(super) options: &'a ImportOptions,
     pub(super) report: ImportReport,
     understood: u64,
-    /// The session whose records are being collected; with `renumber`, all of them.
+    /// The session whose records are being collected; with `renumber`, all sessions.
     collected: Vec<Collected>,
-    /// The last session that got something new.
+    /// The last session that received something new.
     last_new: Option<SessionId>,
 }
 
@@ -196,7 +196,7 @@ pub(super) struct Import<'a> {
 pub(super) struct Collected {
     pub(super) id: SessionId,
     pub(super) records: Vec<Vec<u8>>,
-    /// The line of each record.
+    /// The line number of each record.
     pub(super) lines: Vec<u64>,
     bytes: usize,
 }
@@ -213,7 +213,7 @@ impl<'a> Import<'a> {
         Import { workspace, options, report, understood: 0, collected: Vec::new(), last_new: None }
     }
 
-    /// Takes in lines; of a bundle, those of one session.
+    /// Reads lines; in a bundle, those of one session.
     fn read(&mut self, input: &mut dyn BufRead, of: Option<SessionId>) -> Result<(), Error> {
         let mut line = Vec::new();
         for number in 1.. {
@@ -236,7 +236,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Appends what is left. With `renumber`, this is where it is known which sessions clash.
+    /// Appends the remaining records. With `renumber`, clashes are only known at this point.
     fn settle(&mut self) -> Result<(), Error> {
         let collected = std::mem::take(&mut self.collected);
         if self.options.renumber {
@@ -274,7 +274,7 @@ impl<'a> Import<'a> {
                 if original.is_none() {
                     let reason =
                         format!("{name} is missing or changed, so that image {hash} cannot be restored from it");
-                    // What is here already needs no file.
+                    // An image that is already here needs no file.
                     if self.workspace.images.check(hash).is_err() {
                         self.problem(number, reason);
                     }
@@ -299,9 +299,9 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Makes an original from a file of the folder; `None` if that is not possible.
+    /// Reconstructs an original from a file in the folder; `None` if that is not possible.
     fn original(&self, name: &str, pieces: &[Piece]) -> Option<Vec<u8>> {
-        // Only names of files in the folder itself.
+        // Accept only plain file names, so that the path stays inside the folder.
         let is_plain = !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
         let path = self.options.folder.as_ref().filter(|_| is_plain)?.join(name);
         let mut bytes = Vec::new();
@@ -314,7 +314,7 @@ impl<'a> Import<'a> {
         let images = &self.workspace.images;
         match bytes {
             Some(bytes) if Hash::of(&bytes) == hash => {
-                // Checking the bytes, and not only the name, restores an image that is damaged here.
+                // Checking the bytes, not only whether the file exists, restores an image that is damaged here.
                 if images.check(hash).is_err() {
                     if !self.options.dry_run {
                         images.put_known(&bytes)?;
@@ -353,10 +353,10 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Returns the first key of a line that says something else than its record does.
+    /// Returns the first key of a line whose value disagrees with the record.
     fn edited(&self, record: &[u8], line: &[u8]) -> Option<String> {
         let given: serde_json::Map<String, Value> = serde_json::from_slice(line).ok()?;
-        // Bundles leave long parameters out of what people read.
+        // Bundles omit long parameters from the readable fields.
         self.differs(&given, record, Detail::Full).and_then(|_| self.differs(&given, record, Detail::Brief))
     }
 
@@ -367,12 +367,13 @@ impl<'a> Import<'a> {
         others.next().map(|(key, _)| key.clone())
     }
 
-    /// Decodes a record, with the texts that are here.
+    /// Decodes a record with the texts that are available here.
     pub(super) fn decode(&self, record: &[u8], detail: Detail) -> Option<Event> {
         store::decode(record, detail, &|hash| self.workspace.log.text(hash))
     }
 
-    /// Appends what was collected of a session. If the store refuses it, appends as much from the beginning as it takes.
+    /// Appends the collected records of a session. If the store refuses them, appends as many from the beginning as it
+    /// accepts.
     pub(super) fn flush(&mut self, session: &Collected) -> Result<(), Error> {
         let Collected { id, records, lines, .. } = session;
         if self.options.dry_run {
@@ -381,7 +382,7 @@ impl<'a> Import<'a> {
         if self.append(*id, records)?.is_none() {
             return Ok(());
         }
-        // A session begins with two events at once, so that it is never without an iteration.
+        // A session starts with two events at once, so that it always has an iteration.
         let first = if self.workspace.log.head(*id)?.is_some() { 1 } else { 2 };
         let (start, rest) = records.split_at(first.min(records.len()));
         let parts = std::iter::once(start).chain(rest.chunks(1));
@@ -421,14 +422,15 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Reports what the store refuses.
+    /// Reports a refusal by the store.
     fn refused(&mut self, id: SessionId, line: u64, refused: &str, left: usize) {
         let events = if left == 1 { "1 event was".to_owned() } else { format!("{left} events were") };
         self.report.ids_taken |= refused == TAKEN;
         self.problem(line, format!("{id}: {refused}; {events} not taken in"));
     }
 
-    /// Returns why the store refuses these records; `None` if it accepts them, and an error if it cannot continue at all.
+    /// Appends records. Returns why the store refuses them, `None` if it accepts them, and an error if the import
+    /// cannot continue.
     fn append(&mut self, id: SessionId, records: &[Vec<u8>]) -> Result<Option<String>, Error> {
         match self.workspace.log.import(records) {
             Ok(new) => {
@@ -462,7 +464,7 @@ enum LineRead {
     End,
 }
 
-/// Reads up to the next line break, which is not kept. Of a line that is too long, nothing is kept.
+/// Reads up to the next line break, which is dropped. A line that is too long is dropped entirely.
 fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>, most: u64) -> io::Result<LineRead> {
     let mut within = input.take(most + 1);
     let read = within.read_until(b'\n', line)?;

@@ -1,4 +1,4 @@
-//! Looking at the files: what each is and says, without decoding it and without keeping more of it than grouping needs.
+//! Examines files: reads each file's type and metadata without decoding it, and keeps only what grouping needs.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,12 +12,12 @@ use crate::model::{Hash, Recipe, Timestamp};
 
 use super::walk::{Candidate, unreadable};
 
-/// A picture that was found.
+/// An image that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// The folder that its tool writes to.
+    /// The output folder of the tool that wrote it.
     pub(crate) root: PathBuf,
     /// The hash of its bytes.
     pub(super) hash: Hash,
@@ -25,37 +25,37 @@ pub(crate) struct Found {
     pub(super) bytes: u64,
     /// When the file was last written.
     pub(super) modified: Timestamp,
-    /// When the picture was made, as far as that can be told.
+    /// When the image was made, as far as that is known.
     pub(crate) at: Timestamp,
-    /// Its place among the files of its folder.
+    /// Its position among the files of its folder.
     pub(super) place: i64,
     /// The media type, recognised by the first bytes.
     pub(super) mime_type: &'static str,
-    /// What it says of itself.
+    /// The metadata in the file.
     pub(super) light: Light,
 }
 
-/// What a picture says of itself, without what only recording it needs.
+/// The metadata of an image, reduced to what grouping needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Light {
     /// The tool that made it.
     pub(super) generator: Option<Generator>,
-    /// The recipe, without `parameters`: those of many thousand pictures together are larger than memory.
+    /// The recipe without `parameters`: those of many thousand images together can exceed memory.
     pub(super) recipe: Recipe,
-    /// When it was made, where it says.
+    /// When it was made, if the file says so.
     pub(super) created_at: Option<Created>,
-    /// The same for all pictures of a run.
+    /// A key that all images of a run share.
     pub(super) run_key: Option<Hash>,
-    /// The same for all graphs of a shape.
+    /// A fingerprint that all graphs of the same structure share.
     pub(super) workflow: Option<Hash>,
-    /// What hints at the picture it was made from.
+    /// Hints at the image it was made from.
     pub(super) evidence: Evidence,
-    /// The size of the picture itself.
+    /// The size of the image itself.
     pub(super) size: Option<(u32, u32)>,
 }
 
 impl Found {
-    /// Its file name, for people.
+    /// Returns its file name for display.
     pub(super) fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl From<Reading> for Light {
     }
 }
 
-/// Looks at a file; why not, in words, when it is no picture that can be brought in.
+/// Examines a file. The error is the reason why it cannot be imported.
 pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     let Candidate { path, root } = candidate;
     let unreadable = |error| unreadable(&error);
@@ -114,8 +114,8 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     })
 }
 
-/// Asks about every item, on all cores, and gives the answers in the order of the items. `go_on` is told after each how many
-/// are done; once it says no, the answers are those of a beginning.
+/// Processes every item on all cores and returns the results in the order of the items. Calls `go_on` with the number
+/// of finished items after each one; once it returns `false`, the results cover only a prefix of the items.
 pub(super) fn ask_all<T: Sync, R: Send>(
     items: &[T],
     ask: impl Fn(&T) -> R + Sync,
@@ -127,7 +127,7 @@ pub(super) fn ask_all<T: Sync, R: Send>(
         let answer = ask(item);
         answers.lock().push((*number, answer));
     };
-    // Items are begun in order and ended once begun, so that what is done is a beginning.
+    // Items are started in order and always finished, so the finished ones are a prefix.
     images::on_all_cores(&numbered, work, go_on);
     let mut answers = answers.into_inner();
     answers.sort_by_key(|(number, _)| *number);

@@ -1,21 +1,22 @@
-//! `import`: work from elsewhere. There are two kinds: what [`export`](Workspace::export) wrote, which keeps its ids, times
-//! and hashes (`lines.rs`), and the output files of other tools, which become sessions.
+//! `import`: brings in work from elsewhere. There are two kinds: what [`export`](Workspace::export) wrote, which keeps
+//! its ids, times and hashes (`lines.rs`), and the output files of other tools, which become sessions.
 //!
-//! Files pass through these steps, each in a module of its own:
+//! Files pass through these steps, each in its own module:
 //! ```text
 //! walk ── look ── when ── runs ──── intake ──────── commit
 //! files   hash,   time    runs,     images stored   lineage (parents), iterations recorded
 //!         recipe          sessions
 //! ```
-//! Everything up to `runs` is a plan: nothing has been written, and the same files give the same plan. `intake` carries it
-//! out in the order of time, some runs at once. What is recorded when it is interrupted is therefore a prefix of the plan,
-//! and the next import recognises it by content and continues. An image whose bytes are in the workspace is never recorded
-//! again, nor is one with the same pixels and the same recipe. Originals are only ever read.
+//! Everything up to `runs` is a plan: nothing has been written, and the same files result in the same plan. `intake`
+//! carries it out in chronological order, a few runs at a time. After an interruption, what is recorded is therefore a
+//! prefix of the plan, and the next import recognises it by content and continues. An image whose bytes are in the
+//! workspace is never recorded again, nor is one with the same pixels and the same recipe. Originals are only ever
+//! read.
 //!
-//! A bad file costs only itself: it is named in the report, and the rest is imported. Only a workspace that cannot be
-//! written to ends the import, and then the report states how far it came.
+//! A bad file only affects itself: it is listed in the report, and the rest is imported. Only a workspace that cannot
+//! be written to ends the import; the report then states how far it got.
 //!
-//! Not known here: how progress is shown, and when a folder changes (see `watch`).
+//! This module does not know how progress is shown, or when a folder changes (see `watch`).
 
 mod commit;
 mod copies;
@@ -201,8 +202,8 @@ pub struct FileProblem {
 }
 
 impl Workspace {
-    /// Imports images and folders of images. Importing twice changes nothing. Bad files are reported and skipped. A
-    /// workspace that cannot be written to ends it, and so does `stop` once it is set, with a report of what was done.
+    /// Imports images and folders of images. Importing twice changes nothing. Bad files are reported and skipped. The
+    /// import ends early if the workspace cannot be written to or `stop` is set, and reports what was done.
     pub fn import_files(&self, actor: &Actor, request: &FilesRequest, stop: &AtomicBool) -> Result<FilesReport, Error> {
         check_optional_name("project", request.project.as_deref())?;
         request.check_paths()?;
@@ -229,7 +230,7 @@ impl Workspace {
 }
 
 impl Workspace {
-    /// Takes in the folders among these files that Retake exported, and removes their files from the candidates.
+    /// Imports the folders among these files that Retake exported, and removes their files from the candidates.
     fn import_exported(
         &self,
         request: &FilesRequest,
@@ -260,7 +261,7 @@ impl Workspace {
                         problems.push(FileProblem::new(&path, format!("line {line}: {reason}")));
                     }
                 }
-                // Another file of that name, beside images that are imported as any others.
+                // An unrelated file of that name: the images in the folder are imported like any others.
                 Err(Error::InvalidInput { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -269,12 +270,12 @@ impl Workspace {
     }
 }
 
-/// Returns the files below these paths that may be images, without what cannot be read.
+/// Returns the files below these paths that may be images. Unreadable entries are skipped.
 pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
     walk::walk(paths, &mut Problems::default())
 }
 
-/// Examines files, on all cores, and names those that cannot be imported.
+/// Examines files on all cores and reports those that cannot be imported.
 pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Sync) -> (Vec<Found>, Vec<FileProblem>) {
     let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
     for (candidate, looked) in candidates.iter().zip(look::ask_all(candidates, look::look, go_on)) {
@@ -287,7 +288,7 @@ pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Syn
 }
 
 impl FilesRequest {
-    /// Checks that the paths exist: one that does not is the caller's mistake, and nothing is done.
+    /// Checks that the paths exist. A missing path is an error, and nothing is imported.
     pub(super) fn check_paths(&self) -> Result<(), Error> {
         if self.paths.is_empty() {
             return Err(Error::InvalidInput {

@@ -1,4 +1,4 @@
-//! The part of a report that describes the sessions with new iterations, and each iteration of a dry run.
+//! Builds the part of the report that describes sessions with new iterations, and each iteration of a dry run.
 
 use crate::model::diff::{RecipeDiff, StepLabel};
 use crate::model::{Iteration, IterationId};
@@ -15,7 +15,7 @@ use super::{ImportedSession, PlannedIteration};
 const SHOWN_PROMPT_BYTES: usize = 200;
 
 impl Intake<'_> {
-    /// Returns where the next iteration of a dry run would be.
+    /// Returns the place of the next iteration of a dry run.
     pub(super) fn plan_place(&mut self, target: &mut TargetSession) -> Place {
         match target.session {
             Some(id) => Place::Recorded(id.iteration(target.next_index)),
@@ -95,7 +95,7 @@ impl Intake<'_> {
         }
     }
 
-    /// Returns the kind of step from a parent, as the session's story will show it.
+    /// Returns the label of the step from a parent, as the session's story will show it.
     fn label(&self, parent: Place, iteration: &Iteration) -> Option<StepLabel> {
         let old = self.whole_recipe(parent).ok()??;
         let label = RecipeDiff::between(&old, &iteration.recipe).label;

@@ -1,12 +1,12 @@
-//! Sessions whose ids are taken: recorded anew under new ids, with their times, actors, annotations and lineage.
+//! Records sessions whose ids are taken under new ids, with their times, actors, annotations and lineage.
 //!
-//! Ids count from 001 each day on each machine, so that two machines that are merged clash by construction. A record's
-//! bytes hold its id, so that a session cannot be moved: its events are appended again, in the order of time, so that
-//! a parent is there before its child. Sessions that were derived from a clashing one come with it, since their parents
-//! would otherwise point to another session of that name.
+//! Ids count from 001 each day on each machine, so ids clash whenever two machines are merged. A record contains its id
+//! and cannot be moved to another session, so the events are appended again, in chronological order: a parent exists
+//! before its child. Sessions derived from a clashing one are renumbered with it; otherwise their parents would refer
+//! to a different session.
 //!
 //! Every event carries an idempotency key that names its origin, `from session-2025-12-11-001 HASH`. Importing again
-//! therefore adds only what is new, and the audit trail shows where a session comes from.
+//! therefore adds only what is new, and the audit trail shows where a session came from.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,10 +16,10 @@ use crate::workspace::{Error, Workspace};
 
 use super::lines::{Collected, Import, Renumbered};
 
-/// The first word of the key of an event that was recorded anew.
+/// The first word of the idempotency key of a renumbered event.
 const WORD: &str = "from";
 
-/// Returns the session that an event was recorded from, if it was given a new id when it was imported.
+/// Returns the original session of an event that was renumbered on import.
 #[cfg(feature = "mcp")]
 pub(crate) fn origin(event: &Event) -> Option<SessionId> {
     let mut words = event.key.split(' ');
@@ -28,7 +28,7 @@ pub(crate) fn origin(event: &Event) -> Option<SessionId> {
     session.parse().ok().filter(|_| is_ours)
 }
 
-/// Returns the records of a session that are here, with their sequence numbers.
+/// Returns the local records of a session, with their sequence numbers.
 pub(super) fn records_here(workspace: &Workspace, id: SessionId) -> Result<Vec<(u32, Vec<u8>)>, Error> {
     if workspace.log.head(id)?.is_none() {
         return Ok(Vec::new());
@@ -37,7 +37,7 @@ pub(super) fn records_here(workspace: &Workspace, id: SessionId) -> Result<Vec<(
     Ok(records.filter_map(|record| Some((store::decode(&record, Detail::Brief, &|_| None)?.seq, record))).collect())
 }
 
-/// Appends all sessions of an export: as they are where their ids are free, else under new ids.
+/// Appends all sessions of an export: unchanged if their ids are free, otherwise under new ids.
 pub(super) fn settle(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
     let mut clashing = BTreeSet::new();
     let mut present = BTreeSet::new();
@@ -76,7 +76,7 @@ pub(super) fn settle(import: &mut Import<'_>, collected: Vec<Collected>) -> Resu
     replay(import, anew, clashing)
 }
 
-/// Records sessions anew.
+/// Appends the events of these sessions under new ids.
 fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<SessionId>) -> Result<(), Error> {
     let mut events: Vec<(Event, u64)> = Vec::new();
     for session in &sessions {
@@ -95,7 +95,7 @@ fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<
         .collect();
     let mut replay = Replay { clashing, started: HashMap::new(), sessions: HashMap::new(), iterations: HashMap::new() };
     for (event, line) in events {
-        // Long parameters are read when their event is appended, so that only one is in memory.
+        // Load long parameters only when their event is appended, so that only one set is in memory.
         let whole = records.get(&(event.session, event.seq)).and_then(|record| import.decode(record, Detail::Full));
         replay.event(import, whole.unwrap_or(event), line)?;
     }
@@ -103,9 +103,9 @@ fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<
 }
 
 struct Replay {
-    /// The sessions that are recorded anew.
+    /// The sessions that get new ids.
     clashing: BTreeSet<SessionId>,
-    /// Title and project of sessions whose first iteration is yet to come.
+    /// The title and project of sessions whose first iteration has not been appended yet.
     started: HashMap<SessionId, (Option<String>, Option<String>)>,
     /// The new ids.
     sessions: HashMap<SessionId, SessionId>,
@@ -197,7 +197,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Returns what a reference is here; `None` if it means an iteration that could not be recorded anew.
+    /// Returns the local id of an iteration; `None` if it could not be recorded.
     fn mapped(&self, id: IterationId) -> Option<IterationId> {
         if self.clashing.contains(&id.session) { self.iterations.get(&id).copied() } else { Some(id) }
     }

@@ -1,8 +1,8 @@
-//! Pictures into runs, and runs into sessions.
+//! Groups images into runs, and runs into sessions.
 //!
-//! A **run** is one press of the button: the pictures of one queued graph, or of one batch, whose seeds count up. It
-//! becomes one iteration. A **session** is runs of one root without a long pause between them. Both are decided from what
-//! the files say and when they were made, never from what they show.
+//! A **run** is one press of the button: the images of one queued graph, or of one batch with consecutive seeds. It
+//! becomes one iteration. A **session** is a sequence of runs in one root without a long pause. Both are decided from
+//! metadata and times, never from pixels.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,32 +13,32 @@ use crate::model::iteration::MAX_LIST;
 
 use super::look::Found;
 
-/// The pause after which another session begins by default: work that rests for longer is rarely continued as it was.
+/// The default pause after which a new session begins: after a longer break, people rarely continue the same work.
 const GAP_MILLIS: i64 = 45 * 60 * 1000;
-/// The factor by which a pause may exceed the usual one, where images come slowly.
+/// The multiple of the median pause that still belongs to a session, if images are made slowly.
 const TIMES_MEDIAN: i64 = 8;
-/// The longest pause within a session, however slowly images come.
+/// The longest pause within a session, however slowly images are made.
 const LONGEST_GAP_MILLIS: i64 = 4 * GAP_MILLIS;
 /// The longest time between two images of one run.
 const RUN_MILLIS: i64 = 10 * 60 * 1000;
 
-/// One run: the numbers of its images.
+/// A run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// Its images, as numbers among all that were found, in the order in which they were made; grids last.
+    /// Its images, as indices into all images found, in the order in which they were made; grids last.
     pub(super) pictures: Vec<usize>,
     /// When its first image was made.
     pub(super) at: Timestamp,
 }
 
-/// One session.
+/// The runs of one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// The folder that its tool writes to.
+    /// The output folder of the tool.
     pub(super) root: PathBuf,
-    /// Its runs, in the order of time.
+    /// Its runs, in chronological order.
     pub(super) runs: Vec<Run>,
-    /// Why it does not belong to the session before it, in words.
+    /// Why it is separate from the preceding session, in words.
     pub(super) cut: String,
 }
 
@@ -80,12 +80,12 @@ pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
     groups
 }
 
-/// Groups the images of one root, which are in the order of time, into runs.
+/// Groups the images of one root, in chronological order, into runs.
 fn runs(found: &[Found], numbers: &[usize]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for number in numbers {
         let Some(picture) = found.get(*number) else { continue };
-        // A run may be interleaved with another, as two of a queue are where one is upscaled after the other was begun.
+        // Runs can interleave: a queued run may start before the previous one is upscaled.
         let open = runs.iter_mut().rev().take(8).find(|run| belongs(found, run, picture));
         match open {
             Some(run) => run.pictures.push(*number),
@@ -109,7 +109,8 @@ fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
         None => true,
         Some(new) => members().any(|member| seed(member).is_some_and(|old| new == old || new == old.wrapping_add(1))),
     };
-    // The same again at another size is an upscale of it, and not of its batch; but one queued graph may save several.
+    // The same image at another size is an upscale and not part of the batch, except that one queued graph may save
+    // several sizes.
     let queued = picture.light.workflow.is_some();
     let size = queued
         || is_grid(picture)
@@ -117,16 +118,16 @@ fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
     run.pictures.len() < MAX_LIST && same && soon && next && size
 }
 
-/// Returns whether an image is a sheet of the other images of its run, as A1111 saves one.
+/// Returns whether an image is a grid of the other images of its run, as A1111 saves them.
 fn is_grid(picture: &Found) -> bool {
     picture.name().starts_with("grid")
 }
 
-/// Returns the longest pause that does not end a session: longer where images come slowly.
+/// Returns the longest pause that does not end a session, which is longer if images are made slowly.
 fn usual_gap(runs: &[Run]) -> i64 {
     let times = runs.iter().map(|run| run.at.millis());
     let mut pauses: Vec<i64> = times.clone().zip(times.skip(1)).map(|(one, next)| next - one).collect();
-    // Nights are not pauses of work.
+    // Nights are not pauses within work.
     pauses.retain(|pause| *pause <= LONGEST_GAP_MILLIS);
     pauses.sort_unstable();
     let median = pauses.get(pauses.len() / 2).copied().unwrap_or_default();
@@ -149,7 +150,7 @@ mod tests {
     use super::super::look::Light;
     use super::*;
 
-    /// A picture made that many seconds after the start, of that root, graph and seed.
+    /// Returns an image made `seconds` after the start, with this name, graph and seed.
     fn picture(name: &str, seconds: i64, key: u8, seed: u64) -> Found {
         let at = Timestamp::from_millis(1_700_000_000_000 + seconds * 1000).unwrap();
         let mut light = Light { run_key: (key > 0).then_some(Hash([key; 32])), ..Light::default() };

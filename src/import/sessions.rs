@@ -1,12 +1,12 @@
-//! Which session a run goes to.
+//! Chooses the session that a run goes to.
 //!
-//! An import or a watch adds only to sessions that an import or a watch of the same root started, and only if they belong
-//! to the project that was asked for. What was recorded by hand or by an agent, or imported from elsewhere, is never
-//! added to, even where it holds some of the same images: what is new then starts a session of its own.
+//! An import or a watch only adds to sessions that an import or a watch of the same root started, and only if they
+//! belong to the requested project. Sessions recorded by hand, by an agent or imported from elsewhere are never added
+//! to, even if they contain some of the same images; new images then start a separate session.
 //!
-//! A session says which root it was imported from in the idempotency key of its first events: `import ROOT CONTENT`, where
-//! ROOT is a hash of the root's path (a path would travel with exports) and CONTENT one of the images. The second is
-//! checked, so that a key that merely begins with the same word does not count.
+//! The root of an imported session is stored in the idempotency key of its first events: `import ROOT CONTENT`, where
+//! ROOT is a hash of the root's path (the path itself would end up in exports) and CONTENT a hash of the images.
+//! CONTENT is verified, so that a key that merely starts with the same word does not count.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,9 +18,9 @@ use crate::workspace::truncate;
 use super::ImportedSession;
 use super::lineage::Place;
 
-/// The number of hexadecimal digits that stand for a root.
+/// The number of hexadecimal digits that identify a root.
 const ROOT_DIGITS: usize = 32;
-/// The first word of the keys of what is imported.
+/// The first word of the idempotency key of an imported event.
 const WORD: &str = "import";
 
 /// Identifies a root without naming its path.
@@ -28,7 +28,7 @@ const WORD: &str = "import";
 pub(super) struct RootKey(String);
 
 impl RootKey {
-    /// Returns the key of a root, the same however its path is written.
+    /// Returns the key of a root, which does not depend on how its path is written.
     pub(super) fn of(root: &Path) -> RootKey {
         let path = root.canonicalize().or_else(|_| std::path::absolute(root)).unwrap_or_else(|_| root.to_owned());
         let mut digits = Hash::of(path.as_os_str().as_encoded_bytes()).to_string();
@@ -41,7 +41,7 @@ impl RootKey {
         format!("{WORD} {} {}", self.0, content(images))
     }
 
-    /// Returns the root whose import started the session with these events; `None` if it was started otherwise.
+    /// Returns the root whose import started the session with these events; `None` if it was not started by an import.
     pub(super) fn that_started(events: &[Event]) -> Option<RootKey> {
         let [started, recorded, ..] = events else { return None };
         let (EventBody::Started { .. }, EventBody::Recorded { iteration, .. }) = (&started.body, &recorded.body) else {
@@ -54,7 +54,7 @@ impl RootKey {
     }
 }
 
-/// What has to be known of a recorded session.
+/// The facts about a recorded session that decide whether an import may add to it.
 #[derive(Clone, Debug)]
 pub(super) struct KnownSession {
     /// The root whose import started it.
@@ -64,41 +64,41 @@ pub(super) struct KnownSession {
 }
 
 impl KnownSession {
-    /// Returns whether an import of that root for that project may add to it.
+    /// Returns whether an import of this root for this project may add to the session.
     pub(super) fn takes(&self, root: &RootKey, project: Option<&str>) -> bool {
         self.root.as_ref() == Some(root) && project.is_none_or(|project| self.project.as_deref() == Some(project))
     }
 }
 
-/// The sessions that the groups of a plan go to: mostly one each, but a group may touch several that were imported when the
-/// pauses between them counted as longer ones, and several groups may touch one.
+/// The sessions that the groups of a plan go to. Mostly there is one per group, but a group may continue several
+/// sessions if they were imported with a shorter gap, and several groups may continue the same session.
 #[derive(Default)]
 pub(super) struct Targets {
-    /// The sessions that got something, or are about to.
+    /// The sessions that have received or will receive runs.
     pub(super) all: Vec<TargetSession>,
-    /// The one that the next run of a group goes to; absent if it starts another.
+    /// The session that the next run of a group goes to, as an index into `all`; absent if the run starts a new one.
     current: HashMap<usize, usize>,
 }
 
 /// A session that runs go to.
 pub(super) struct TargetSession {
-    /// Its id; `None` for one that is yet to start.
+    /// Its id; `None` if it has not started yet.
     pub(super) session: Option<SessionId>,
-    /// Of a dry run: its number among the sessions that would be new, from 0.
+    /// In a dry run, its number among the new sessions, from 0.
     pub(super) new: Option<usize>,
     /// The index of the next iteration.
     pub(super) next_index: u32,
-    /// What the report says about it.
+    /// Its entry in the report.
     pub(super) view: Option<ImportedSession>,
 }
 
 impl TargetSession {
-    /// Returns where its next iteration will be; `None` if it is yet to start.
+    /// Returns the id of its next iteration; `None` if the session has not started yet.
     pub(super) fn next(&self) -> Option<IterationId> {
         Some(self.session?.iteration(self.next_index))
     }
 
-    /// Moves on after an iteration that was decided.
+    /// Advances the next index past a decided iteration.
     pub(super) fn advance(&mut self, decided: Place) {
         let (Place::Recorded(IterationId { index, .. }) | Place::Planned(_, index)) = decided;
         self.next_index = index.saturating_add(1);
@@ -116,19 +116,19 @@ impl Targets {
 
     /// Returns the session at a [position](Targets::position).
     pub(super) fn at(&mut self, position: usize) -> &mut TargetSession {
-        // Sessions are only ever added, so that a position stays valid.
+        // Sessions are only ever added, so positions stay valid.
         #[expect(clippy::indexing_slicing, reason = "every position comes from `position`")]
         &mut self.all[position]
     }
 
-    /// Sets the index of the next iteration of a session, if it is one of these.
+    /// Sets the next index of a session, if it is one of the targets.
     pub(super) fn set_next_index(&mut self, session: SessionId, index: u32) {
         for target in self.all.iter_mut().filter(|target| target.session == Some(session)) {
             target.next_index = index;
         }
     }
 
-    /// Lets the next run of a group go to this session.
+    /// Makes the next run of a group go to this session.
     pub(super) fn enter(&mut self, group: usize, session: SessionId, next_index: u32) {
         let there = self.all.iter().position(|target| target.session == Some(session));
         let place = there.unwrap_or_else(|| {
@@ -138,7 +138,7 @@ impl Targets {
         self.current.insert(group, place);
     }
 
-    /// Lets the next run of a group start a session.
+    /// Makes the next run of a group start a new session.
     pub(super) fn leave(&mut self, group: usize) {
         self.current.remove(&group);
     }
@@ -146,7 +146,7 @@ impl Targets {
 
 /// The maximum size of the title of an imported session.
 const MAX_TITLE_BYTES: usize = 80;
-/// Names of folders that say nothing about what is in them.
+/// Folder names that do not describe their contents.
 const GENERIC_FOLDERS: [&str; 14] = [
     "output",
     "outputs",
@@ -164,8 +164,8 @@ const GENERIC_FOLDERS: [&str; 14] = [
     "results",
 ];
 
-/// Returns the title of a session that starts with this file: its folder and the beginning of the prompt. `None` if
-/// the folder's name says nothing, since the prompt alone is what untitled sessions are listed by.
+/// Returns the title of a session that starts with this file: its folder and the beginning of the prompt. `None` if the
+/// folder name is generic, since untitled sessions are listed by their prompt anyway.
 pub(super) fn title(file: &Path, prompt: &str) -> Option<String> {
     let folder = file.parent()?.file_name()?.to_str()?.trim();
     let plain = folder.to_lowercase();
@@ -183,7 +183,7 @@ pub(super) fn title(file: &Path, prompt: &str) -> Option<String> {
     Some(title)
 }
 
-/// Returns a hash of images in any order.
+/// Returns a hash of these images that does not depend on their order.
 fn content(images: &[ImageRef]) -> Hash {
     let mut hashes: Vec<Hash> = images.iter().map(|image| image.hash).collect();
     hashes.sort_unstable();

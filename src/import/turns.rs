@@ -1,8 +1,9 @@
 //! Mutual exclusion between imports and watches of one workspace, in any number of processes.
 //!
-//! A run's key keeps it from being recorded twice. But two imports that read a folder at different moments may group its
-//! files differently, and then their keys differ too. So only one at a time decides and records some runs, and first
-//! learns what the others recorded. Reading and hashing, which take long, need no lock.
+//! The idempotency key prevents a run from being recorded twice. But two imports that read a folder at different times
+//! may group its files differently, and then their keys differ too. Therefore only one process at a time decides and
+//! records a turn, after catching up with what the others recorded. Reading and hashing, which take the time, need no
+//! lock.
 
 use std::fs::File;
 
@@ -12,19 +13,19 @@ use crate::store::{Order, RecencyKey, Status};
 use super::intake::Intake;
 use crate::workspace::Error;
 
-/// The name of the lock file, which stays empty.
+/// The name of the lock file, which is always empty.
 const LOCK: &str = "import.lock";
-/// The number of sessions that are read at once.
+/// The number of sessions read per page.
 const ROWS: usize = 1000;
 
-/// The lock, which is released when this is dropped, or when the process ends.
+/// The lock, released on drop or when the process exits.
 pub(super) struct Turn {
-    /// `None` if the file cannot be created or locked: then keys alone prevent duplicates.
+    /// `None` if the file cannot be created or locked; then only the keys prevent duplicates.
     _lock: Option<File>,
 }
 
 impl Intake<'_> {
-    /// Waits for the lock, and learns what others recorded of images that were made at that time or later.
+    /// Waits for the lock, then catches up with what others recorded for images made at this time or later.
     pub(super) fn turn(&mut self, from: Timestamp) -> Result<Turn, Error> {
         let lock = File::options().create(true).append(true).open(self.workspace.dir().join(LOCK));
         let turn = Turn { _lock: lock.ok().filter(|file| file.lock().is_ok()) };
@@ -32,8 +33,8 @@ impl Intake<'_> {
         Ok(turn)
     }
 
-    /// Reads the sessions that changed. One with an image was last modified when the image was made or later, so that
-    /// earlier sessions need not be read.
+    /// Reads the sessions that changed. A session was last modified no earlier than its images were made, so earlier
+    /// sessions can be skipped.
     fn catch_up(&mut self, from: Timestamp) -> Result<(), Error> {
         let events = self.workspace.log.totals()?.events;
         if events == self.events {

@@ -1,4 +1,4 @@
-//! Finding pictures: the files below the paths that were given, past what cannot be read, around in circles never.
+//! Walks the given paths for images. Unreadable entries are skipped; symlink cycles are detected.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,27 +9,27 @@ use walkdir::{DirEntry, WalkDir};
 
 use super::{FileProblem, Problems};
 
-/// A file that may be a picture.
+/// A file that may be an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// The folder that its tool writes to: work in one root is not work in another.
+    /// The output folder of the tool that wrote it. Different roots never share a session.
     pub(crate) root: PathBuf,
 }
 
-/// The endings of images and videos. The type of a file is still read from its bytes, since many have the ending of another
-/// type.
+/// The file extensions of images and videos. The actual type is read from the contents, since many files have the
+/// extension of another type.
 const ENDINGS: [&str; 22] = [
     "png", "jpg", "jpeg", "jfif", "webp", "gif", "avif", "apng", "heic", "heif", "hif", "jxl", "tif", "tiff", "bmp",
     "exr", "mp4", "m4v", "mov", "qt", "webm", "mkv",
 ];
 
-/// Folders that systems and programs keep beside people's pictures.
+/// Folders that operating systems and other programs create next to images.
 const NOT_OURS: [&str; 6] =
     ["@eadir", "$recycle.bin", "system volume information", "__macosx", "thumbnails", "lost+found"];
 
-/// Folders in which tools sort what they write, under the folder that they write to.
+/// Subfolders into which tools sort their output.
 pub(super) const SORTED_INTO: [&str; 15] = [
     "txt2img-images",
     "img2img-images",
@@ -48,13 +48,13 @@ pub(super) const SORTED_INTO: [&str; 15] = [
     "raw",
 ];
 
-/// The pictures below these paths, in the order of their names. A path that is not there is the caller's mistake; what
-/// cannot be read below one is reported.
+/// Returns the images below these paths, sorted by name. The paths must exist; unreadable entries below them are
+/// reported.
 pub(super) fn walk(paths: &[PathBuf], problems: &mut Problems) -> Vec<Candidate> {
     let mut found = Vec::new();
     for path in paths {
         let given = path.as_path();
-        // Links are followed, as people use them to put output elsewhere; walkdir notices circles.
+        // Follow links, since people use them to redirect output; walkdir detects cycles.
         let entries = WalkDir::new(given).follow_links(true).sort_by_file_name().into_iter();
         for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_ours(entry)) {
             match entry {
@@ -65,12 +65,12 @@ pub(super) fn walk(paths: &[PathBuf], problems: &mut Problems) -> Vec<Candidate>
                     found.push(Candidate { root: root(given, entry.path()), path: entry.into_path() });
                 }
                 Ok(_) => {}
-                // Everything in a circle has been found already.
+                // Everything in a cycle has been found already.
                 Err(error) if error.loop_ancestor().is_some() => {}
                 Err(error) => {
                     let path = error.path().unwrap_or(given).to_owned();
                     let reason = error.io_error().map_or_else(|| error.to_string(), unreadable);
-                    // A link to nowhere is no picture, and nothing is missing.
+                    // A dangling link is not an image, so nothing is missing.
                     if !is_dangling(&path) {
                         problems.push(FileProblem::new(&path, reason));
                     }
@@ -83,7 +83,7 @@ pub(super) fn walk(paths: &[PathBuf], problems: &mut Problems) -> Vec<Candidate>
     found
 }
 
-/// What the system says of a file that cannot be read.
+/// Describes the error for a file that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "not allowed to read it".to_owned(),
@@ -92,24 +92,24 @@ pub(super) fn unreadable(error: &io::Error) -> String {
     }
 }
 
-/// Whether the ending is one of a picture.
+/// Returns whether a file has the extension of an image or video.
 pub(crate) fn may_be_picture(path: &Path) -> bool {
     let hidden = path.file_name().is_some_and(is_hidden);
     let ending = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
     !hidden && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// The folder that a picture's tool writes to, of a picture below a path that was given.
+/// Returns the output folder of the tool that wrote an image below the given path.
 pub(crate) fn root(given: &Path, path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(path);
-    // The nearest `output` or `outputs` is where a tool writes to, whatever it sorts it into there.
+    // The nearest `output` or `outputs` folder is the root, whatever the tool sorts files into below it.
     let named = |part: &Path, names: &[&str]| {
         part.file_name().and_then(OsStr::to_str).is_some_and(|name| names.contains(&name.to_ascii_lowercase().as_str()))
     };
     if let Some(output) = folder.ancestors().find(|part| named(part, &["output", "outputs"])) {
         return output.to_owned();
     }
-    // A1111's Save button puts copies into `log/images`, beside the folder that the batch is in.
+    // A1111's Save button puts copies into `log/images`, next to the folder of the batch.
     if named(folder, &["images"])
         && let Some(log) = folder.parent().filter(|log| named(log, &["log"]))
         && let Some(above) = log.parent()
@@ -133,8 +133,8 @@ fn is_ours(entry: &DirEntry) -> bool {
     !is_hidden(entry.file_name()) && !is_foreign_folder
 }
 
-/// Returns whether a folder is one whose images are not imported: those of the system, of a workspace (they are in it
-/// already), and the previews that ComfyUI deletes when it starts.
+/// Returns whether images in a folder are not imported: system folders, workspaces (their images are recorded already),
+/// and the previews that ComfyUI deletes on startup.
 fn is_foreign(folder: &Path) -> bool {
     let name = folder.file_name().and_then(OsStr::to_str).map(str::to_ascii_lowercase).unwrap_or_default();
     let previews = || {
@@ -145,14 +145,14 @@ fn is_foreign(folder: &Path) -> bool {
     NOT_OURS.contains(&name.as_str()) || previews() || folder.join("retake.toml").is_file()
 }
 
-/// Returns whether an image only stands for others: a preview, or the contact sheet of an exported folder.
+/// Returns whether an image only represents others: a preview, or the contact sheet of an exported folder.
 fn is_by_product(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name.starts_with("ComfyUI_temp_")
         || (name.starts_with("contact-sheet") && path.with_file_name("session.md").is_file())
 }
 
-/// Returns whether [`walk`] would pass over a file below a path that was given.
+/// Returns whether [`walk`] would skip a file below the given path.
 pub(crate) fn is_passed_over(given: &Path, path: &Path) -> bool {
     let folders = path.ancestors().skip(1).take_while(|folder| *folder != given && folder.starts_with(given));
     let mut folders = folders.filter(|folder| folder.file_name().is_some_and(is_hidden) || is_foreign(folder));

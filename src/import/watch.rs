@@ -1,8 +1,8 @@
 //! `watch`: imports new images from folders as soon as their files are complete, into the session in progress.
 //!
-//! The operating system reports changes. It may miss some, and network drives report none, so the folders are also scanned
-//! periodically. Nothing is remembered between two watches except what is in the workspace: the first scan recognises by
-//! content what is new. A file that is not complete yet is examined again until it is.
+//! The operating system reports changes. It may miss some, and network drives report none, so the folders are also
+//! scanned periodically. No state is kept between watches except the workspace itself: the first scan recognises new
+//! files by content. A file that is not complete yet is examined again until it is.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,16 @@ use crate::workspace::{Error, Workspace};
 
 use super::{Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
 
-/// What a watch reports.
+/// An event reported by a watch.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
-    /// What was there when it began is imported; from now on each new iteration is reported.
+    /// Everything that existed at the start is imported; from now on, each new iteration is reported.
     Ready(Box<FilesReport>),
     /// A new iteration.
     Recorded(WatchedIteration),
     /// A file that cannot be imported.
     Problem(FileProblem),
-    /// The workspace cannot be written to at the moment; it is tried again.
+    /// The workspace cannot be written to at the moment; the watch will retry.
     Refused(Arc<Error>),
 }
 
@@ -65,12 +65,12 @@ pub struct WatchedIteration {
 
 /// How often incomplete files are examined again.
 const TICK: Duration = Duration::from_millis(100);
-/// How long no file must have been completed before anything is recorded: the images of a run are written shortly after
-/// one another.
+/// How long to wait after the last completed file before recording: the images of a run are written in quick
+/// succession.
 const QUIET: Duration = Duration::from_millis(250);
-/// How long a complete image waits for others of its run at most.
+/// The longest time a complete image waits for others of its run.
 const LONGEST: Duration = Duration::from_millis(600);
-/// How long a file must keep its length to count as complete, if its format does not mark its end.
+/// How long a file's length must stay unchanged for it to count as complete, if its format does not mark its end.
 const STILL: Duration = Duration::from_secs(2);
 /// How often the folders are scanned if the system reports changes.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -82,7 +82,7 @@ const RETRY: Duration = Duration::from_secs(5);
 const BACK_MILLIS: i64 = 2 * 24 * 60 * 60 * 1000;
 
 impl Workspace {
-    /// Imports what is in these folders and every new image, until `stop` is set, and reports each.
+    /// Imports everything in these folders and then every new image, until `stop` is set, and reports each iteration.
     pub fn watch(
         &self,
         actor: &Actor,
@@ -94,7 +94,7 @@ impl Workspace {
         request.check_paths()?;
         let paths = request.paths.iter().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
         let request = FilesRequest { paths: paths.collect(), dry_run: false, ..request.clone() };
-        // The watcher comes first, so that changes during the first scan are reported.
+        // Start the watcher first, so that changes during the first scan are reported.
         let (changes, watcher) = changes(&request.paths);
         let mut watch = Watch {
             intake: Intake::new(self, actor, &request)?,
@@ -140,12 +140,12 @@ impl Workspace {
     }
 }
 
-/// Returns a channel of changed paths, with `None` if some may have been missed, and the watcher, if the system has one for
-/// these folders.
+/// Returns a channel of changed paths, where `None` means that some may have been missed, and the watcher, if the
+/// system supports one for these folders.
 fn changes(paths: &[PathBuf]) -> (Receiver<Option<PathBuf>>, Option<notify::RecommendedWatcher>) {
     let (sender, receiver) = mpsc::channel();
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Sending fails only once the watch is over.
+        // Sending only fails once the watch is over.
         let _ = match event {
             Ok(event) if event.need_rescan() => sender.send(None),
             Ok(event) if event.kind.is_access() || event.kind.is_remove() => Ok(()),
@@ -166,9 +166,9 @@ struct Watch<'a> {
     stop: &'a AtomicBool,
     request: FilesRequest,
     rescan: Duration,
-    /// Every image that was examined.
+    /// Every image examined so far.
     found: Vec<Found>,
-    /// Every file that was processed, with its state at that time.
+    /// Every file processed so far, with its state at that time.
     seen: HashMap<PathBuf, Stamp>,
     /// Files that are new or changed.
     waiting: HashMap<PathBuf, Waiting>,
@@ -183,7 +183,7 @@ type Stamp = (u64, Option<SystemTime>);
 
 struct Waiting {
     stamp: Option<Stamp>,
-    /// Since when it has this state.
+    /// When the file entered this state.
     since: Instant,
     whole: bool,
 }
@@ -209,7 +209,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Imports complete files once no further ones were completed for a moment.
+    /// Imports complete files once no others have been completed for a moment.
     fn take_whole(&mut self, at_once: bool, on_event: &mut impl FnMut(WatchEvent)) {
         self.look_at_waiting();
         let whole = self.waiting.values().filter(|waiting| waiting.whole);
@@ -226,7 +226,7 @@ impl Watch<'_> {
         let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
         let (new, problems) = super::looked(&candidates, |_| !self.stop.load(Ordering::Relaxed));
         if new.len() + problems.len() < candidates.len() {
-            // Stopped: what is recorded is always a prefix in time, and these are only the first by name.
+            // Stopped: what is recorded must be a prefix in time, but these are only the first by name.
             return;
         }
         problems.into_iter().for_each(|problem| on_event(WatchEvent::Problem(problem)));

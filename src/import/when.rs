@@ -1,8 +1,8 @@
-//! When a picture was made. Hardly any tool writes it into the file, so mostly it is the time of the file, held against the
-//! counter and the date in its name: files are touched, copied, unzipped and synchronised.
+//! Determines when an image was made. Few tools write this into the file, so it is mostly the file's modification time,
+//! checked against the counter and the date in its name: files get touched, copied, unzipped and synchronised.
 //!
-//! In this order: a time in the file itself; the time of the file, unless its folder shares one (then the counters say
-//! the order), or a date in its name says another day, or files of a later counter are older.
+//! In order of precedence: a time in the file itself; the modification time, unless the files of the folder all share
+//! one (then the counters give the order), a date in the name disagrees, or files with a higher counter are older.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::model::Timestamp;
 
 use super::look::Found;
 
-/// The average distance between files below which they count as copied rather than made one by one.
+/// The average interval between files below which they count as copied rather than made one by one.
 const COPIED_APART_MILLIS: i64 = 200;
-/// The number of files from which on they can be recognised as copied.
+/// The minimum number of files that can be recognised as copied.
 const COPIED_TOGETHER: usize = 6;
-/// The largest distance that time zones put between a file's time and the date in its name.
+/// The largest difference that time zones can cause between a file's time and the date in its name.
 const ZONES_MILLIS: i64 = 38 * 60 * 60 * 1000;
 
-/// Sets the time of every image and its place among those of the same time, and returns notes on what was decided.
+/// Sets the time of every image and its position among images of the same time. Returns notes on the decisions.
 pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut folders: BTreeMap<std::path::PathBuf, Vec<usize>> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
     }
     for (folder, numbers) in &folders {
         let mut pictures: Vec<&mut Found> = pick(found, numbers);
-        // By counter, which for names without one is by name.
+        // Sort by counter, or by name if there is none.
         pictures.sort_by_cached_key(|picture| order(picture));
         let copied = shares_one_time(&pictures);
         let mut dated = 0;
@@ -85,7 +85,7 @@ pub(super) fn date_in(name: &str) -> Option<NaiveDate> {
     })
 }
 
-/// The time in a name.
+/// A time in a file or folder name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Named {
     Day(NaiveDate),
@@ -93,7 +93,7 @@ enum Named {
 }
 
 impl Named {
-    /// Returns whether a file's own time agrees with it, in some time zone.
+    /// Returns whether the modification time is consistent with it in some time zone.
     fn allows(self, modified: Timestamp) -> bool {
         let (from, to) = match self {
             Named::Day(day) => {
@@ -102,11 +102,11 @@ impl Named {
             Named::Second(time) => (time, time),
         };
         let (from, to) = (from.and_utc().timestamp_millis(), to.and_utc().timestamp_millis());
-        // Files of one evening may go into the folder of the day it began.
+        // Files made after midnight may be in the folder of the previous day.
         (from - ZONES_MILLIS / 2..=to + ZONES_MILLIS).contains(&modified.millis())
     }
 
-    /// Returns the time it stands for; for a day, its first moments, in the order of the files.
+    /// Returns the time it denotes; for a day, its first moments, in the order of the files.
     fn at(self, place: i64) -> Timestamp {
         let time = match self {
             Named::Day(day) => day.and_time(NaiveTime::MIN) + chrono::TimeDelta::seconds(place.min(86_399)),
@@ -138,7 +138,7 @@ fn named_time(path: &Path) -> Option<Named> {
     })
 }
 
-/// Returns the date that begins there, and what follows it.
+/// Returns the date at this position, and the text after it.
 fn date_at(text: &str, at: usize) -> Option<(NaiveDate, &str)> {
     let rest = text.get(at..)?;
     let (year, rest) = digits(rest, 4)?;
@@ -150,12 +150,12 @@ fn date_at(text: &str, at: usize) -> Option<(NaiveDate, &str)> {
     let rest = if separator { rest.strip_prefix(['-', '_', '.'])? } else { rest };
     let (day, rest) = digits(rest, 2)?;
     let date = NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
-    // Eight digits among more are a counter or a seed.
+    // Eight digits within a longer number are a counter or a seed.
     let ends = separator || !rest.starts_with(|c: char| c.is_ascii_digit());
     (ends && (1990..2100).contains(&year)).then_some((date, rest))
 }
 
-/// Returns the time that follows a date: `_14-05-59`, `T140559`, ` 14.05.59`.
+/// Returns the time at the beginning of the text after a date: `_14-05-59`, `T140559`, ` 14.05.59`.
 fn time_at(rest: &str) -> Option<NaiveTime> {
     let rest = rest.strip_prefix(['_', '-', 'T', ' ', '@'])?;
     let apart = |rest| str::strip_prefix(rest, ['-', '_', '.', ':']).unwrap_or(rest);
@@ -172,8 +172,8 @@ fn digits(text: &str, count: usize) -> Option<(u32, &str)> {
     Some((number, rest))
 }
 
-/// Splits a name into what precedes its counter, and the counter. `ComfyUI_00012_.png` and `00012-1234.png` have one; a
-/// seed or a UUID is not a counter.
+/// Splits a name into its counter and the text before it. `ComfyUI_00012_.png` and `00012-1234.png` have a counter; a
+/// seed or a UUID is not one.
 fn counted(path: &Path) -> (String, Option<u64>) {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let after = |at: usize| stem.get(at..).unwrap_or_default();
@@ -182,7 +182,7 @@ fn counted(path: &Path) -> (String, Option<u64>) {
         let first = stem.as_bytes().get(*at).is_some_and(u8::is_ascii_digit);
         first && (*at == 0 || !stem.as_bytes().get(at - 1).is_some_and(u8::is_ascii_alphanumeric))
     });
-    // A1111 begins with it, ComfyUI and Fooocus end with it.
+    // A1111 puts the counter first, ComfyUI and Fooocus put it last.
     let fits: Vec<usize> = starts.filter(|at| (3..=6).contains(&length(*at))).collect();
     let at = match fits.first() {
         Some(0) => Some(0),
@@ -197,7 +197,7 @@ fn order(picture: &Found) -> (String, Option<u64>, std::path::PathBuf) {
     (prefix, number, picture.path.clone())
 }
 
-/// Returns whether the files' own times mean nothing, since so many so close together were copied.
+/// Returns whether the modification times are meaningless, because many files within a short time were copied.
 fn shares_one_time(pictures: &[&mut Found]) -> bool {
     let times = || pictures.iter().map(|picture| picture.modified.millis());
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
@@ -205,8 +205,8 @@ fn shares_one_time(pictures: &[&mut Found]) -> bool {
     pictures.len() >= COPIED_TOGETHER && last - first < COPIED_APART_MILLIS.saturating_mul(count - 1)
 }
 
-/// Gives files that were touched after later ones were made the time of these. If most disagree, the counters were
-/// restarted, and nothing is changed. Returns the number of files it changed.
+/// Resets files that were touched later to the time of their successors. If most files disagree, the counters were
+/// restarted, and nothing is changed. Returns the number of files changed.
 fn untouch(pictures: &mut [&mut Found]) -> usize {
     let mut series: HashMap<String, Vec<(u64, usize)>> = HashMap::new();
     for (at, picture) in pictures.iter().enumerate() {
@@ -237,7 +237,7 @@ fn untouch(pictures: &mut [&mut Found]) -> usize {
     touched
 }
 
-/// Returns the images with these numbers, which ascend.
+/// Returns the images with these indices, which must be ascending.
 fn pick<'a>(found: &'a mut [Found], numbers: &[usize]) -> Vec<&'a mut Found> {
     let mut wanted = numbers.iter().copied().peekable();
     found.iter_mut().enumerate().filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture)).collect()

@@ -1,4 +1,4 @@
-//! Addresses of resources: what can be read is named by `retake://…`, each in exactly one spelling.
+//! Resource addresses: everything readable has a `retake://…` URI with exactly one spelling.
 //!
 //! ```text
 //! retake://sessions                              what list-sessions answers        ?cursor=… for later pages
@@ -15,23 +15,23 @@ use std::str::FromStr;
 use crate::model::{IterationId, SessionId};
 use crate::wire::tools::APP_VIEW;
 
-/// The kinds of resources.
+/// A resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Address {
-    /// The sessions, from that cursor on.
+    /// The sessions, starting at a cursor.
     Sessions(Option<String>),
-    /// A session's iterations, from that cursor back.
+    /// A session's iterations, going back from a cursor.
     Session(SessionId, Option<String>),
     /// One iteration.
     Iteration(IterationId),
     /// One of its images.
     Image(IterationId, u32),
-    /// The page that shows comparisons and stories.
+    /// The page that displays comparisons and stories.
     App,
 }
 
 impl Address {
-    /// Returns whether it can change, so that a subscription makes sense. Images never do; later pages are not followed.
+    /// Returns whether it can change and therefore be subscribed to. Images never change; later pages are not tracked.
     pub(super) fn can_change(&self) -> bool {
         matches!(self, Address::Sessions(None) | Address::Session(_, None) | Address::Iteration(_))
     }
@@ -44,7 +44,7 @@ pub(super) struct NotAnAddress;
 impl FromStr for Address {
     type Err = NotAnAddress;
 
-    /// Reads exactly what `Display` writes.
+    /// Parses exactly what `Display` writes.
     fn from_str(text: &str) -> Result<Address, NotAnAddress> {
         parse(text).filter(|address| address.to_string() == text).ok_or(NotAnAddress)
     }

@@ -1,21 +1,21 @@
-//! The page that clients with MCP Apps show in place of the JSON of a comparison or a story.
+//! The page that clients with MCP Apps display instead of the JSON of a comparison or a story.
 //!
-//! The extension `io.modelcontextprotocol/ui` (2026-01-26) has four parts: the capability, `_meta.ui.resourceUri` on a tool,
-//! a resource with the media type below, and JSON-RPC between the page and its host through `postMessage`. The page is one
-//! file without any reference to the outside: it gets the result of the tool from the host, and asks the host for images
-//! (`resources/read`) and for what its buttons do (`tools/call`), so it can do no more than the client lets the server do.
-//! Clients without the extension ignore all of this.
+//! The extension `io.modelcontextprotocol/ui` (2026-01-26) has four parts: the capability, `_meta.ui.resourceUri` on a
+//! tool, a resource with the media type below, and JSON-RPC between the page and its host through `postMessage`. The
+//! page is a single self-contained file: it receives the result of the tool from the host, and requests images
+//! (`resources/read`) and the actions of its buttons (`tools/call`) through the host, so it has no more access than the
+//! client grants to the server. Clients without the extension ignore all of this.
 
 use rmcp::model::{ExtensionCapabilities, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
 
 use crate::wire::tools::APP_VIEW;
 
-/// The page, complete.
+/// The complete page.
 const PAGE: &str = include_str!("assets/app.html");
 /// The extension's name in capabilities.
 const EXTENSION: &str = "io.modelcontextprotocol/ui";
-/// The media type by which hosts know a page that is made for them.
+/// The media type that marks a page for hosts.
 const MIME_TYPE: &str = "text/html;profile=mcp-app";
 
 /// Returns the capability.
@@ -23,7 +23,7 @@ pub(super) fn extension() -> ExtensionCapabilities {
     [(EXTENSION.to_owned(), object(json!({ "mimeTypes": [MIME_TYPE] })))].into()
 }
 
-/// Returns what connects a tool with its page. The second key is what hosts before the first stable revision read.
+/// Returns the metadata that links a tool to its page. The second key is for hosts before the first stable revision.
 pub(super) fn tool_meta(view: &str) -> MetaObject {
     MetaObject(object(json!({
         "ui": { "resourceUri": view, "visibility": ["model", "app"] },
@@ -31,7 +31,7 @@ pub(super) fn tool_meta(view: &str) -> MetaObject {
     })))
 }
 
-/// Returns the page as a resource. It loads nothing, so hosts need to allow it nothing.
+/// Returns the page as a resource. It loads nothing, so hosts need not grant it anything.
 pub(super) fn page() -> ResourceContents {
     ResourceContents::TextResourceContents {
         uri: APP_VIEW.to_owned(),

@@ -1,4 +1,4 @@
-//! Changes to the workspace by any process: received once from the workspace and broadcast to all subscribers.
+//! Changes to the workspace by any process, received once and broadcast to all subscribers.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -12,8 +12,8 @@ use super::address::Address;
 use crate::model::EventKind;
 use crate::workspace::{Change, Workspace};
 
-/// The receiver of changes of a server. It listens from the first subscription until the workspace is closed, so clients
-/// that come and go leave no threads.
+/// The change receiver of a server. It listens from the first subscription until the workspace is closed, so that
+/// clients that come and go leave no threads behind.
 pub(super) struct Changes {
     sender: Sender<Change>,
     listening: OnceLock<()>,
@@ -28,10 +28,10 @@ impl Changes {
         Changes { sender: channel(MAX_BUFFERED).0, listening: OnceLock::new(), early: Mutex::new(None) }
     }
 
-    /// Subscribes to all changes from now on. The first call waits briefly until changes are coming in.
+    /// Subscribes to all future changes. The first call waits briefly until changes are being received.
     ///
-    /// It does so on the calling thread, which is one of the runtime's: another thread would need a hold on the workspace,
-    /// and keep it from being closed if the client has gone by then.
+    /// It waits on the calling runtime thread: another thread would need a handle to the workspace, and would keep it
+    /// open if the client is gone by then.
     pub(super) fn follow(&self, workspace: &Workspace) -> Receiver<Change> {
         let receiver = self.sender.subscribe();
         self.listening.get_or_init(|| {
@@ -49,19 +49,19 @@ impl Changes {
         receiver
     }
 
-    /// Begins to listen for a subscription that is about to be acknowledged: between the acknowledgement and
-    /// [`take`](Changes::take) a change would otherwise be missed.
+    /// Starts listening for a subscription that is about to be acknowledged, so that no change is missed between the
+    /// acknowledgement and [`take`](Changes::take).
     pub(super) fn follow_early(&self, wanted: &SubscriptionFilter, workspace: &Workspace) {
         let receiver = self.follow(workspace);
         *self.early.lock() = Some((wanted.clone(), receiver));
     }
 
-    /// Returns the receiver that was created early for that subscription.
+    /// Returns the receiver created in advance for this subscription.
     pub(super) fn take(&self, wanted: &SubscriptionFilter, workspace: &Workspace) -> Receiver<Change> {
         let mut early = self.early.lock();
         match early.take() {
             Some((filter, receiver)) if filter == *wanted => receiver,
-            // Two subscriptions are being set up at once. This one may have missed what happened this instant.
+            // Two subscriptions are being set up at once. This one may have missed the latest changes.
             other => {
                 *early = other;
                 drop(early);
@@ -71,7 +71,7 @@ impl Changes {
     }
 }
 
-/// Waits for a change, and returns it with all others that have come in by then; `None` if the workspace is closed.
+/// Waits for a change, and returns it together with all others available by then; `None` if the workspace is closed.
 pub(super) async fn next(receiver: &mut Receiver<Change>) -> Option<Vec<Change>> {
     let mut news = vec![match receiver.recv().await {
         Ok(news) => news,
@@ -95,10 +95,10 @@ pub(super) fn changed_list(news: &[Change]) -> bool {
     })
 }
 
-/// Returns those of the addresses whose contents have changed, or may have.
+/// Returns the addresses whose contents have changed, or may have.
 ///
-/// An iteration shows the row of its session, so any change to the session changes it too; and it names its children,
-/// which may be in any session.
+/// An iteration contains the row of its session, so any change to the session changes it too; and it lists its
+/// children, which may be in any session.
 pub(super) fn changed(news: &[Change], addresses: &[Address]) -> Vec<Address> {
     let mut changed: Vec<Address> = Vec::new();
     for news in news {

@@ -1,15 +1,15 @@
-//! The server over HTTP: one endpoint, to be mounted at `/mcp` behind a guard that decides who has access.
+//! The MCP server over HTTP: one endpoint, mounted at `/mcp` behind a guard that controls access.
 //!
-//! Each request is independent: any number of clients come and go, a restart is not noticed, and no state is left over. An
-//! answer is plain JSON, unless progress is reported before it or it is a subscription: then it is a stream of events.
+//! Each request is independent: any number of clients come and go, restarts are not noticed, and no state accumulates.
+//! A response is plain JSON, unless it reports progress first or is a subscription; then it is an event stream.
 //!
-//! A client from before 2026-07-28 that begins with `initialize` gets a connection (`Mcp-Session-Id`), since there is no
-//! other way to notify it of changes. It is only needed for that: a request with an unknown id, because Retake was restarted
-//! or the client was silent for long, is served independently. Many clients do not start over at the 404 that the protocol
-//! prescribes, and would be stuck. An id that the client itself has ended gets that 404.
+//! A client from before 2026-07-28 that starts with `initialize` gets a connection (`Mcp-Session-Id`), since there is
+//! no other way to notify it of changes. Connections are only needed for that: a request with an unknown id, because
+//! Retake was restarted or the client was idle for long, is served independently. Many clients do not start over after
+//! the 404 that the protocol prescribes, and would be stuck. An id that the client itself has ended gets that 404.
 //!
-//! Absent here: access control. Host, Origin, token and sizes are checked before a request gets here, once for all that is
-//! served, and not again by rmcp, whose lists would have to be kept in step.
+//! Absent here: access control. Host, Origin, token and sizes are checked before a request gets here, once for
+//! everything that is served, and not again by rmcp, whose lists would have to be kept in sync.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::workspace::Workspace;
 /// The maximum size of a message: a few images as base64.
 const MAX_MESSAGE_BYTES: usize = 48 * 1024 * 1024;
 
-/// The header that names a connection.
+/// The header that identifies a connection.
 const CONNECTION: &str = "mcp-session-id";
 
 /// The maximum number of connections. Further clients are served, but not notified of changes.
@@ -46,16 +46,16 @@ const MOST_CONNECTIONS: usize = 256;
 /// How long an idle connection is kept.
 const SILENT_FOR: Duration = Duration::from_secs(60 * 60);
 
-/// How long an answer is kept for a client whose stream broke off.
+/// How long a response is kept for a client whose stream was interrupted.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// The number of ended connections whose ids are remembered.
 const MOST_ENDED: usize = 1024;
 
-/// The maximum size of an `initialize`, which is far shorter.
+/// The maximum size of an `initialize` message, which is far shorter.
 const MOST_FIRST_WORDS: usize = 64 * 1024;
 
-/// Returns the endpoint's service, on behalf of `user`, until `ending` turns true.
+/// Returns the service of the endpoint, on behalf of `user`, until `ending` becomes true.
 pub fn http<S: Clone + Send + Sync + 'static>(
     workspace: Arc<Workspace>,
     user: impl Into<Arc<str>>,
@@ -68,12 +68,12 @@ pub fn http<S: Clone + Send + Sync + 'static>(
     })
 }
 
-/// The two ways to serve: each request by itself, and on a connection.
+/// The two ways to serve: independent requests, and connections.
 struct Endpoint {
     alone: StreamableHttpService<Server, NeverSessionManager>,
     connected: StreamableHttpService<Server, LocalSessionManager>,
     connections: Arc<LocalSessionManager>,
-    /// Ids of connections that were ended, oldest first.
+    /// Ids of ended connections, oldest first.
     ended: Mutex<VecDeque<String>>,
 }
 
@@ -85,11 +85,12 @@ impl Endpoint {
                 .disable_allowed_hosts()
                 .disable_allowed_origins()
         };
-        // A subscription by itself ends with a final message, see `Server::listen`. Streams of connections have none.
+        // An independent subscription ends with a final message, see `Server::listen`. Streams of connections have
+        // none.
         let connected = config().with_legacy_session_mode(true);
         let end = connected.cancellation_token.clone();
         tokio::spawn(async move {
-            // Also if the sender is gone.
+            // Also if the sender is dropped.
             let _ = ending.wait_for(|ending| *ending).await;
             end.cancel();
         });
@@ -131,13 +132,13 @@ impl Endpoint {
                 true => self.connected.handle(request).await.into_response(),
                 false => self.alone.handle(request).await.into_response(),
             };
-            // rmcp answers 202, which the Python clients report as a failure.
+            // rmcp responds with 202, which the Python clients report as a failure.
             if is_end && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
             }
             return response;
         }
-        // Who takes anything takes both kinds of answers; rmcp wants them by name.
+        // A client that accepts anything accepts both kinds of responses; rmcp requires them to be listed.
         if head.headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().trim_ascii().starts_with(b"*/*")) {
             head.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         }
@@ -195,7 +196,7 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a message is the first of an older client.
+/// Returns whether a message is the first one of an older client.
 fn begins(message: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message {
@@ -205,7 +206,7 @@ fn begins(message: &[u8]) -> bool {
         && serde_json::from_slice(message).is_ok_and(|message: Message| message.method == "initialize")
 }
 
-/// Returns the calling program from the headers, since requests of older clients do not name it.
+/// Returns the calling program from the headers, since requests of older clients do not include it.
 pub(super) fn user_agent(headers: &HeaderMap) -> Option<&str> {
     headers.get(axum::http::header::USER_AGENT)?.to_str().ok()
 }

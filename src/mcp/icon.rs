@@ -1,4 +1,4 @@
-//! The icon that clients show beside our name, in the form that all of them read and in the form that scales.
+//! The icon that clients show, as a bitmap that all of them can read and as a scalable image.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use rmcp::model::Icon;
 const PNG: &[u8] = include_bytes!("assets/icon.png");
 const SVG: &[u8] = include_bytes!("assets/icon.svg");
 
-/// Returns the icon as a data URL, since there is no server to fetch it from.
+/// Returns the icons as data URLs, since there is no server to fetch them from.
 pub(super) fn all() -> Vec<Icon> {
     let icon = |bytes: &[u8], mime_type: &str, size: &str| {
         Icon::new(format!("data:{mime_type};base64,{}", STANDARD.encode(bytes)))

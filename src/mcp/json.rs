@@ -1,16 +1,16 @@
-//! Bounds on JSON before it is parsed: a tree takes up to a hundred times the memory of its text, so the number of its
-//! values is counted in the text first. Nesting is bounded by the parser.
+//! Limits JSON before it is parsed: a tree takes up to a hundred times the memory of its text, so its values are
+//! counted in the text first. The parser limits the nesting depth.
 
 use rmcp::model::RequestId;
 
-/// The most values in one message. The largest workflows that people send have some ten thousand.
+/// The maximum number of values in one message. The largest workflows in practice have some ten thousand.
 pub(crate) const MAX_VALUES: usize = 500_000;
 
-/// The deepest nesting that the parser accepts.
+/// The maximum nesting depth that the parser accepts.
 const MAX_DEPTH: usize = 128;
 
-/// Returns whether a JSON text can be parsed in bounded memory: it has at most [`MAX_VALUES`] values, or is nested so
-/// deeply that the parser stops before it has read that many.
+/// Returns whether a JSON text can be parsed in bounded memory: it has at most [`MAX_VALUES`] values, or its nesting
+/// makes the parser fail before it has read that many.
 pub(crate) fn has_bounded_values(text: &[u8]) -> bool {
     let (mut values, mut depth) = (1_usize, 0_usize);
     let mut rest = text;
@@ -36,8 +36,8 @@ pub(crate) fn has_bounded_values(text: &[u8]) -> bool {
     true
 }
 
-/// Returns the id of a request that cannot be parsed, such as one with a lone surrogate or deep nesting, so that its sender
-/// need not wait for a timeout. Only the outermost object is looked at.
+/// Returns the id of a request that cannot be parsed, such as one with a lone surrogate or deep nesting, so that its
+/// sender need not wait for a timeout. Only searches the outermost object.
 pub(crate) fn request_id(text: &[u8]) -> Option<RequestId> {
     let mut depth = 0_usize;
     let mut rest = text;
@@ -60,7 +60,7 @@ pub(crate) fn request_id(text: &[u8]) -> Option<RequestId> {
     None
 }
 
-/// Reads a string or a number at the beginning of a text.
+/// Parses a string or a number at the beginning of a text.
 fn leading_id(value: &[u8]) -> Option<RequestId> {
     let end = match value.first()? {
         b'"' => value.len() - after_string(value.get(1..)?).len(),
@@ -69,7 +69,7 @@ fn leading_id(value: &[u8]) -> Option<RequestId> {
     serde_json::from_slice(value.get(..end)?).ok()
 }
 
-/// Returns what follows a string whose opening quote has been read.
+/// Returns the text after a string whose opening quote has been consumed.
 fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let escaped = usize::from(rest.get(at) == Some(&b'\\'));

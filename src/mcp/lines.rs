@@ -1,7 +1,7 @@
-//! Messages over a pair of streams: one JSON-RPC message per line, and an error for every other line.
+//! Messages over a pair of streams: one JSON-RPC message per line, and an error response for any other line.
 //!
-//! rmcp has such a transport, but it silently drops lines that are too long or not JSON, so their sender waits for ever, and
-//! it gives up if a notification comes before the first request.
+//! rmcp has such a transport, but it silently drops lines that are too long or not JSON, so that their sender waits
+//! forever, and it gives up if a notification arrives before the first request.
 
 use std::io;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Reads from one stream and writes to the other, each in a task of its own, so that a cancelled caller never loses its
-    /// place in a line. Triggers `close` at the end of the input.
+    /// Reads from one stream and writes to the other, each in its own task, so that a cancelled caller never loses its
+    /// position in a line. Triggers `close` at the end of the input.
     pub(super) fn new<R, W>(reader: R, writer: W, close: Arc<watch::Sender<bool>>) -> Lines
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -62,7 +62,7 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            // While a client does not read its answers, no further requests are taken.
+            // While a client does not read its responses, accept no further requests.
             self.outgoing.unread.wait().await;
             let message = self.incoming.recv().await?;
             if self.opened.load(Ordering::Relaxed) || matches!(message, ClientJsonRpcMessage::Request(_)) {
@@ -79,20 +79,20 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
-/// Messages waiting to be handled or written.
+/// The maximum number of messages waiting to be handled or written.
 const QUEUE: usize = 16;
 
-/// The maximum number of bytes of unwritten answers; above it, no further request is taken.
+/// The maximum size of unwritten responses; above it, no further request is accepted.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 
-/// The sending side of the task that writes.
+/// The sending side of the writer task.
 #[derive(Clone)]
 struct Outbox {
     lines: mpsc::Sender<Line>,
     unread: Arc<Unread>,
 }
 
-/// The answers that are not written yet.
+/// The responses that are not written yet.
 #[derive(Default)]
 struct Unread {
     bytes: AtomicUsize,
@@ -100,7 +100,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Waits until there is room for another answer.
+    /// Waits until there is space for another response.
     async fn wait(&self) {
         loop {
             let less = self.less.notified();
@@ -117,7 +117,7 @@ impl Unread {
     }
 }
 
-/// An answer that is not written yet; dropped when it is, or when its sender gives up.
+/// A response that is not written yet; dropped when it is written or its sender gives up.
 struct UnreadBytes {
     unread: Arc<Unread>,
     bytes: usize,
@@ -217,9 +217,9 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
 /// The code, the reason, and the id of the request.
 pub(super) type Refused = (ErrorCode, String, Option<RequestId>);
 
-/// Parses a line; `None` for a notification that we do not handle.
+/// Parses a line; `None` for a notification that is not handled.
 pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused> {
-    // RFC 8259 allows a reader to skip the byte order mark that some Windows programs write.
+    // RFC 8259 allows readers to skip the byte order mark, which some Windows programs write.
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if !json::has_bounded_values(line) {
         let why = format!("a message may have at most {} values", json::MAX_VALUES);

@@ -1,13 +1,14 @@
-//! The MCP server: the tools of the registry for agents, over stdio and HTTP, in every revision of the protocol from
-//! 2024-11-05 to 2026-07-28.
+//! The MCP server: offers the tools of the registry to agents over stdio and HTTP, in every revision of the protocol
+//! from 2024-11-05 to 2026-07-28.
 //!
-//! What the tools are and do is in `wire/tools/`. Here are `server.rs` (the protocol's requests), `resources.rs` with
-//! `address.rs` (what can be read), `subscriptions.rs` with `changes.rs` (notifications of changes), `prompts.rs` (prompts
-//! and completion), `waiting.rs` (work on a thread of its own, with progress and cancellation) and `paths.rs` (the files a
-//! client may name) and `app.rs` (the page for clients that show pages); `lines.rs` and `http.rs` carry messages.
+//! The tools are defined in `wire/tools/`. This module contains `server.rs` (the requests of the protocol),
+//! `resources.rs` with `address.rs` (readable resources), `subscriptions.rs` with `changes.rs` (change notifications),
+//! `prompts.rs` (prompts and completion), `waiting.rs` (calls on separate threads, with progress and cancellation),
+//! `paths.rs` (the files a client may name) and `app.rs` (the page for clients that can display pages); `lines.rs` and
+//! `http.rs` are the transports.
 //!
-//! Absent here: how a workspace is found or stored, what a tool does, and anything recorded in instructions, names and
-//! descriptions. Those are fixed texts, so that nothing recorded can speak to an agent as if it were Retake.
+//! Absent here: how a workspace is found or stored, what a tool does, and recorded text in instructions, names and
+//! descriptions. Those are fixed, so that nothing recorded can address an agent as if it were Retake.
 
 mod address;
 mod app;
@@ -48,13 +49,13 @@ impl FilePolicy for Paths {
     }
 }
 
-/// Serves the workspace on stdin and stdout until stdin ends or the process is asked to end, on behalf of `user`, reading
-/// images from `paths`.
+/// Serves the workspace on stdin and stdout on behalf of `user`, until stdin ends or the process is asked to stop.
+/// Reads images from `paths`.
 ///
-/// Earlier requests are answered first, for up to a few seconds. Unless a call takes longer, nothing keeps the workspace
-/// open when this returns.
+/// Earlier requests get a few seconds to finish. Unless a call takes longer, nothing keeps the workspace open when this
+/// returns.
 pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), Error> {
-    // One thread is enough: it only moves lines, and every call of the workspace has a thread of its own.
+    // One thread is enough: it only moves lines, and every workspace call has its own thread.
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_CALLS_AT_ONCE)
@@ -65,12 +66,12 @@ pub fn run(workspace: Arc<Workspace>, user: String, paths: Paths) -> Result<(), 
         let (reader, writer) = stdio_pipes();
         serve(Server::new(workspace, user).taking(paths), reader, writer, ended).await
     });
-    // A read of stdin that never returns must not keep the process from ending.
+    // A read of stdin that never returns must not keep the process alive.
     runtime.shutdown_background();
     served
 }
 
-/// Serves one client on a pair of streams until `reader` ends or `ended` is done.
+/// Serves one client on a pair of streams until `reader` ends or `ended` completes.
 pub async fn serve<R, W>(server: Server, reader: R, writer: W, ended: impl Future<Output = ()>) -> Result<(), Error>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -82,7 +83,7 @@ where
     let session = tokio::select! {
         session = server.serve(lines) => match session {
             Ok(session) => session,
-            // The client left without a request.
+            // The client disconnected without a request.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(broken("the MCP client could not be served", &error)),
         },
@@ -101,7 +102,7 @@ where
     finished.map(drop).map_err(|error| broken("the MCP server broke off", &error))
 }
 
-/// The number of threads: enough for concurrent recordings to share a sync of the disk.
+/// The maximum number of threads: enough for concurrent recordings to share an fsync.
 const MAX_CALLS_AT_ONCE: usize = 64;
 
 fn broken(what: &str, cause: &dyn std::fmt::Display) -> Error {

@@ -1,14 +1,14 @@
-//! The files that a client may name for us to read: `record-iteration` and `search-iterations` accept images by path.
+//! The files that a client may ask us to read: `record-iteration` and `search-iterations` accept images by path.
 //!
-//! On stdio the client started us and runs as the same user: it can read what we can, so by default any file is accepted.
-//! That is still a way around limits that were set for the *agent* behind the client, so it can be narrowed to
-//! directories. Over HTTP no path is accepted at all: the client need not be the user whose files we can read (another
-//! user of the machine, a container, the far end of a tunnel), and what is recorded can be read back.
+//! On stdio, the client started us and runs as the same user: it can read what we can, so by default any file is
+//! accepted. That is still a way around restrictions on the *agent* behind the client, so it can be limited to
+//! directories. Over HTTP, no path is accepted at all: the client may not be the user whose files we can read (another
+//! user of the machine, a container, the far end of a tunnel), and recorded files can be read back.
 //!
-//! Below a directory a file is opened from the directory's handle, one component at a time and without following links,
-//! and it is this open file that is read, to record it as well as to compare it (`similarTo`). A name that is swapped for
-//! a link after the check leads nowhere. Hard links are files like any other: creating one below the directory takes the
-//! right to read the file it links to.
+//! Below a directory, a file is opened relative to the directory's handle, one component at a time and without
+//! following links, and this open file is the one that is read, both for recording and for comparing (`similarTo`).
+//! Replacing a path by a link after the check has no effect. Hard links are ordinary files: creating one below the
+//! directory requires the right to read its target.
 
 use std::fs::File;
 use std::io;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use crate::platform;
 use crate::wire::{Error, ErrorKind, ImageFile, ImageInput, OpenedImage};
 
-/// The files that may be named.
+/// The files that may be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Paths {
-    /// Any that this process can read.
+    /// Any file that this process can read.
     Any,
-    /// Those below these directories, wherever links lead.
+    /// Files below these directories, after resolving links.
     Below(Vec<Root>),
-    /// None.
+    /// No files.
     Never,
 }
 
@@ -54,7 +54,7 @@ impl Root {
         Ok(Root { path, handle })
     }
 
-    /// Opens a file by its canonical path, which has no links as long as it is what it was when it was resolved.
+    /// Opens a file by its canonical path, which contains no links unless it was changed after it was resolved.
     fn open_file(&self, path: &Path) -> io::Result<File> {
         let below = path.strip_prefix(&self.path).map_err(io::Error::other)?;
         platform::open_beneath(self.handle.as_deref(), &self.path, below)
@@ -62,7 +62,7 @@ impl Root {
 }
 
 impl Paths {
-    /// Returns those below these directories, which must exist; any if there are none.
+    /// Allows files below these directories, which must exist; any file if there are none.
     pub fn below(directories: &[PathBuf]) -> Result<Paths, Error> {
         let roots = directories.iter().map(|directory| {
             Root::open(directory).map_err(|error| {
@@ -78,7 +78,7 @@ impl Paths {
         Ok(if roots.is_empty() { Paths::Any } else { Paths::Below(roots) })
     }
 
-    /// Checks every path among these images, and opens the files where only some may be read.
+    /// Checks every path among these images, and opens the files if only some may be read.
     pub(super) fn open(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         self.check(images)?;
         let Paths::Below(roots) = self else { return Ok(()) };
@@ -92,7 +92,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Checks every path among these images by name. One that passes names the file itself, not a link.
+    /// Checks every path among these images by name. An accepted path is that of the file itself, not of a link.
     fn check(&self, images: &mut [ImageInput]) -> Result<(), Error> {
         for (number, image) in images.iter_mut().enumerate() {
             let (ImageInput::Path(path) | ImageInput::File(ImageFile { path })) = image else { continue };
@@ -117,8 +117,8 @@ impl Paths {
     }
 }
 
-/// Creates the error for a file outside the roots. It is the same for a file that does not exist, so as not to reveal which
-/// files do.
+/// Creates the error for a file outside the roots. It is the same for a file that does not exist, so as not to reveal
+/// which files do.
 fn outside(number: usize, path: &str, roots: &[Root]) -> Error {
     let shown: Vec<String> = roots.iter().map(|root| root.path.display().to_string()).collect();
     Error::new(
@@ -142,7 +142,7 @@ mod tests {
         Ok(path)
     }
 
-    /// A directory `in` and a directory `out`, each with a file `a.png` that holds its directory's name.
+    /// Creates the directories `in` and `out`, each with a file `a.png` that contains its directory's name.
     fn inside_and_outside() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap();

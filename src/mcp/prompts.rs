@@ -1,5 +1,5 @@
-//! Prompts, which people choose from a menu to have an agent resume earlier work or compare iterations; and completion of
-//! their arguments and of resource templates.
+//! Prompts, which people choose from a menu to make an agent resume earlier work or compare iterations; and completion
+//! of their arguments and of resource templates.
 
 use rmcp::model::{
     ArgumentInfo, CacheScope, CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, GetPromptResult,
@@ -48,7 +48,7 @@ pub(super) fn list() -> ListPromptsResult {
 
 /// Returns a prompt with its arguments filled in. May block.
 ///
-/// Only exact references get into the text, never what was recorded: it speaks to the agent in the user's name.
+/// Only exact references are inserted, never recorded text, since the prompt speaks in the user's name.
 pub(super) fn get(workspace: &Workspace, name: &str, arguments: &JsonObject) -> Result<GetPromptResult, ErrorData> {
     let known: &[&str] = match name {
         "compare" => &["first", "second"],
@@ -107,7 +107,7 @@ pub(super) fn complete(
         }
         _ => Ok(Found::default()),
     };
-    // An incomplete session id cannot be completed further, which is not an error while it is being typed.
+    // An incomplete session id has no iterations, which is not an error while it is being typed.
     let found = match found {
         Ok(found) => found,
         Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid) => Found::default(),
@@ -154,7 +154,7 @@ fn link(id: IterationId) -> PromptMessage {
     PromptMessage::new_resource_link(Role::User, resource)
 }
 
-/// Returns the first hundred values that match, and how many there are.
+/// The first hundred matching values, and the number of all matches.
 struct Found<T> {
     values: Vec<T>,
     total: u64,
@@ -197,7 +197,7 @@ fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Foun
     Ok(Found { values, total: list.total_sessions })
 }
 
-/// Returns the indexes of a session that begin with the text, newest first.
+/// Returns the indexes of a session that start with the text, newest first.
 fn indexes(workspace: &Workspace, session: &str, typed: &str) -> Result<Found<u32>, Error> {
     let row = Api::new(workspace).session(session)?;
     let fits = (0..=row.current_iteration_index()).rev().filter(|index| index.to_string().starts_with(typed.trim()));

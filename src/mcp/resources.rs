@@ -1,8 +1,8 @@
-//! Resources: the answers of the reading tools and the images, at addresses that a client can keep, show and subscribe to.
+//! Resources: the results of the read-only tools and the images, at URIs that a client can keep, show and subscribe to.
 //!
-//! The list names the sessions, a page at a time; iterations and images are reached through templates, since there may be
-//! millions. A session's recorded title becomes the title of its resource, in one short line: it is how people find
-//! it in a picker. Names and descriptions hold nothing that was recorded.
+//! The list contains the sessions, a page at a time; iterations and images are reached through templates, since there
+//! may be millions. A session's recorded title becomes the title of its resource, as one short line, so that people can
+//! find it in a picker. Names and descriptions contain nothing recorded.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +37,7 @@ pub(super) fn list(
     Ok(list.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
 }
 
-/// Returns the templates of resources beyond the list.
+/// Returns the templates of resources that are not in the list.
 pub(super) fn templates() -> ListResourceTemplatesResult {
     let template = |uri: &str, name: &str, title: &str, description: &str| {
         ResourceTemplate::new(uri, name).with_title(title).with_description(description)
@@ -81,7 +81,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
     .with_cache_scope(CacheScope::Public)
 }
 
-/// Reads a resource. What is not there is refused by the code that the client's revision of the protocol has for it.
+/// Reads a resource. For a missing one, returns the error code that the client's protocol revision defines.
 pub(super) fn read(
     workspace: &Workspace,
     uri: &str,
@@ -118,13 +118,13 @@ pub(super) fn read(
     Ok(ReadResourceResult::new(vec![read]).with_ttl_ms(fresh_for).with_cache_scope(CacheScope::Private))
 }
 
-/// Returns the error for a URI under which there is nothing.
+/// Returns the error for an unknown URI.
 pub(super) fn unknown(uri: &str) -> ErrorData {
     let uri = one_line(uri, 200);
     ErrorData::resource_not_found(format!("there is no resource {uri}"), Some(json!({ "uri": uri })))
 }
 
-/// Returns the link to an image that clients can read. It never changes, so it carries no time.
+/// Returns a link to an image that clients can read. Images never change, so it carries no timestamp.
 pub(super) fn image_link(uri: &str, mime_type: &str, title: &str, bytes: Option<u64>) -> Resource {
     let link = Resource::new(uri, "image").with_title(one_line(title, 80)).with_mime_type(mime_type);
     match bytes {
@@ -176,7 +176,7 @@ fn image(uri: &str, workspace: &Workspace, request: &ImageRequest) -> Result<Res
     Ok(ResourceContents::blob(STANDARD.encode(read.data), uri).with_mime_type(read.image.mime_type))
 }
 
-/// Converts an error to the protocol's, which has no place for a hint but the message.
+/// Converts an error to the protocol's format, where the hint must be part of the message.
 pub(super) fn refused(error: &Error) -> ErrorData {
     let message = one_line(&format!("{}: {}", error.message, error.hint), 2000);
     match error.kind {

@@ -1,8 +1,8 @@
-//! Subscriptions: notifying a client that a resource changed, in the way of its revision of the protocol.
+//! Subscriptions: notifies clients of changed resources, according to their protocol revision.
 //!
-//! Since 2026-07-28 a client keeps one request open and says in it what it waits for; the request's end is the
-//! subscription's. Before, a client subscribed to one resource after the other, for as long as the connection lasts;
-//! over HTTP such a client is given one when it begins.
+//! Since 2026-07-28, a client keeps a request open that lists what it waits for, and the subscription ends with the
+//! request. Earlier clients subscribe to individual resources for the duration of the connection; over HTTP, such a
+//! client gets a connection when it initialises.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -20,7 +20,7 @@ use super::changes::{self, Changes};
 use super::resources;
 use crate::workspace::{Change, Workspace};
 
-/// Returns the part of a subscription that we can serve.
+/// Returns the part of a subscription that is supported.
 pub(super) fn accepted(wanted: &SubscriptionFilter) -> SubscriptionFilter {
     let mut accepted = SubscriptionFilter::new();
     accepted.resources_list_changed = wanted.resources_list_changed;
@@ -65,11 +65,11 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Begins to notify this client: of changes to the list from now on, of resources once it subscribes to them.
+    /// Starts notifying this client: of changes to the list from now on, and of resources once it subscribes to them.
     pub(super) fn begin(&self, changes: &Changes, workspace: &Arc<Workspace>, peer: Peer<RoleServer>) {
         self.telling.get_or_init(|| {
             let news = changes.follow(workspace);
-            // A weak reference, so that a client that has gone does not keep the workspace open.
+            // A weak reference, so that a disconnected client does not keep the workspace open.
             let notifying = notify(news, Arc::clone(&self.wanted), peer);
             tokio::spawn(notifying).abort_handle()
         });

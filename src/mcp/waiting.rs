@@ -1,7 +1,7 @@
-//! Long calls: they run on threads of their own, since the workspace blocks. Clients can ask for progress and can cancel.
+//! Long calls, run on separate threads, since the workspace blocks. Clients can request progress and can cancel.
 //!
-//! A cancelled call is not answered. Its thread ends at the next check for cancellation. A recording that has begun is
-//! completed, so an agent that cancels one and is not sure records again with the same idempotency key.
+//! A cancelled call gets no response. Its thread ends at the next check for cancellation. A recording that has started
+//! is completed, so an agent that cancels one and is unsure records again with the same idempotency key.
 
 use std::time::Duration;
 
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use crate::workspace::CallContext;
 
-/// The result of work.
+/// The result of a call.
 pub(super) enum Ended<T> {
     /// It completed.
     Done(T),
-    /// The client no longer waits for it.
+    /// The client cancelled it.
     Cancelled,
     /// It panicked.
     Broken(JoinError),
 }
 
-/// Carries out `work`, on behalf of the request with that context.
+/// Runs `work` on behalf of the request with this context.
 pub(super) async fn carry_out<T: Send + 'static>(
     context: &RequestContext<RoleServer>,
     work: impl FnOnce(&CallContext) -> T + Send + 'static,
@@ -47,12 +47,12 @@ pub(super) async fn carry_out<T: Send + 'static>(
     ended.map_or_else(Ended::Broken, Ended::Done)
 }
 
-/// Returns the error of a cancelled request. It is never sent, since the client no longer waits.
+/// Returns the error of a cancelled request. It is never sent.
 pub(super) fn cancelled() -> ErrorData {
     ErrorData::internal_error("the request was cancelled", None)
 }
 
-/// The progress of work.
+/// The progress of a call.
 #[derive(Clone, Default)]
 struct Step {
     what: String,
@@ -77,7 +77,7 @@ async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>)
     loop {
         tokio::select! {
             ended = &mut *working => {
-                // A client that asked for progress receives at least one report, however short the work was.
+                // A client that requested progress receives at least one report, however short the call was.
                 if news.last.is_none() && news.steps.has_changed().unwrap_or(true) {
                     news.send().await;
                 }
@@ -93,14 +93,14 @@ impl ProgressFeed {
     async fn due(&mut self) {
         tokio::time::sleep_until(self.next).await;
         if self.steps.changed().await.is_err() {
-            // The work has ended, which the other branch sees.
+            // The work has ended, which the other branch handles.
             std::future::pending::<()>().await;
         }
     }
 
     async fn send(&mut self) {
         let Step { what, done, total } = self.steps.borrow_and_update().clone();
-        // The protocol wants the number to grow. Work that restarts its count is silent until it has caught up.
+        // The protocol requires increasing numbers. Work that restarts its count is silent until it has caught up.
         if what.is_empty() || self.last.is_some_and(|last| done <= last) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Files: links, rights, and opening without being led elsewhere or made to wait.
+//! Files: links, permissions, and opening without following links or blocking.
 
 #[cfg(feature = "mcp")]
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
-/// Whether symbolic links can be created without special rights.
+/// Whether symbolic links can be created without special privileges.
 pub(crate) const HAS_SYMLINKS: bool = cfg!(unix);
 
 /// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows.
@@ -20,7 +20,7 @@ pub(crate) fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Makes opening a pipe return at once, where names of the file system can stand for pipes.
+/// Makes opening a named pipe return immediately.
 #[cfg(unix)]
 pub(crate) fn open_without_blocking(options: &mut OpenOptions) {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -30,7 +30,7 @@ pub(crate) fn open_without_blocking(options: &mut OpenOptions) {
 #[cfg(windows)]
 pub(crate) fn open_without_blocking(_: &mut OpenOptions) {}
 
-/// Closes an existing directory to other users. On Windows it keeps the rights of its parent.
+/// Restricts an existing directory to its owner. On Windows, it keeps the permissions of its parent.
 #[cfg(all(unix, feature = "team"))]
 pub(crate) fn restrict_dir(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -42,7 +42,7 @@ pub(crate) fn restrict_dir(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a directory for [`open_beneath`]; `None` on Windows, where the standard library has no calls relative to a handle.
+/// Opens a directory for [`open_beneath`]; `None` on Windows, where the standard library has no handle-relative calls.
 #[cfg(feature = "mcp")]
 pub(crate) fn open_dir(path: &Path) -> io::Result<Option<File>> {
     if cfg!(unix) { File::open(path).map(Some) } else { Ok(None) }
@@ -59,7 +59,7 @@ pub(crate) fn open_beneath(handle: Option<&File>, _: &Path, below: &Path) -> io:
     let mut components = below.components().peekable();
     while let Some(component) = components.next() {
         let std::path::Component::Normal(name) = component else { return Err(io::ErrorKind::NotFound.into()) };
-        // Without blocking, since it may be a pipe by now.
+        // Non-blocking, since it may have become a pipe.
         let kind = if components.peek().is_some() { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
         directory = openat(&directory, name, flags, Mode::empty())?.into();
@@ -67,7 +67,7 @@ pub(crate) fn open_beneath(handle: Option<&File>, _: &Path, below: &Path) -> io:
     Ok(directory)
 }
 
-/// Opens the file `below` a directory by its path. A link that appears after the path was resolved is followed.
+/// Opens the file `below` a directory by its path. Follows a link that appears after the path was resolved.
 #[cfg(all(windows, feature = "mcp"))]
 pub(crate) fn open_beneath(_: Option<&File>, directory: &Path, below: &Path) -> io::Result<File> {
     File::open(directory.join(below))

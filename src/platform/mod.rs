@@ -1,8 +1,8 @@
-//! What differs between operating systems, as far as this crate is concerned. No other file here asks which system it is
-//! compiled for; `retake-log` and `retake-team` have a module of the same name.
+//! Everything in this crate that depends on the operating system. No other module checks the target; `retake-log` and
+//! `retake-team` have a module of the same name.
 //!
-//! Each function has a form for Unix and one for Windows, side by side. `docs/platforms.md` lists the differences and what
-//! has never been tried.
+//! Each function has a Unix and a Windows version, side by side. `docs/platforms.md` lists the differences and what has
+//! never been tested.
 
 mod files;
 #[cfg(feature = "cli")]

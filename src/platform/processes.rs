@@ -1,36 +1,36 @@
-//! Other processes: groups, signals, exit codes, names of programs.
+//! Other processes: groups, signals, exit codes, program names.
 
 use std::fs::File;
 use std::io;
 use std::process::{Command, ExitStatus};
 
-/// A signal to a process and everything it started.
+/// A signal to a process and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// A polite request to end.
+    /// A request to terminate.
     Terminate,
-    /// The terminal is gone.
+    /// The terminal was closed.
     Hangup,
     /// Ctrl-\.
     Quit,
-    /// For the program's own use.
+    /// User-defined.
     User1,
-    /// For the program's own use.
+    /// User-defined.
     User2,
-    /// The end.
+    /// Immediate termination.
     Kill,
 }
 
-/// What lies between the paths of a variable such as `PATH`.
+/// The separator of paths in a variable such as `PATH`.
 pub(crate) const PATH_DELIMITER: char = if cfg!(windows) { ';' } else { ':' };
 /// The file name of this program.
 pub(crate) const PROGRAM_FILE_NAME: &str = if cfg!(windows) { "retake.exe" } else { "retake" };
-/// What the names of scripts such as `npx` end in, where they are only found under their whole name.
+/// The suffix of scripts such as `npx` on systems that only find them by their full name.
 pub(crate) const SCRIPT_SUFFIX: Option<&str> = if cfg!(windows) { Some(".cmd") } else { None };
 
-/// Starts the process in a group of its own, where there are groups.
+/// Starts the process in its own group, on systems that have process groups.
 #[cfg(unix)]
 pub(crate) fn own_group(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -54,12 +54,12 @@ pub(crate) fn signal_group(pid: u32, signal: Signal) {
     };
     let group = i32::try_from(pid).ok().and_then(unix::Pid::from_raw);
     if let Some(group) = group {
-        // A group that is gone needs no signal.
+        // The group may be gone already.
         let _ = unix::kill_process_group(group, signal);
     }
 }
 
-/// Ends the process tree with this id: there are no signals.
+/// Kills the process tree with this id, since Windows has no signals.
 #[cfg(windows)]
 pub(crate) fn signal_group(pid: u32, signal: Signal) {
     if matches!(signal, Signal::Terminate | Signal::Kill) {
@@ -67,7 +67,7 @@ pub(crate) fn signal_group(pid: u32, signal: Signal) {
     }
 }
 
-/// Returns whether anything of the group of the process with this id is left.
+/// Returns whether any process in the group of this process id is alive.
 #[cfg(unix)]
 pub(crate) fn is_group_alive(pid: u32) -> bool {
     use rustix::process::{Pid, test_kill_process_group};
@@ -80,7 +80,7 @@ pub(crate) fn is_group_alive(_: u32) -> bool {
     false
 }
 
-/// Returns the exit code that stands for how a process ended: its own, or 128 and the number of the signal.
+/// Returns the exit code for a process: its own, or 128 plus the number of the signal that ended it.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -89,7 +89,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
-/// Opens the stdout of this process without the line buffer of the standard library.
+/// Opens the stdout of this process without the standard library's line buffering.
 #[cfg(unix)]
 pub(crate) fn unbuffered_stdout() -> io::Result<File> {
     use std::os::fd::AsFd;

@@ -5,8 +5,8 @@ use std::io;
 #[cfg(feature = "cli")]
 use super::Signal;
 
-/// Completes when the process is asked to end: by Ctrl-C, `kill` or a service manager. The handlers are in place when this
-/// returns, so it must be called within a runtime.
+/// Completes when the process is asked to terminate: by Ctrl-C, `kill` or a service manager. The handlers are installed
+/// when this returns. Must be called within a runtime.
 #[cfg(unix)]
 pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -29,8 +29,8 @@ pub(crate) fn termination() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Calls `receive` for every signal that can be passed on, until it returns false. The handlers are in place when this
-/// returns.
+/// Calls `receive` for every signal that can be forwarded, until it returns `false`. The handlers are installed when
+/// this returns.
 #[cfg(all(unix, feature = "cli"))]
 pub(crate) fn on_signals(mut receive: impl FnMut(Signal) -> bool + Send + 'static) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

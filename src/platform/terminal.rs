@@ -1,12 +1,12 @@
-//! The settings of a terminal.
+//! Terminal settings.
 
 use std::fs::File;
 
 #[cfg(unix)]
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
-/// The terminal of this process, whose answers are neither echoed nor held back until the end of a line. Dropping this
-/// restores it.
+/// The terminal of this process in raw mode: input is neither echoed nor line-buffered. Dropping this restores the
+/// settings.
 pub(crate) struct RawTerminal {
     /// The terminal, for reading and writing.
     pub(crate) file: File,
@@ -15,8 +15,8 @@ pub(crate) struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Prepares the terminal; `None` if there is none, or if this process runs in its background, where changing settings
-    /// would stop it. A read returns nothing if no answer has come after that many tenths of a second.
+    /// Prepares the terminal; `None` if there is none, or if this process is in the background, where changing the
+    /// settings would stop it. A read returns nothing if no input arrives within `timeout` tenths of a second.
     #[cfg(unix)]
     pub(crate) fn open(timeout: u8) -> Option<RawTerminal> {
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
@@ -33,7 +33,7 @@ impl RawTerminal {
         Some(terminal)
     }
 
-    /// Returns `None`: terminals of Windows are not asked.
+    /// Returns `None`: terminals are not queried on Windows.
     #[cfg(windows)]
     pub(crate) fn open(_timeout: u8) -> Option<RawTerminal> {
         None
@@ -43,7 +43,7 @@ impl RawTerminal {
 #[cfg(unix)]
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        // Shells reset their terminal by themselves if this fails.
+        // If this fails, most shells reset their terminal themselves.
         let _ = tcsetattr(&self.file, OptionalActions::Drain, &self.before);
     }
 }

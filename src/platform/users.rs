@@ -1,13 +1,13 @@
 //! The user that this process runs as.
 
-/// Returns the user's name as the system knows it, else the number. Containers, cron and systemd start programs without
-/// `USER`. `None` on Windows, which always sets `USERNAME`.
+/// Returns the user's name according to the system, or else the user id. Containers, cron and systemd start programs
+/// without `USER`. `None` on Windows, which always sets `USERNAME`.
 #[cfg(unix)]
 pub(crate) fn user_name() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
 
     let Ok(process) = std::fs::metadata("/proc/self") else {
-        // Only Linux has /proc; POSIX has this command.
+        // Only Linux has /proc; this command is in POSIX.
         let output = std::process::Command::new("id").arg("-un").output().ok()?;
         let name = String::from_utf8(output.stdout).ok()?.trim().to_owned();
         return Some(name).filter(|name| !name.is_empty());
@@ -22,7 +22,7 @@ pub(crate) fn user_name() -> Option<String> {
     None
 }
 
-/// Returns the name of a user in the lines of `/etc/passwd`.
+/// Returns the name of a user in the contents of `/etc/passwd`.
 #[cfg(unix)]
 fn name_of(uid: u32, users: &str) -> Option<String> {
     let uid = uid.to_string();

@@ -1,8 +1,8 @@
-//! `/api/{tool}`: the tools of the registry as plain JSON. A request is the tool's arguments, a reply its view, a failure
-//! `{"error": …}` with a fitting status.
+//! `/api/{tool}`: the tools of the registry as plain JSON. The request body is the tool's arguments and the response
+//! its result; a failure is `{"error": …}` with a matching HTTP status.
 //!
-//! Tools that only read can be called with GET and a query, all tools with POST and JSON. Images come as bytes and never
-//! as a path: no request names a file of this machine.
+//! Read-only tools accept GET with a query string; all tools accept POST with JSON. Images are sent as bytes and never
+//! as a path: no request can name a file on this machine.
 
 use axum::Json;
 use axum::body::{Bytes, to_bytes};
@@ -18,7 +18,7 @@ use crate::mcp::json;
 use crate::wire::tool::{Call, Entry, FilePolicy, error_view};
 use crate::wire::{Api, Error, ErrorKind, ImageInput, tools};
 
-/// `GET /api/{tool}?…`.
+/// Handles `GET /api/{tool}?…`.
 pub(super) async fn ask(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
@@ -35,14 +35,14 @@ pub(super) async fn ask(
     call(&gallery, entry, Arguments::Parsed(from_query(entry, query))).await
 }
 
-/// `POST /api/{tool}` with the arguments as JSON.
+/// Handles `POST /api/{tool}` with the arguments as JSON.
 pub(super) async fn tell(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, Failed> {
     let entry = find(&name)?;
-    // Held until the answer is made: the memory of all requests together is bounded.
+    // Held until the response is ready, so that the memory of all requests together is bounded.
     let _memory = request.extensions().get::<RequestMemory>().cloned();
     let most = usize::try_from(MAX_REQUEST_BYTES).unwrap_or(usize::MAX);
     let body = match to_bytes(request.into_body(), most).await {
@@ -58,8 +58,8 @@ pub(super) async fn tell(
     call(&gallery, entry, Arguments::Body(body)).await
 }
 
-/// The arguments of a call, which are parsed on the thread that carries it out: a large body takes seconds, and the threads
-/// that serve connections must not wait for it.
+/// The arguments of a call. They are parsed on the thread that executes it: a large body takes seconds, and the threads
+/// that serve connections must not block.
 enum Arguments {
     Parsed(Map<String, Value>),
     Body(Bytes),
@@ -82,7 +82,7 @@ impl Arguments {
     }
 }
 
-/// Returns the answer to an unknown verb.
+/// Returns the error for an unknown tool.
 pub(super) fn no_such_verb() -> Failed {
     let names = tools::all().iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     Failed(Error::new(
@@ -99,7 +99,7 @@ async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) ->
         let session = arguments.get("sessionId").and_then(Value::as_str).and_then(|id| id.parse().ok());
         let api = Api::new(workspace).by(actor);
         let reply = entry.call(Call { api, files: &NoFiles }, arguments);
-        // News of it may take a moment, and the next page should show it.
+        // The change notification may be delayed, and the next page should already show it.
         if let Some(session) = session.filter(|_| !entry.reads()) {
             overview.note_change(session);
         }
@@ -111,7 +111,7 @@ async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) ->
     })
 }
 
-/// No file may be named over HTTP: whoever reaches the port need not be the user whose files we can read.
+/// Rejects file paths: a client that can reach the port is not necessarily the user whose files we can read.
 struct NoFiles;
 
 impl FilePolicy for NoFiles {
@@ -131,7 +131,7 @@ fn find(name: &str) -> Result<&'static Entry, Failed> {
     tools::find(name).ok_or_else(no_such_verb)
 }
 
-/// Arguments from a query: each as the type that the tool's schema says.
+/// Converts query parameters to arguments, with the types from the tool's schema.
 fn from_query(entry: &Entry, query: Vec<(String, String)>) -> Map<String, Value> {
     let mut arguments = Map::new();
     for (name, text) in query {

@@ -1,5 +1,5 @@
-//! Style and scripts, in the binary. Their address holds a hash of all of them, so that a browser keeps them for good and
-//! a new version is another address; scripts import each other by name within it.
+//! Styles and scripts, embedded in the binary. Their URLs contain a hash of all assets, so that browsers can cache them
+//! indefinitely and a new version gets new URLs. Scripts import each other by relative name.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use super::reply::{FOREVER, refused};
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// Name, type, bytes.
+/// The name, media type and contents of every asset.
 const ASSETS: &[(&str, &str, &[u8])] = &[
     ("style.css", STYLE, include_bytes!("assets/style.css")),
     ("tray.css", STYLE, include_bytes!("assets/tray.css")),
@@ -47,12 +47,12 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 
-/// Returns the address of an asset.
+/// Returns the URL of an asset.
 pub(super) fn url(name: &str) -> String {
     format!("/assets/{}/{name}", *BUILD)
 }
 
-/// A mark of all assets together.
+/// A hash of all assets together.
 static BUILD: LazyLock<String> = LazyLock::new(|| {
     let mut hash = blake3::Hasher::new();
     for (name, _, bytes) in ASSETS {
@@ -61,7 +61,7 @@ static BUILD: LazyLock<String> = LazyLock::new(|| {
     hash.finalize().to_hex().chars().take(16).collect()
 });
 
-/// `GET /assets/{build}/{name}`.
+/// Handles `GET /assets/{build}/{name}`.
 pub(super) async fn asset(Path((build, name)): Path<(String, String)>) -> Response {
     let found = ASSETS.iter().find(|(known, _, _)| *known == name && build == *BUILD);
     match found {

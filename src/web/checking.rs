@@ -1,6 +1,7 @@
-//! Checking every byte of the workspace from its page, and marking the reports of recoveries as read.
+//! Verifies the whole workspace on request from its page, and marks recovery reports as read.
 //!
-//! A check takes minutes where there is much, so it runs on a thread of its own, one at a time, and pages ask how far it is.
+//! A check of a large workspace takes minutes, so it runs on its own thread, one at a time, and pages poll its
+//! progress.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,14 +17,14 @@ use crate::model::Timestamp;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::Progress;
 
-/// The maximum number of problems that are named.
+/// The maximum number of problems that are listed.
 const MAX_PROBLEMS: usize = 50;
 
-/// The check that runs, or ran last.
+/// The running check, or the last one.
 #[derive(Default)]
 pub(super) struct Checking(Mutex<CheckState>);
 
-/// How far a check is, or what it found.
+/// The progress or the result of a check.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CheckState {
@@ -33,18 +34,18 @@ pub(super) struct CheckState {
     total: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Timestamp>,
-    /// What was found, in a sentence; absent before the first check.
+    /// The result in a sentence; absent before the first check.
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<String>,
     problems: Vec<String>,
 }
 
-/// `GET /workspace/check`: how far it is.
+/// Handles `GET /workspace/check`: returns the progress.
 pub(super) async fn state(State(gallery): State<Gallery>) -> Json<CheckState> {
     Json(gallery.checking().0.lock().clone())
 }
 
-/// `POST /workspace/check`: starts one, unless one is running.
+/// Handles `POST /workspace/check`: starts a check, unless one is running.
 pub(super) async fn start(State(gallery): State<Gallery>) -> Result<Json<CheckState>, Failed> {
     let checking = gallery.checking();
     {
@@ -71,7 +72,7 @@ pub(super) async fn start(State(gallery): State<Gallery>) -> Result<Json<CheckSt
                     1 => "1 problem was found.".to_owned(),
                     count => format!("{count} problems were found."),
                 });
-                // A reader of the page need not know paths of this machine.
+                // Do not disclose paths of this machine to readers of the page.
                 let place = workspace.dir().display().to_string();
                 let problems = report.problems.into_iter().take(MAX_PROBLEMS);
                 state.problems = problems.map(|problem| problem.replace(&place, "")).collect();
@@ -89,7 +90,7 @@ pub(super) async fn start(State(gallery): State<Gallery>) -> Result<Json<CheckSt
     Ok(Json(checking.0.lock().clone()))
 }
 
-/// `POST /workspace/read`: marks all reports as read.
+/// Handles `POST /workspace/read`: marks all reports as read.
 pub(super) async fn mark_read(State(gallery): State<Gallery>) -> Result<Json<serde_json::Value>, Failed> {
     gallery.ask(|workspace, _| Ok(workspace.mark_recoveries_read()?)).await?;
     Ok(Json(serde_json::json!({})))

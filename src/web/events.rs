@@ -1,7 +1,7 @@
-//! `GET /events`: server-sent events, one for each change that anyone makes in the workspace.
+//! `GET /events`: server-sent events, one for each change in the workspace, from any process.
 //!
-//! An event names the session and what happened; pages ask for what they show of it. After a gap (`missed`) they ask for
-//! everything.
+//! An event contains the session and the kind of change; pages request the details they show. After a gap (`missed`)
+//! they reload everything.
 
 use std::convert::Infallible;
 use std::sync::mpsc::Receiver;
@@ -21,17 +21,17 @@ use super::state::Gallery;
 use crate::model::Status;
 use crate::workspace::Change;
 
-/// The interval of comments on an idle stream, by which either side notices that the other is gone.
+/// The interval of comments on an idle stream, which let either side detect that the other is gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// The time after which a browser reconnects.
+/// The delay after which a browser reconnects.
 const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// Forwards changes of the workspace to all listening pages, until there are no more.
+/// Forwards workspace changes to all listening pages, until the channel closes.
 pub(super) fn relay(news: Receiver<Change>, gallery: &Gallery) {
     let sender = gallery.news().clone();
     let (overview, workspace) = (gallery.overview(), gallery.workspace());
     let spawned = thread::Builder::new().name("retake-news".to_owned()).spawn(move || {
-        // The first page should not have to wait for it. What fails here fails there too, and is reported there.
+        // Warm up, so that the first page is fast. If this fails, the page fails too and reports it.
         let _ = overview.select(&workspace, Status::Active, None);
         drop(workspace);
         for item in news {
@@ -48,7 +48,7 @@ pub(super) fn relay(news: Receiver<Change>, gallery: &Gallery) {
     }
 }
 
-/// Answers `GET /events`.
+/// Handles `GET /events`.
 pub(super) async fn events(State(gallery): State<Gallery>) -> Response {
     let Some(permit) = gallery.listener() else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "too many pages are listening", "close some, then reload");
@@ -60,7 +60,7 @@ pub(super) async fn events(State(gallery): State<Gallery>) -> Response {
     Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL)).into_response()
 }
 
-/// A page that listens. Holds one of the places for listeners.
+/// A listening page. It holds one of the listener permits.
 struct Listener {
     changes: broadcast::Receiver<Change>,
     ending: watch::Receiver<bool>,
@@ -68,7 +68,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Waits for the next event; `None` if the server ends.
+    /// Waits for the next event; `None` if the server is shutting down.
     async fn next(&mut self) -> Option<Event> {
         tokio::select! {
             change = self.changes.recv() => match change {

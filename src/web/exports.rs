@@ -1,6 +1,6 @@
-//! `/export/{form}`: what was made, to take along. `sessions.zip` is the folder that `retake export` writes, `images.zip` the
-//! originals of some iterations, `proof.tar` an audit bundle that proves itself. Each is written to a temporary file
-//! first, which is gone from the directory before it is sent, so that nothing stays when a client goes.
+//! `/export/{form}`: downloads. `sessions.zip` is the folder that `retake export` writes, `images.zip` the originals of
+//! some iterations, `proof.tar` an audit bundle. Each is first written to a temporary file, which is unlinked before it
+//! is sent, so that nothing is left behind if the client disconnects.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,17 +25,17 @@ use crate::workspace::Workspace;
 
 /// The maximum number of sessions or images in one export.
 const MAX_ITEMS: usize = 500;
-/// The bytes that are read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// What to export: ids of sessions or references of images, separated by commas.
+/// The selection to export: session ids or image references, separated by commas.
 #[derive(Deserialize)]
 pub(super) struct Chosen {
     #[serde(default)]
     of: String,
 }
 
-/// `GET /export/{form}?of=…`.
+/// Handles `GET /export/{form}?of=…`.
 pub(super) async fn export(
     State(gallery): State<Gallery>,
     UrlPath(form): UrlPath<String>,
@@ -63,7 +63,7 @@ pub(super) async fn export(
         match read.await {
             Ok(Ok((_, chunk))) if chunk.is_empty() => None,
             Ok(Ok((file, chunk))) => Some((Ok::<_, io::Error>(Bytes::from(chunk)), file)),
-            // The body ends before its announced length, so a part is not taken for the whole.
+            // The body ends before its announced length, so the client does not take a part for the whole.
             Ok(Err(error)) => {
                 tracing::warn!(%error, "an export cannot be read back");
                 None
@@ -83,7 +83,7 @@ pub(super) async fn export(
     Ok(response)
 }
 
-/// Writes an export into a file that nothing else knows of, ready to be read.
+/// Writes an export to an unlinked temporary file, ready to be read.
 fn write(workspace: &Workspace, form: &str, of: &str) -> Result<File, Error> {
     let names: Vec<&str> = of.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     if names.is_empty() || names.len() > MAX_ITEMS {
@@ -104,7 +104,7 @@ fn write(workspace: &Workspace, form: &str, of: &str) -> Result<File, Error> {
 
 fn request(workspace: &Workspace, names: &[&str]) -> Result<ExportRequest, Error> {
     let api = Api::new(workspace);
-    // A reference stands for the session it is in.
+    // A reference selects its session.
     let id = |name: &&str| api.session_id(name.split('#').next().unwrap_or_default());
     let session_ids: Vec<SessionId> = names.iter().map(id).collect::<Result<_, _>>()?;
     Ok(ExportRequest { session_ids, omit_images: false })
@@ -158,16 +158,16 @@ fn failed(error: io::Error) -> Error {
         .caused_by(error)
 }
 
-/// A directory that is removed with everything in it.
+/// A directory that is removed with its contents on drop.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {
-    /// Creates a directory among what may be deleted at any time.
+    /// Creates a directory in the temporary area of the workspace.
     pub(super) fn new(workspace: &Path) -> Result<Scratch, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = workspace.join("cache").join("scratch").join(format!("{}-{number}", std::process::id()));
-        // One of an earlier process with this number is left over from a crash.
+        // A directory of the same process id is left over from a crash.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).map_err(failed)?;
         Ok(Scratch(path))

@@ -1,7 +1,7 @@
-//! The lock of a workspace's gallery: one process at a time serves it, and the others find its URL here.
+//! The gallery lock of a workspace: only one process serves it at a time, and others find its URL here.
 //!
-//! The serving process holds a lock for as long as it lives, so a dead one is never taken for alive. The URL is in a file
-//! beside it, since a locked file cannot be read on every system.
+//! The serving process holds the lock as long as it lives, so a dead one is never taken for alive. The URL is in a
+//! separate file, since a locked file cannot be read on every system.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -16,27 +16,27 @@ use crate::wire::{Error, ErrorKind};
 /// How long to wait for the URL of a gallery that is just starting.
 const STARTING: Duration = Duration::from_secs(10);
 
-/// The gallery of a workspace.
+/// The state of a workspace's gallery.
 pub enum GalleryLock {
-    /// No process serves it; this one holds the lock now.
+    /// It is not being served; this process now holds the lock.
     Free(Held),
     /// Another process serves it.
     Taken(Served),
 }
 
-/// A gallery that is served.
+/// A gallery being served by another process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Its URL for browsers.
     pub url: String,
-    /// The address it listens on, if it is known.
+    /// The address it listens on, if known.
     address: Option<SocketAddr>,
     /// A hash of its token, if it has one.
     token: Option<String>,
 }
 
 impl Served {
-    /// Returns an error if this gallery has another address or token than requested.
+    /// Returns an error if this gallery does not have the requested address or token.
     pub fn check(&self, address: Option<SocketAddr>, token: Option<&str>) -> Result<(), Error> {
         let url = &self.url;
         let hint = "stop it first, or leave out --addr and --token to use it";
@@ -55,7 +55,7 @@ impl Served {
         format!("{}\n{address}\n{}\n", self.url, self.token.as_deref().unwrap_or_default())
     }
 
-    /// Reads what [`to_text`](Served::to_text) wrote; `None` if it is not complete yet.
+    /// Parses the output of [`to_text`](Served::to_text); `None` if it is incomplete.
     fn from_text(text: &str) -> Option<Served> {
         let mut lines = text.lines();
         let url = lines.next().filter(|url| !url.is_empty())?.to_owned();
@@ -65,12 +65,12 @@ impl Served {
     }
 }
 
-/// Hashes a token, which is long enough that the hash does not reveal it.
+/// Hashes a token. Tokens are long enough that the hash does not reveal them.
 fn token_hash(token: &str) -> String {
     blake3::Hash::from_bytes(blake3::derive_key("retake 2026 served token", token.as_bytes())).to_hex().to_string()
 }
 
-/// The right to serve a workspace, until it is dropped.
+/// The right to serve a workspace, released on drop.
 pub struct Held {
     _lock: File,
     address: PathBuf,
@@ -94,7 +94,7 @@ impl GalleryLock {
         loop {
             match lock.try_lock() {
                 Ok(()) => {
-                    // A URL that a dead gallery left would lead nowhere.
+                    // Clear a URL left by a dead gallery.
                     if let Err(error) = write_private(&address, "") {
                         return Err(failed("note where this gallery is", &address, error));
                     }
@@ -113,7 +113,8 @@ impl GalleryLock {
                         "stop it, then try again",
                     ));
                 }
-                // It has the lock and no URL yet. That takes milliseconds, and there is no event to wait for.
+                // It holds the lock but has not written its URL yet. That takes milliseconds, and there is no event to
+                // wait for.
                 None => thread::sleep(Duration::from_millis(20)),
             }
         }
@@ -141,7 +142,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Only for tidiness: the lock decides whether a gallery is running.
+        // Best effort: only the lock decides whether a gallery is running.
         let _ = fs::remove_file(&self.address);
     }
 }

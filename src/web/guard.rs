@@ -1,15 +1,15 @@
 //! Access control, and the security headers of every response.
 //!
-//! Any page on the web can make a browser send requests to this machine. None of them may read or change anything, so every
-//! request must pass all of these checks:
-//! - **Host** names this machine, which a name that an attacker's DNS points here does not.
+//! Any page on the web can make a browser send requests to this machine. None of them may read or change anything, so
+//! every request must pass all of these checks:
+//! - **Host** names this machine. A DNS name that an attacker points here does not.
 //! - **Origin**, if a browser sends one, is ours, and `Sec-Fetch-Site` agrees. Only links may come from elsewhere.
-//! - **Writes are JSON** and say so: a form or a script on another page cannot send that without asking us first, and we
-//!   never answer that preflight. No cookie grants access on loopback, so there is nothing to forge.
+//! - **Writes are JSON** with a matching content type. A form or script on another page cannot send that without a
+//!   preflight request, which we never answer. No cookie grants access on loopback, so there is nothing to forge.
 //! - If a token is set, every request carries it: as a bearer token, or in a cookie set by the URL with the token. A bearer
 //!   token is accepted from any origin.
 //!
-//! Sizes and times are bounded here too, for bodies; connections and headers in `server.rs`.
+//! Body sizes and times are bounded here too; connections and headers are bounded in `server.rs`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
@@ -42,17 +42,17 @@ pub(super) const MAX_REQUEST_BYTES: u64 = 48 * 1024 * 1024;
 /// How long a request may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// The content security policy: scripts and styles are our own and never inline, nothing is shown in a frame, and scripts
-/// turn text into HTML in one place only.
+/// The content security policy: only our own scripts and styles, never inline; no framing; and scripts turn text into
+/// HTML in one place only.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types retake";
 
-/// A permit for a part of the memory that all requests share, held while the request is served.
+/// A permit for part of the memory shared by all requests, held while the request is served.
 #[derive(Clone)]
 pub(super) struct RequestMemory(#[expect(dead_code, reason = "held for its drop")] Arc<OwnedSemaphorePermit>);
 
-/// Passes a request on, or answers it with a refusal.
+/// Passes a request on, or responds with a refusal.
 pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, next: Next) -> Response {
     let admitted = match admit(&gallery, &request) {
         Ok(()) => bound_body(&gallery, &mut request).await,
@@ -77,8 +77,8 @@ pub(super) async fn guard(State(gallery): State<Gallery>, mut request: Request, 
     response
 }
 
-/// Bounds the body of a request in size, time and memory. One whose length is not announced is read here, so that it holds
-/// no more memory than it needs: its answer may be a stream that lasts for hours.
+/// Bounds the size, time and memory of a request body. A body of unknown length is read here, so that it holds no more
+/// memory than it needs: its response may be a stream that lasts for hours.
 async fn bound_body(gallery: &Gallery, request: &mut Request) -> Result<(), Box<Response>> {
     let body = Body::new(Bounded {
         inner: std::mem::take(request.body_mut()),
@@ -171,7 +171,7 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
     Ok(())
 }
 
-/// Renders the page for people who come without the token. Styles and scripts need the token too, so it has none.
+/// Renders the page for users without the token. Styles and scripts need the token too, so the page uses none.
 fn token_page() -> Markup {
     html! {
         (DOCTYPE)
@@ -195,7 +195,7 @@ fn token_page() -> Markup {
     }
 }
 
-/// Returns the host that the request names. A request line with an absolute URL must agree with the header.
+/// Returns the host of the request. A request line with an absolute URL must agree with the header.
 fn host(request: &Request) -> Option<Authority> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
@@ -260,8 +260,8 @@ fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pas
     Ok(found)
 }
 
-/// Returns whether a request presents any token. One in the URL does not count, since other pages can make a browser send
-/// it.
+/// Returns whether a request presents a token. A token in the URL does not count, since other pages can make a browser
+/// send it.
 fn presents_token(request: &Request) -> bool {
     let headers = request.headers();
     let foreign = text(headers, &HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
@@ -270,11 +270,11 @@ fn presents_token(request: &Request) -> bool {
     !foreign && (headers.contains_key(AUTHORIZATION) || in_cookie || in_address)
 }
 
-/// The way in which a request presents the token.
+/// The way a request presents the token.
 enum Pass {
     Bearer,
     Cookie,
-    /// In the URL, from which it moves into a cookie; holds the rest of the URL.
+    /// In the URL, from which it is moved to a cookie. Holds the rest of the URL.
     Address(String),
     None,
 }
@@ -302,7 +302,7 @@ fn pass(token: &str, request: &Request) -> Pass {
         Some(at) if *request.method() == Method::GET => {
             rest.remove(at);
             let query = rest.join("&");
-            // Only a path: a second slash would make it a host.
+            // Keep this a path: a second slash would make it a host.
             let path = format!("/{}", request.uri().path().trim_start_matches('/'));
             Pass::Address(if query.is_empty() { path } else { format!("{path}?{query}") })
         }
@@ -310,7 +310,7 @@ fn pass(token: &str, request: &Request) -> Pass {
     }
 }
 
-/// Answers a URL with the token: sets a cookie and redirects to the URL without it.
+/// Responds to a URL with the token: sets a cookie and redirects to the URL without the token.
 fn let_in(token: &str, to: &str) -> Response {
     let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict", fingerprint(token));
     let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));

@@ -1,4 +1,5 @@
-//! Wrong tokens: a client that has presented too many is refused for a while, so that tokens cannot be guessed.
+//! Rate-limits wrong tokens: a client that has presented too many is refused for a while, so that tokens cannot be
+//! guessed.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How many wrong tokens a client may present within [`WINDOW`].
+/// The maximum number of wrong tokens per client within [`WINDOW`].
 const MAX_GUESSES: u32 = 20;
-/// How long wrong tokens count, and how long a client is refused at most.
+/// How long wrong tokens count, and the maximum time for which a client is refused.
 const WINDOW: Duration = Duration::from_secs(60);
-/// The maximum number of clients that are tracked; all others count as one.
+/// The maximum number of clients tracked individually; all others count as one.
 const MAX_CLIENTS: usize = 1024;
 
 /// The address of a client.
@@ -24,7 +25,7 @@ pub(super) struct Guesses {
 }
 
 impl Guesses {
-    /// Returns whether a client is refused for now.
+    /// Returns whether a client is currently refused.
     pub(super) fn is_refused(&self, peer: Option<Peer>, now: Instant) -> bool {
         let mut clients = self.clients.lock();
         clients.retain(|_, (_, since)| now.saturating_duration_since(*since) < WINDOW);
@@ -41,7 +42,8 @@ impl Guesses {
     }
 }
 
-/// Clients with IPv6 choose the lower half of their address themselves.
+/// Returns the key under which a client is counted: for IPv6 the network half, since clients choose the rest
+/// themselves.
 fn key(peer: Option<Peer>) -> Option<IpAddr> {
     peer.map(|Peer(address)| match address.to_canonical() {
         IpAddr::V6(address) => {

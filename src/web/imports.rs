@@ -1,5 +1,5 @@
-//! `POST /import`: files that were dropped on a page or pasted into it. They come as bytes, never as a path: they are put
-//! into a temporary directory under numbers and their own names, and brought in from there by the rules of `retake import`.
+//! `POST /import`: files dropped on a page or pasted into it. They are uploaded as bytes, never as a path, written to
+//! numbered temporary directories under their own names, and imported from there by the rules of `retake import`.
 
 use std::fs::{self, File};
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ use crate::workspace::Workspace;
 /// The maximum number of files in one request.
 const MAX_FILES: usize = 64;
 
-/// Files to bring in.
+/// Uploaded files.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Dropped {
@@ -46,7 +46,7 @@ struct DroppedFile {
     modified: Option<u64>,
 }
 
-/// What became of them.
+/// The result of an upload.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Brought {
@@ -62,9 +62,9 @@ struct Problem {
     reason: String,
 }
 
-/// `POST /import`.
+/// Handles `POST /import`.
 pub(super) async fn import(State(gallery): State<Gallery>, request: Request) -> Result<Response, Failed> {
-    // Held until the answer is made: the memory of all requests together is bounded.
+    // Held until the response is ready, so that the memory of all requests together is bounded.
     let _memory = request.extensions().get::<RequestMemory>().cloned();
     let most = usize::try_from(MAX_REQUEST_BYTES).unwrap_or(usize::MAX);
     let Ok(body) = to_bytes(request.into_body(), most).await else {
@@ -108,7 +108,7 @@ fn bring(workspace: &Workspace, actor: &Actor, dropped: Dropped) -> Result<Broug
             problems.push(Problem { file: file.name, reason: "its bytes are not base64".to_owned() });
             continue;
         };
-        // A directory of its own, so that two files of one name do not meet.
+        // One directory per file, so that files of the same name do not collide.
         let dir = place.0.join(format!("{number:03}"));
         fs::create_dir(&dir).map_err(failed)?;
         let path = dir.join(plain(&file.name));
@@ -116,7 +116,7 @@ fn bring(workspace: &Workspace, actor: &Actor, dropped: Dropped) -> Result<Broug
         if let Some(modified) =
             file.modified.and_then(|millis| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis)))
         {
-            // Where the file says nothing of its time, that of the original counts.
+            // If the metadata contains no time, the modification time of the original is used.
             let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(modified));
         }
         paths.push(path);
@@ -139,7 +139,7 @@ fn bring(workspace: &Workspace, actor: &Actor, dropped: Dropped) -> Result<Broug
     })
 }
 
-/// Returns a name that stays in its directory, with the ending that it had.
+/// Returns a file name that cannot leave its directory, with the original extension.
 fn plain(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let kept: String = last.chars().filter(|c| !c.is_control() && !":*?\"<>|".contains(*c)).take(80).collect();

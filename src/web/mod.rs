@@ -1,4 +1,4 @@
-//! The gallery: the workspace in a browser, and the verbs of the workspace over HTTP, in one process.
+//! The gallery: the workspace in a browser, and its tools over HTTP, in one process.
 //!
 //! ```text
 //! connection ── server.rs   limits, timeouts (patience.rs), an orderly end
@@ -13,11 +13,11 @@
 //!      ├─ imports.rs        files that were dropped on a page; checking.rs: every byte read, on demand
 //!      └─ events.rs         what happens, as it happens
 //! ```
-//! `gallery_lock.rs` holds the URL of a workspace's gallery, so that a second one points to the first. A page works without
-//! its scripts, which make it quick. Scripts request parts of the same pages, so that there is one template for everything
-//! and recorded text is escaped in one place: maud.
+//! `gallery_lock.rs` stores the URL of a workspace's gallery, so that a second one can point to the first. Pages work
+//! without scripts, which only make them faster. Scripts request parts of the same pages, so that there is one template
+//! for everything and recorded text is escaped in one place: maud.
 //!
-//! Absent here: how anything is stored or found, and paths on the disk that came with a request.
+//! This module does not know how anything is stored or found, and never uses a path from a request.
 
 mod api;
 mod assets;

@@ -1,4 +1,4 @@
-//! `/api/openapi.json`: describes `/api`, generated from the tools' own schemas, so that it cannot be out of date.
+//! `/api/openapi.json`: the description of `/api`, generated from the tools' schemas, so that it is always up to date.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::wire::tool::Entry;
 use crate::wire::tools;
 
-/// Answers `GET /api/openapi.json`.
+/// Handles `GET /api/openapi.json`.
 pub(super) async fn document() -> Json<&'static Value> {
     static DOCUMENT: LazyLock<Value> = LazyLock::new(describe);
     Json(&*DOCUMENT)
@@ -61,7 +61,7 @@ fn describe() -> Value {
 
 fn verb(entry: &Entry) -> Value {
     let mut answer = (*entry.output).clone();
-    // Over HTTP an error has a status of its own.
+    // Over HTTP, errors have their own status.
     if let Some(Value::Array(choices)) = answer.remove("anyOf")
         && let Some(required) = choices.first().and_then(|choice| choice.get("required"))
     {

@@ -1,5 +1,5 @@
-//! A write timeout for connections. hyper bounds how long a request may take to arrive, but waits for ever for the client to
-//! read the answer, which keeps a connection and an image in memory.
+//! A write timeout for connections. hyper limits how long a request may take to arrive, but waits indefinitely for the
+//! client to read the response, which keeps a connection and an image in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -17,12 +17,12 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    /// Creates a stream whose writes fail after that time without progress.
+    /// Creates a stream whose writes fail after this time without progress.
     pub(super) fn new(inner: S, patience: Duration) -> Patient<S> {
         Patient { inner, patience, waiting: None }
     }
 
-    /// Returns the result of a write, or an error once it has waited for too long.
+    /// Returns the result of a write, or an error once it has waited too long.
     fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = None;
@@ -88,12 +88,12 @@ mod tests {
     fn who_takes_nothing_is_left_and_who_is_slow_is_not() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            // The other side is there, has room for four bytes, and reads none.
+            // The peer is connected, has room for four bytes, and never reads.
             let (ours, _theirs) = duplex(4);
             let error = Patient::new(ours, Duration::from_millis(10)).write_all(b"an answer").await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 
-            // Every byte that is read restarts the timeout, so a slow reader still receives everything.
+            // Every byte read restarts the timeout, so a slow reader still receives everything.
             let (ours, mut theirs) = duplex(1);
             let mut patient = Patient::new(ours, Duration::from_secs(3600));
             let write = async { patient.write_all(b"an answer").await };

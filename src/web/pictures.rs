@@ -1,8 +1,8 @@
-//! `/images/{hash}`, `/thumbs/{hash}` and `/heat/{one}/{other}`: pictures by the hash of their bytes, so that what an
-//! address shows never changes.
+//! `/images/{hash}`, `/thumbs/{hash}` and `/heat/{one}/{other}`: images by content hash, so that the content of a URL
+//! never changes.
 //!
-//! Only what browsers show as an image or play as a video is sent as one. Everything else is a file to download: an SVG, or
-//! HTML that a user recorded as an image, would be a page of ours with a script of theirs. Videos are sent in parts.
+//! Only types that browsers show as an image or play as a video are sent as such. Everything else is a download: an SVG
+//! or HTML file recorded as an image would otherwise run scripts on our origin. Videos support range requests.
 
 use axum::extract::{Path, State};
 use axum::http::header::{
@@ -19,7 +19,7 @@ use crate::model::Hash;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::{OpenVideo, Workspace};
 
-/// What a browser shows as a picture and never as anything else.
+/// The media types that browsers show as an image and never as anything else.
 const SHOWN: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 /// Returns whether a browser shows this media type as an image.
@@ -27,15 +27,15 @@ pub(super) fn is_shown(mime_type: &str) -> bool {
     SHOWN.contains(&mime_type)
 }
 
-/// Returns whether browsers play files of this media type, as far as they know the codecs inside.
+/// Returns whether browsers play this media type, provided they support the codecs inside.
 pub(super) fn is_played(mime_type: &str) -> bool {
     images::is_video(mime_type)
 }
 
-/// The most that a heat map weighs; a larger one is a JPEG file.
+/// The maximum size of a heat map as PNG; a larger one is sent as JPEG.
 const MAX_MAP_BYTES: usize = 1_500_000;
 
-/// `GET /images/{hash}`: the original, byte for byte.
+/// Handles `GET /images/{hash}`: the original, byte for byte.
 pub(super) async fn original(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
@@ -56,7 +56,7 @@ pub(super) async fn original(
     served(&gallery, &name, &headers, read).await
 }
 
-/// `GET /thumbs/{hash}`: a small JPEG.
+/// Handles `GET /thumbs/{hash}`: a small JPEG.
 pub(super) async fn thumbnail(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
@@ -67,7 +67,7 @@ pub(super) async fn thumbnail(
     served(&gallery, &name, &headers, read).await
 }
 
-/// `GET /heat/{one}/{other}`: where the second differs from the first, drawn.
+/// Handles `GET /heat/{one}/{other}`: a map of where the second image differs from the first.
 pub(super) async fn heat_map(
     State(gallery): State<Gallery>,
     Path((one, other)): Path<(String, String)>,
@@ -78,7 +78,7 @@ pub(super) async fn heat_map(
     served(&gallery, &format!("{one}-{other}"), &headers, read).await
 }
 
-/// Returns the image of a hash, unless the browser has it: what a hash names never changes.
+/// Serves an image, or `304 Not Modified` if the browser has it: the content of a hash never changes.
 async fn served(
     gallery: &Gallery,
     name: &str,
@@ -101,7 +101,7 @@ async fn served(
     Ok(response)
 }
 
-/// Returns why an image is unavailable, without naming a path of this machine.
+/// Returns why an image is unavailable, without disclosing a path on this machine.
 pub(super) fn without_path(error: Error, name: &str) -> Error {
     let message = match error.kind {
         ErrorKind::NotFound => format!("there is no image {name}"),
@@ -115,7 +115,7 @@ pub(super) fn without_path(error: Error, name: &str) -> Error {
     Error::new(error.kind, message, error.hint)
 }
 
-/// Parses a hash: 64 lower-case hexadecimal digits, so that nothing else ever becomes a path.
+/// Parses a hash: 64 lower-case hexadecimal digits, so that nothing else can become a path.
 fn hash(name: &str) -> Result<Hash, Error> {
     let exact = name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     name.parse().ok().filter(|_| exact).ok_or_else(|| {

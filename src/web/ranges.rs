@@ -1,5 +1,5 @@
-//! Parts of files: the answer to a `Range` request, by which browsers play and seek in videos without loading all of them.
-//! One range at a time (RFC 9110, section 14); a request for several gets the whole file, as the RFC allows.
+//! Responds to `Range` requests, with which browsers play and seek in videos without loading all of them. Supports a
+//! single range (RFC 9110, section 14); a request for several gets the whole file, as the RFC allows.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,10 +11,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use futures_util::stream;
 
-/// The number of bytes that are read at once.
+/// The number of bytes read at once.
 const CHUNK_BYTES: u64 = 256 * 1024;
 
-/// The part of a file that a request is answered with.
+/// The part of a file to respond with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Whole,
@@ -22,7 +22,7 @@ enum Part {
     Unsatisfiable,
 }
 
-/// Returns the part of an open file that a request asks for. `tag` is the entity tag of the file, without quotes.
+/// Returns the requested part of an open file. `tag` is the entity tag of the file, without quotes.
 pub(super) fn respond(file: File, length: u64, request: &HeaderMap, tag: &str) -> Response {
     let (status, body, size, range) = match part(request, length, tag) {
         Part::Whole => (StatusCode::OK, stream_from(file, 0, length), length, None),
@@ -46,7 +46,7 @@ pub(super) fn respond(file: File, length: u64, request: &HeaderMap, tag: &str) -
 
 fn part(request: &HeaderMap, length: u64, tag: &str) -> Part {
     let Some(range) = request.get(RANGE).and_then(|range| range.to_str().ok()) else { return Part::Whole };
-    // The client has a part of something else.
+    // The client has a part of a different version.
     if request.get(IF_RANGE).is_some_and(|known| known.as_bytes() != format!("\"{tag}\"").as_bytes()) {
         return Part::Whole;
     }
@@ -62,7 +62,7 @@ fn part(request: &HeaderMap, length: u64, tag: &str) -> Part {
                 _ => Part::Range(first..=last),
             }
         }
-        // The last bytes, as many as the number says.
+        // A suffix range: the last bytes of the file.
         (Some(None), Some(Some(0))) => Part::Unsatisfiable,
         (Some(None), Some(Some(_))) if length == 0 => Part::Unsatisfiable,
         (Some(None), Some(Some(last))) => Part::Range(length.saturating_sub(last)..=length - 1),
@@ -70,7 +70,7 @@ fn part(request: &HeaderMap, length: u64, tag: &str) -> Part {
     }
 }
 
-/// Parses the end of a range; the inner `None` stands for one that is left out, the outer for one that is malformed.
+/// Parses one end of a range. The inner `None` means that it is left out, the outer one that it is malformed.
 fn number(text: &str) -> Option<Option<u64>> {
     match text {
         "" => Some(None),
@@ -79,7 +79,7 @@ fn number(text: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Returns a body of `length` bytes of a file, which are read as the client takes them.
+/// Returns a body of `length` bytes of a file, read as the client consumes them.
 fn stream_from(file: File, offset: u64, length: u64) -> Body {
     Body::from_stream(stream::unfold((file, offset, length), async |(file, offset, left)| {
         if left == 0 {
@@ -91,7 +91,7 @@ fn stream_from(file: File, offset: u64, length: u64) -> Body {
             let mut chunk = Vec::new();
             Read::by_ref(&mut file).take(left.min(CHUNK_BYTES)).read_to_end(&mut chunk)?;
             match chunk.len() as u64 {
-                // The body ends before its announced length, so a part is not taken for the whole.
+                // The body ends before its announced length, so the client does not take a part for the whole.
                 0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
                 read => Ok((Bytes::from(chunk), (file, offset + read, left - read))),
             }

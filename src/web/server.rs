@@ -1,7 +1,7 @@
-//! The server: a listener, connections with limits and timeouts, the routes, and an end that lets requests finish.
+//! The server: the listener, connections with limits and timeouts, the routes, and a graceful shutdown.
 //!
-//! hyper is driven here and not through axum's own server, which sets no timeout: a connection that sends its headers a
-//! byte a minute would stay for good.
+//! Drives hyper directly, since axum's own server sets no timeouts: a connection that sends its headers at a byte a
+//! minute would stay open forever.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -29,18 +29,18 @@ use crate::platform::termination;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::Workspace;
 
-/// The maximum number of connections; further ones wait in the system's queue.
+/// The maximum number of connections; further ones wait in the system's backlog.
 const MAX_CONNECTIONS: usize = 512;
 /// How long the headers of a request may take, and how long a connection may be idle.
 const HEADERS: Duration = Duration::from_secs(15);
-/// How long a client may go without reading any of an answer.
+/// How long a client may go without reading any of a response.
 const READING: Duration = Duration::from_secs(30);
 /// The maximum size of a request's headers.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// How long requests may take to finish when the server is asked to end.
+/// How long requests may take to finish on shutdown.
 const FINISHING: Duration = Duration::from_secs(5);
 
-/// For whom a gallery is served.
+/// The options of a gallery server.
 pub struct Serving {
     /// The user, for the audit trail.
     pub user: String,
@@ -82,7 +82,7 @@ pub fn bind(address: SocketAddr) -> Result<Bound, Error> {
     })
 }
 
-/// Returns whether only this machine can reach that address.
+/// Returns whether only this machine can reach the address.
 pub fn is_loopback(address: &SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
@@ -95,7 +95,7 @@ impl Bound {
 
     /// Returns the URL for browsers.
     pub fn url(&self) -> String {
-        // A browser cannot open the unspecified address.
+        // Browsers cannot open the unspecified address.
         let ip = self.address.ip();
         let port = self.address.port();
         match (ip.is_unspecified(), ip.is_ipv4()) {
@@ -105,7 +105,7 @@ impl Bound {
         }
     }
 
-    /// Serves until the process is asked to end. Earlier requests are answered, for up to a few seconds.
+    /// Serves until the process is asked to stop. Running requests get a few seconds to finish.
     pub fn serve(self, workspace: Arc<Workspace>, serving: Serving) -> Result<(), Error> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             Error::new(ErrorKind::Internal, what, "look at the cause, then try again").caused_by(error)
@@ -161,7 +161,7 @@ pub(super) fn get_only(route: MethodRouter<Gallery>) -> MethodRouter<Gallery> {
     route.fallback(wrong_method)
 }
 
-/// Answers requests for unknown paths: with JSON for programs and a page for people.
+/// Responds to unknown paths with JSON for programs and a page for people.
 async fn nothing_here(uri: Uri) -> Response {
     if uri.path().starts_with("/api") { api::no_such_verb().into_response() } else { pages::nothing_here() }
 }
@@ -191,7 +191,8 @@ async fn accept(
             () = &mut ended => break,
         };
         let Some((stream, peer, place)) = accepted else { continue };
-        // Without it, an answer in several parts waits 40 ms for the acknowledgement of each.
+        // Otherwise each part of a response waits up to 40 ms for the acknowledgement of the previous one (Nagle's
+        // algorithm).
         let _ = stream.set_nodelay(true);
         let stream = TokioIo::new(Patient::new(stream, patience));
         let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone().layer(Extension(peer))));
@@ -217,7 +218,7 @@ async fn accept(
         });
     }
     drop(listener);
-    // Sending fails if all connections have ended already.
+    // Sending fails if all connections have already ended.
     let _ = end.send(true);
     let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
     if timeout(FINISHING, places.acquire_many(all)).await.is_err() {
@@ -225,7 +226,7 @@ async fn accept(
     }
 }
 
-/// Accepts the next connection once there is a permit for it.
+/// Accepts the next connection once a permit is available.
 async fn next(
     listener: &tokio::net::TcpListener,
     places: &Arc<Semaphore>,
@@ -271,7 +272,7 @@ mod tests {
         assert!(error.message.ends_with("is taken by another program"), "{error}");
     }
 
-    /// An endless answer that reports when its client has gone.
+    /// An endless response that reports when its client disconnects.
     struct Endless(Option<tokio::sync::oneshot::Sender<()>>);
 
     impl axum::body::HttpBody for Endless {
@@ -310,7 +311,7 @@ mod tests {
             let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             let (end, _) = watch::channel(false);
-            // The server ends once the answer is abandoned.
+            // The server stops once the response is abandoned.
             let given_up = async { left.await.unwrap() };
             accept(listener, router, Duration::from_millis(10), end, given_up).await;
             drop(client);

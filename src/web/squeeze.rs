@@ -1,5 +1,5 @@
-//! Compresses pages, style and scripts for clients that accept it. Images are compressed already, and streams are sent as
-//! they come.
+//! Compresses pages, styles and scripts for clients that accept it. Images are compressed already, and streams are sent
+//! as they arrive.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// The sizes that are worth compressing, in bytes: below, the headers weigh more; above, it is not a page.
+/// The response sizes to compress, in bytes. Below, the headers outweigh the gain; above, it is not a page.
 const SIZES: std::ops::RangeInclusive<u64> = 1024..=4 * 1024 * 1024;
 
-/// Compresses the answer to a request.
+/// Compresses the response to a request.
 pub(super) async fn squeeze(request: Request, next: Next) -> Response {
     let accepted = request.headers().get(ACCEPT_ENCODING).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let accepts = accepted.split(',').any(|it| it.trim().split(';').next() == Some("gzip"));
@@ -27,7 +27,7 @@ pub(super) async fn squeeze(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // Its size is known and small, so reading it cannot fail.
+    // The size is known and small, so reading it cannot fail.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(4));
     let packed = encoder.write_all(&bytes).and_then(|()| encoder.finish());

@@ -1,4 +1,4 @@
-//! The state that requests share: the workspace, the actor, and the limits of concurrency.
+//! The state shared by requests: the workspace, the actor, and concurrency limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use crate::model::Actor;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::{Change, Overview, Workspace};
 
-/// The name under which this face is kept in the audit trail.
+/// The client name in the audit trail.
 const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 
-/// The maximum number of concurrent calls: each has a thread, and concurrent recordings share a sync of the disk.
+/// The maximum number of concurrent calls: each has a thread, and concurrent recordings share an fsync.
 pub(super) const MAX_CALLS: usize = 48;
-/// The maximum number of pages and searches that are read at once. Fewer than calls, since a search over a million
-/// iterations takes memory, and more of them than cores are not faster.
+/// The maximum number of pages and searches read at once. Fewer than calls, since a search over a million iterations
+/// needs memory, and more of them than cores are not faster.
 const MAX_READS: usize = 12;
-/// The maximum number of pages that listen for changes; each keeps a connection.
+/// The maximum number of pages that listen for changes; each keeps a connection open.
 const MAX_LISTENERS: usize = 128;
-/// The maximum number of bytes that the bodies of all requests take together: four of the largest.
+/// The maximum total size of all request bodies in memory: four of the largest.
 const MAX_REQUEST_MEMORY: usize = 4 * 48 * 1024 * 1024;
-/// How long a request waits for its turn.
+/// How long a request waits for a permit.
 const TURN: Duration = Duration::from_secs(20);
 
-/// What every request works with. Cheap to clone.
+/// The state shared by all requests. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Gallery(Arc<Inner>);
 
@@ -47,7 +47,7 @@ struct Inner {
 }
 
 impl Gallery {
-    /// Creates a gallery of a workspace on behalf of `user`; requests must carry the token, if there is one.
+    /// Creates the state for a workspace on behalf of `user`. If there is a token, requests must carry it.
     pub(super) fn new(
         workspace: Arc<Workspace>,
         user: String,
@@ -77,7 +77,7 @@ impl Gallery {
         }))
     }
 
-    /// Calls the workspace on a thread that may block, once there is a permit.
+    /// Calls the workspace on a blocking thread, once a permit is available.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
@@ -101,7 +101,7 @@ impl Gallery {
         })
     }
 
-    /// Reads much of the workspace, once there is a permit for such a call.
+    /// Runs an expensive read, once a permit for such reads is available.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
@@ -113,19 +113,19 @@ impl Gallery {
         self.ask(job).await
     }
 
-    /// Reserves memory for the body of a request, or returns `None` if there is none for too long.
+    /// Reserves memory for a request body; `None` if none becomes available in time.
     pub(super) async fn request_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes.min(MAX_REQUEST_MEMORY as u64)).ok()?;
         let reserved = Arc::clone(&self.0.request_memory).acquire_many_owned(bytes);
         timeout(TURN, reserved).await.ok()?.ok()
     }
 
-    /// Returns a short mark of the workspace, which tells it from others without naming it.
+    /// Returns a short hash that identifies the workspace without naming it.
     pub(super) fn mark(&self) -> String {
         let workspace = &self.0.workspace;
         let id = std::fs::read(workspace.dir().join("retake.toml")).unwrap_or_default();
         let place = workspace.dir().as_os_str().as_encoded_bytes();
-        // The identity travels with the directory; a team's cache directory has none, and then its place counts.
+        // The identity moves with the directory. A team's cache directory has none, so its path is used.
         let hash = if id.is_empty() { blake3::hash(place) } else { blake3::hash(&id) };
         hash.to_hex().chars().take(16).collect()
     }
@@ -135,7 +135,7 @@ impl Gallery {
         Arc::clone(&self.0.overview)
     }
 
-    /// Returns the check of the whole workspace that was started from a page.
+    /// Returns the workspace check started from a page.
     pub(super) fn checking(&self) -> Arc<Checking> {
         Arc::clone(&self.0.checking)
     }
@@ -145,7 +145,7 @@ impl Gallery {
         Arc::clone(&self.0.workspace)
     }
 
-    /// Returns the wrong tokens that clients have presented.
+    /// Returns the record of wrong tokens.
     pub(super) fn guesses(&self) -> &Guesses {
         &self.0.guesses
     }
@@ -155,7 +155,7 @@ impl Gallery {
         self.0.token.as_deref()
     }
 
-    /// Reserves a place for a listener; `None` if all are taken.
+    /// Reserves a permit for a listener; `None` if all are taken.
     pub(super) fn listener(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.listeners).try_acquire_owned().ok()
     }
@@ -165,7 +165,7 @@ impl Gallery {
         &self.0.news
     }
 
-    /// Returns a flag that turns true when the server is asked to end.
+    /// Returns a flag that becomes true on shutdown.
     pub(super) fn ending(&self) -> watch::Receiver<bool> {
         self.0.ending.clone()
     }

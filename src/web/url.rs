@@ -1,4 +1,4 @@
-//! Percent-encoding of what stands in URLs.
+//! Percent-encoding of URL components.
 
 use std::borrow::Cow;
 

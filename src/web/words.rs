@@ -6,12 +6,12 @@ use super::url;
 use crate::model::Timestamp;
 pub(super) use crate::model::amounts::{duration, size};
 
-/// Formats a time: the minute in UTC, which scripts turn into a relative time.
+/// Formats a time as minutes in UTC, which scripts turn into a relative time.
 pub(super) fn time(at: Timestamp) -> Markup {
     html! { time datetime=(at) { (minute(at)) } }
 }
 
-/// Returns the minute of a time: `2026-11-16 09:30 UTC`.
+/// Returns a time to the minute: `2026-11-16 09:30 UTC`.
 pub(super) fn minute(at: Timestamp) -> String {
     let text = at.to_string();
     format!("{} UTC", text.get(..16).unwrap_or(&text).replacen('T', " ", 1))

@@ -1,11 +1,12 @@
-//! A ZIP archive without compression: what goes in are images, which are compressed already. Sizes are known before a file is
-//! written, so no record follows its data, and every program can read it. ZIP64 is not written: an archive ends at 4 GiB.
+//! A writer for ZIP archives without compression, since images are compressed already. Sizes are known in advance, so
+//! no data descriptors are needed, and every program can read the archives. ZIP64 is not supported: an archive ends at
+//! 4 GiB.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// An archive that is being written.
+/// An archive being written.
 pub(super) struct Zip<W> {
     out: W,
     at: u64,
@@ -19,9 +20,9 @@ struct Entry {
     at: u32,
 }
 
-/// The earliest date that the format has: 1980-01-01. Times of files are not part of what is exported.
+/// The earliest date of the format, 1980-01-01. File times are not part of an export.
 const DATE: u16 = 0x21;
-/// Names are UTF-8.
+/// The flag for UTF-8 names.
 const FLAGS: u16 = 0x0800;
 const VERSION: u16 = 20;
 
@@ -41,14 +42,14 @@ impl<W: Write> Zip<W> {
         if copied == size { Ok(()) } else { Err(io::Error::other("the file changed while it was read")) }
     }
 
-    /// Adds some bytes.
+    /// Adds a file with these contents.
     pub(super) fn add(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.begin(name, crc32fast::hash(bytes), bytes.len() as u64)?;
         self.at += bytes.len() as u64;
         self.out.write_all(bytes)
     }
 
-    /// Writes the directory, and returns what was written to.
+    /// Writes the central directory and returns the underlying writer.
     pub(super) fn finish(mut self) -> io::Result<W> {
         let start = small(self.at)?;
         let mut directory = Vec::new();
@@ -88,7 +89,7 @@ impl<W: Write> Zip<W> {
     }
 }
 
-/// Returns what the header of a file and its place in the directory have in common.
+/// Returns the fields that a local file header and a directory entry have in common.
 fn header(entry: &Entry) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(26);
     for field in [VERSION, FLAGS, 0, 0, DATE] {

@@ -1,4 +1,4 @@
-//! `annotate-iteration`: a rating, tags or a note on an iteration. Appended; the latest wins.
+//! `annotate-iteration`: sets the rating, tags or note of an iteration. Changes are appended; the latest wins.
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
@@ -102,13 +102,13 @@ impl Api<'_> {
     }
 }
 
-/// Reads a rating that is present in a request: null is the one that removes it.
+/// Deserialises a rating that is present in a request: null removes it.
 fn rating_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
     Ok(Some(optional_whole(deserializer)?.unwrap_or(AnnotationChange::NO_RATING)))
 }
 
 impl AnnotationView {
-    /// Truncates everything, and notes the names of what was truncated, each after `prefix`.
+    /// Truncates everything, and adds the names of truncated fields to `truncated`, each after `prefix`.
     pub(super) fn cut(&mut self, prefix: &str, limits: &Limits, truncated: &mut Vec<String>) {
         let mut cut = Truncator { truncated };
         cut.text(&format!("{prefix}note"), self.note.as_mut(), limits.text);

@@ -20,12 +20,12 @@ pub struct ArchiveRequest {
 }
 
 impl Api<'_> {
-    /// Archives a session: it takes no more iterations. Does nothing if it is archived already.
+    /// Archives a session, so that it accepts no more iterations. Does nothing if it is already archived.
     pub fn archive(&self, request: &ArchiveRequest) -> Result<SessionRow, Error> {
         self.set_archived(request, true)
     }
 
-    /// Restores a session from the archive. Does nothing if it is active already.
+    /// Restores an archived session. Does nothing if it is already active.
     pub fn restore(&self, request: &ArchiveRequest) -> Result<SessionRow, Error> {
         self.set_archived(request, false)
     }

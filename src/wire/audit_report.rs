@@ -63,14 +63,14 @@ pub struct AuditedSession {
 }
 
 impl AuditedSession {
-    /// Returns whether its chain holds and its images are whole.
+    /// Returns whether its chain holds and its images are intact.
     pub fn holds(&self) -> bool {
         self.chain.holds && self.images.missing.is_empty() && self.images.damaged.is_empty()
     }
 }
 
 impl Api<'_> {
-    /// Audits every session that matches. Sessions without a matching event are checked too, and reported only if something
+    /// Audits every matching session. Sessions without a matching event are checked too, but reported only if something
     /// is wrong with them.
     pub fn audit_report(&self, request: &AuditReportRequest) -> Result<AuditReport, Error> {
         let now = self.workspace.now();
@@ -117,7 +117,7 @@ impl Api<'_> {
     }
 }
 
-/// Which events a report shows.
+/// The filter for the events in a report.
 struct Matching {
     since: Option<Timestamp>,
     until: Option<Timestamp>,

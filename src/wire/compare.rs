@@ -1,4 +1,4 @@
-//! `compare-iterations`: 2 to 12 iterations of any sessions, and everything that differs between them.
+//! `compare-iterations`: compares 2 to 12 iterations of any sessions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,7 @@ pub struct LineageView {
 }
 
 impl Api<'_> {
-    /// Compares iterations: the others with the first.
+    /// Compares iterations with the first one.
     pub fn compare(&self, request: &CompareRequest) -> Result<CompareView, Error> {
         let references: Vec<ExactReference> =
             request.references.iter().map(|reference| self.resolve_exactly(reference)).collect::<Result<_, _>>()?;
@@ -142,8 +142,8 @@ impl Api<'_> {
         Ok(view)
     }
 
-    /// Draws a comparison: every image over its reference and what differs. `None` if that was not asked for, or if no
-    /// iteration has an image. By default two are drawn side by side and more as a sheet.
+    /// Draws a comparison: every image above its reference and its differences. `None` if that was not requested, or if
+    /// no iteration has an image. By default, two are drawn side by side and more as a sheet.
     pub fn render(&self, view: &CompareView, how: Option<Render>) -> Result<Option<Rendering>, Error> {
         let default = if view.iterations.len() == 2 { Render::SideBySide } else { Render::Sheet };
         let panel = |iteration: &ComparedIteration| {
@@ -166,12 +166,12 @@ impl Api<'_> {
     }
 }
 
-/// The maximum number of characters of a prompt under an image, more than fit there.
+/// The maximum number of characters of a prompt below an image, which is more than fit there.
 const MAX_LABEL_CHARS: usize = 300;
 
 impl From<workspace::Difference> for Difference {
     fn from(difference: workspace::Difference) -> Difference {
-        // Parameters and LoRAs that differ are in the tables, with a column for each iteration.
+        // Differing parameters and LoRAs are in tables with a column for each iteration.
         let RecipeDiff { label, summary, prompt, prompt_sent, negative_prompt, nodes, .. } = difference.recipe;
         let (visual, visual_problem) = match difference.visual {
             Some(Ok(found)) => (Some(found.into()), None),
@@ -193,7 +193,7 @@ impl From<workspace::Difference> for Difference {
 }
 
 impl CompareView {
-    /// Truncates what is longest, a little more each time, until the reply fits; after the last step it always does.
+    /// Truncates the longest parts step by step until the reply fits, which it always does after the last step.
     fn fit(&mut self, reply_bytes: usize) {
         const STEPS: [Limits; 7] = [
             Limits { text: 2000, name: 2000, list: 200 },

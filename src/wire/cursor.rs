@@ -1,4 +1,5 @@
-//! Cursors: where the next page of a listing begins. Opaque to callers, and valid only for the listing they came from.
+//! Cursors: the position of the next page of a listing. Opaque to callers, and valid only for the listing they came
+//! from.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,8 +9,8 @@ use crate::model::Hash;
 use super::Error;
 use super::error::RequestError;
 
-/// Returns the cursor for `place` in the listing that `scope` describes: the verb and every argument that chooses or
-/// orders rows, in a text that stays the same from version to version.
+/// Returns the cursor for `place` in the listing described by `scope`: the command and every argument that selects or
+/// orders rows, as text that is stable across versions.
 pub(super) fn encode(scope: &str, place: &str) -> String {
     let mut bytes = checksum(scope.as_bytes()).to_vec();
     bytes.extend_from_slice(place.as_bytes());
@@ -17,7 +18,7 @@ pub(super) fn encode(scope: &str, place: &str) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// Returns the place that a cursor stands for, as `parse` reads it.
+/// Decodes a cursor and parses its position with `parse`.
 pub(super) fn decode<T>(scope: &str, cursor: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Error> {
     let invalid = || Error::from(RequestError::InvalidCursor);
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;
@@ -33,7 +34,7 @@ pub(super) fn decode<T>(scope: &str, cursor: &str, parse: impl FnOnce(&str) -> O
     std::str::from_utf8(place).ok().and_then(parse).ok_or_else(invalid)
 }
 
-/// Returns a checksum that tells a cursor from an accident. It is not a secret: a cursor grants no access.
+/// Returns a checksum that detects accidental changes. It is not a secret: a cursor grants no access.
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     let Hash([a, b, c, d, ..]) = Hash::of(bytes);
     [a, b, c, d]

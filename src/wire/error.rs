@@ -1,7 +1,7 @@
-//! Errors in words: a kind, a message that names the thing and states the problem, and a hint in the imperative.
+//! Errors as text: a kind, a message that names the thing and states the problem, and a hint in the imperative.
 //!
-//! The core says what went wrong as a value; a [`Vocabulary`] says what a field or a command is called where the reader
-//! is. In JSON that is `sessionId` and `list-sessions`, at the command line `--session` and `retake list`.
+//! The core reports errors as values; a [`Vocabulary`] provides the names of fields and commands for each face. In JSON
+//! these are `sessionId` and `list-sessions`, on the command line `--session` and `retake list`.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -15,7 +15,7 @@ use crate::model::SessionId;
 use crate::store;
 use crate::workspace::{self, ImageProblem};
 
-/// An error in words.
+/// An error as text.
 #[derive(Clone, Debug)]
 pub struct Error {
     /// The kind of failure.
@@ -26,7 +26,7 @@ pub struct Error {
     pub hint: String,
     /// The underlying causes, outermost first.
     pub causes: Vec<String>,
-    /// The value that the words were made from, if they were.
+    /// The value that the text was generated from, if any.
     value: Option<Arc<Value>>,
 }
 
@@ -68,16 +68,16 @@ pub struct ErrorBody {
     pub hint: String,
 }
 
-/// What an error is made from.
+/// The value that an error was generated from.
 #[derive(Debug)]
 enum Value {
     /// A call of the core failed.
     Workspace(Arc<workspace::Error>),
-    /// A request cannot be read.
+    /// A request is invalid.
     Request(RequestError),
 }
 
-/// What is wrong with a request.
+/// A problem with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestError {
     /// The text is not a cursor.
@@ -89,7 +89,7 @@ pub(crate) enum RequestError {
         /// The largest limit.
         most: u32,
     },
-    /// The value of a field cannot be read.
+    /// The value of a field is invalid.
     Field {
         /// The field's name in JSON.
         field: &'static str,
@@ -100,7 +100,7 @@ pub(crate) enum RequestError {
     },
     /// An image is not base64.
     NotBase64 {
-        /// Which of the images, from 0.
+        /// The number of the image, from 0.
         number: usize,
     },
 }
@@ -118,18 +118,18 @@ impl Error {
         self
     }
 
-    /// Returns the same error with another hint, which no vocabulary changes any more.
+    /// Returns the same error with another hint, which is independent of the vocabulary.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Error {
         Error { hint: hint.into(), value: None, ..self }
     }
 
-    /// Returns the error as JSON shows it.
+    /// Returns the error as it appears in JSON.
     pub fn view(&self) -> ErrorView {
         ErrorView { error: ErrorBody { kind: self.kind, message: self.message.clone(), hint: self.hint.clone() } }
     }
 
-    /// Returns the same error in another vocabulary. One that was never a value stays as it is.
+    /// Returns the same error in another vocabulary. An error without a value is unchanged.
     #[must_use]
     pub fn reworded(&self, vocabulary: &dyn Vocabulary) -> Error {
         let Some(value) = &self.value else { return self.clone() };
@@ -137,7 +137,7 @@ impl Error {
         Error { kind, message, hint, causes: self.causes.clone(), value: Some(Arc::clone(value)) }
     }
 
-    /// Returns the error of the core that this one was made from.
+    /// Returns the core error that this one was generated from.
     pub fn as_workspace_error(&self) -> Option<&workspace::Error> {
         match self.value.as_deref() {
             Some(Value::Workspace(error)) => Some(error),
@@ -145,7 +145,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the request could have been rejected without looking at the workspace.
+    /// Returns whether the request could have been rejected without reading the workspace.
     pub fn is_about_the_request(&self) -> bool {
         use workspace::Error as Core;
         match self.value.as_deref() {
@@ -221,7 +221,7 @@ impl From<RequestError> for Error {
     }
 }
 
-/// An error put into words.
+/// The text of an error.
 pub(super) struct Words {
     kind: ErrorKind,
     message: String,

@@ -1,5 +1,5 @@
-//! Excerpts that mark what a search matched, in parts of which some are the matching words. Parts rather than offsets,
-//! since languages count characters differently, and never markup.
+//! Excerpts around the words that a search matched, as a list of parts, some of which are matches. Parts rather than
+//! offsets, since languages count characters differently; and never markup.
 
 use std::ops::Range;
 
@@ -53,7 +53,7 @@ const BEFORE: usize = 50;
 /// The number of bytes of a text that are searched.
 const SEARCHED: usize = 64 * 1024;
 
-/// Returns the excerpt around the first words of a text that the query asks for; `None` if there are none.
+/// Returns the excerpt around the first match in a text; `None` if nothing matches.
 pub(super) fn excerpt(query: &Query, field: Field, text: &str) -> Option<Excerpt> {
     let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= SEARCHED).last().unwrap_or(0);
     let text = if text.len() > SEARCHED { text.get(..end).unwrap_or_default() } else { text };
@@ -104,7 +104,7 @@ pub(super) fn excerpt(query: &Query, field: Field, text: &str) -> Option<Excerpt
     Some(Excerpt { field, parts })
 }
 
-/// Returns where these words follow each other.
+/// Returns the ranges where these words occur in sequence.
 fn matches(has: &[Word], wanted: &[String], by: MatchKind) -> Vec<Range<usize>> {
     let Some((last, before)) = wanted.split_last() else { return Vec::new() };
     let fits = |window: &&[Word]| {

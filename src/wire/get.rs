@@ -1,4 +1,4 @@
-//! `get-iteration`: one iteration with everything that is known about it.
+//! `get-iteration`: returns one iteration with everything known about it.
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
@@ -100,14 +100,14 @@ pub struct RecipeView {
 }
 
 impl Api<'_> {
-    /// Returns one iteration with everything that is known about it.
+    /// Returns one iteration with everything known about it.
     pub fn get(&self, request: &GetRequest) -> Result<IterationView, Error> {
         let mut reference = parse_reference(&request.reference)?;
         reference.image = request.image.or(reference.image);
         self.iteration_of(self.workspace.resolve_exactly(reference)?)
     }
 
-    /// Returns the image to send with a reply to this request; `None` if none is asked for or there is none.
+    /// Returns the image to send with the reply; `None` if none is requested or the iteration has none.
     pub(super) fn image_to_send(&self, request: &GetRequest) -> Result<Option<ImageView>, Error> {
         let mut reference = parse_reference(&request.reference)?;
         reference.image = request.image.or(reference.image);
@@ -165,7 +165,7 @@ impl From<Outcome> for OutcomeView {
 const LARGE_PARAMETERS: usize = 8000;
 
 impl IterationView {
-    /// Truncates what is longest, a little more each time, until the reply fits; after the last step it always does.
+    /// Truncates the longest parts step by step until the reply fits, which it always does after the last step.
     fn fit(&mut self, reply_bytes: usize) {
         if self.fits(reply_bytes) {
             return;
@@ -207,7 +207,7 @@ impl RecipeView {
         }
     }
 
-    /// Omits `parameters`, and notes how large they are.
+    /// Omits `parameters` and records their size.
     pub(super) fn omit_parameters(&mut self) {
         let parameters = std::mem::take(&mut self.recipe.parameters);
         if !parameters.is_empty() {
@@ -215,7 +215,7 @@ impl RecipeView {
         }
     }
 
-    /// Truncates everything else, and notes the names of what was truncated, each after `prefix`.
+    /// Truncates everything else, and adds the names of truncated fields to `truncated`, each after `prefix`.
     pub(super) fn cut(&mut self, prefix: &str, limits: &Limits, truncated: &mut Vec<String>) {
         let recipe = &mut self.recipe;
         let mut cut = Truncator { truncated };

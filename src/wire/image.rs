@@ -1,4 +1,4 @@
-//! Images: how replies name them, and their bytes.
+//! Images in replies: their descriptions and their bytes.
 
 use base64::Engine;
 use base64::display::Base64Display;
@@ -84,7 +84,7 @@ impl Api<'_> {
         (0..).zip(images.iter().take(MAX_LIST)).map(|(number, image)| self.image_view(id, number, image)).collect()
     }
 
-    /// Returns the view of the image that a reference means: the one it names, or the first.
+    /// Returns the view of the image that a reference names, or of the first one.
     pub(super) fn image_of(&self, reference: ExactReference, images: &[ImageRef]) -> Option<ImageView> {
         let number = reference.image_number();
         let image = images.get(usize::try_from(number).unwrap_or(usize::MAX))?;
@@ -98,7 +98,7 @@ impl Api<'_> {
             uri.push_str(&format!("/{number}"));
         }
         let missing = !self.workspace.has_original(image);
-        // What cannot be decoded cannot be reduced either; of a video the poster is sent.
+        // An image that cannot be decoded cannot be reduced either; for a video, the poster is sent.
         let reducible = is_video(&image.mime_type) || (is_decoded(&image.mime_type) && image.width.is_some());
         if missing || (image.bytes > MAX_RESOURCE_BYTES && !reducible) {
             uri.clear();

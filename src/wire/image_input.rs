@@ -1,4 +1,4 @@
-//! How a request names images: by path, or with their bytes as base64.
+//! Images in requests: by path, or as base64-encoded bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub struct ImageData {
 }
 
 impl ImageInput {
-    /// Turns a `file://` URI into the path that it names.
+    /// Converts a `file://` URI to its path.
     pub(crate) fn take_file_uri(&mut self) {
         if let ImageInput::Path(path) | ImageInput::File(ImageFile { path }) = self
             && let Some(named) = from_file_uri(path)
@@ -67,7 +67,7 @@ impl ImageInput {
     }
 }
 
-/// Returns the path that a `file://` URI names; `None` if the text is something else.
+/// Returns the path of a `file://` URI; `None` if the text is not one.
 fn from_file_uri(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);
@@ -77,7 +77,7 @@ fn from_file_uri(uri: &str) -> Option<String> {
     Some(has_drive.map_or(path.clone(), str::to_owned))
 }
 
-/// Decodes `%20` and its like; `None` if the result is not UTF-8. What only looks like such a code stays.
+/// Decodes percent escapes; `None` if the result is not UTF-8. Malformed escapes are kept.
 fn percent_decoded(text: &str) -> Option<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -110,7 +110,7 @@ pub(super) fn sources(inputs: &[ImageInput]) -> Result<Vec<ImageSource>, Error> 
     decoded.collect()
 }
 
-/// Decodes base64 as people and programs write it: padded or not, in either alphabet, with line breaks, as a data URL.
+/// Decodes base64 leniently: padded or not, in either alphabet, with line breaks, or as a data URL.
 fn decode(data: &str) -> Option<Vec<u8>> {
     let data = match data.trim_start().strip_prefix("data:") {
         Some(url) => url.split_once(";base64,")?.1,

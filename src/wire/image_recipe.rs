@@ -1,12 +1,14 @@
-//! Recipes from images: the metadata of a recorded image fills in the recipe fields that the request leaves out.
+//! Completes recipes from images: the metadata of a recorded image fills in the recipe fields that a request leaves
+//! out.
 //!
-//! An image is believed only where it agrees with the request. Without a prompt, the first image that has one provides the
-//! whole recipe. With a prompt, the metadata must have the same one, or one that extends it, since generators append styles
-//! and quality tags. Anything else may be left over from the image that this one was edited from, so nothing is read. A
-//! prompt that extends the metadata's is such a case: "a fox, now at night" is an edit of "a fox".
+//! Metadata is only used if it agrees with the request. Without a prompt, the first image that has one provides the
+//! whole recipe. With a prompt, the metadata must contain the same one, or one that extends it, since generators append
+//! styles and quality tags. Any other metadata may be left over from the image that this one was edited from, so
+//! nothing is read. This includes the case that the given prompt extends the one in the metadata: "a fox, now at night"
+//! is an edit of "a fox".
 //!
-//! Fields of the request always win. Fields of the image win over those of `like`: the image knows the seed it was made
-//! with, `like` only says where to look for what is not known.
+//! Fields of the request take precedence. Fields of the image take precedence over those of `like`: the image contains
+//! the seed it was made with, while `like` only provides defaults.
 
 use crate::model::Recipe;
 use crate::workspace::{ImageSource, check_images};
@@ -36,12 +38,12 @@ pub(super) fn complete(
     if images.is_empty() {
         return Ok(unread(recipe));
     }
-    // One of blanks was given, and is refused as empty.
+    // A prompt of blanks was given, and is rejected as empty.
     let needs_prompt = recipe.prompt.is_empty();
     match check_images(images) {
         Ok(()) => {}
         Err(error) if needs_prompt => return Err(error.into()),
-        // Recording checks the images again, after the fields that are to be reported first.
+        // Recording checks the images again, after the fields that are reported first.
         Err(_) => return Ok(unread(recipe)),
     }
     let mut other_prompt = None;
@@ -67,16 +69,16 @@ pub(super) fn complete(
     Ok(CompletedRecipe { recipe, read: Vec::new(), other_prompt })
 }
 
-/// Returns what an image says about an iteration with that prompt; `None` if it is about another one.
+/// Returns the metadata that applies to an iteration with this prompt; `None` if it describes another one.
 fn agreeing(mut found: Recipe, prompt: &str) -> Option<Recipe> {
     if prompt.is_empty() {
         return Some(found);
     }
-    // What a reader takes as it is may be more than a recording allows; the caller could not correct it.
+    // Metadata may exceed the limits of a recording, which the caller could not correct.
     found.check().ok()?;
     let (given, read) = (spaced_words(prompt), spaced_words(&found.prompt));
     if given != read {
-        // A single word says too little to tell by.
+        // A single word is not enough evidence.
         let is_extended = given.split_whitespace().nth(1).is_some() && read.contains(&given);
         if !is_extended {
             return None;
@@ -87,8 +89,8 @@ fn agreeing(mut found: Recipe, prompt: &str) -> Option<Recipe> {
     Some(found)
 }
 
-/// Returns the words of a prompt in lower case with a space on either side, without LoRA tags and punctuation. A prompt
-/// without words is returned as it is.
+/// Returns the words of a prompt in lower case, surrounded by spaces, without LoRA tags and punctuation. A prompt
+/// without words is returned unchanged.
 fn spaced_words(prompt: &str) -> String {
     let mut words = String::from(" ");
     let mut in_tag = false;
@@ -113,7 +115,7 @@ fn spaced_words(prompt: &str) -> String {
     if words == " " { prompt.trim().to_owned() } else { words }
 }
 
-/// Returns the names of the fields besides the prompt that only the second recipe has.
+/// Returns the names of the fields, other than the prompt, that only the second recipe has.
 fn names_of_new(before: &Recipe, after: &Recipe) -> Vec<String> {
     let new =
         before.values().zip(after.values()).filter(|((_, before), (_, after))| before.is_none() && after.is_some());

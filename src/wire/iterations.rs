@@ -1,4 +1,4 @@
-//! `list-iterations`: the newest iterations of one session, in ascending order.
+//! `list-iterations`: lists the newest iterations of one session, in ascending order.
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
@@ -159,11 +159,11 @@ impl Api<'_> {
 
 /// The maximum number of lost indexes on a page; an audit names the events.
 const MAX_LOST: usize = 200;
-/// The maximum size of a prompt in a row: most are whole, and a page has room for dozens of long ones.
+/// The maximum size of a prompt in a row: most fit, and a page has space for dozens of long ones.
 const PROMPT_BYTES: usize = 1000;
 /// The maximum size of a message in a row.
 const MESSAGE_BYTES: usize = 300;
-/// The maximum size of a name in a row. Recorded ones are shorter; imported ones need not be.
+/// The maximum size of a name in a row. Recorded names are shorter, but imported ones may not be.
 const NAME_BYTES: usize = 1024;
 
 fn row(id: IterationId, state: &IterationState, images: Option<Vec<ImageView>>) -> IterationRow {
@@ -202,7 +202,7 @@ pub(super) fn metadata(iteration: &Iteration) -> Metadata {
         limits::clip(&mut name, NAME_BYTES);
         Some(name)
     };
-    // The size of the result stands in for an unknown requested size.
+    // If the requested size is unknown, use the size of the result.
     let made = images.first();
     let mut cost = outcome.cost.clone();
     if let Some(cost) = &mut cost {

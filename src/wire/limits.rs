@@ -1,4 +1,4 @@
-//! The sizes of replies: pages of rows, and texts and lists that are truncated until a reply fits.
+//! Limits the size of replies: pages of rows, and texts and lists that are truncated until a reply fits.
 
 use std::io;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::Error;
 use super::error::RequestError;
 
-/// The maximum size of a reply's JSON unless the caller raises it, as many clients cut what is longer.
+/// The default maximum size of a reply's JSON, chosen because many clients truncate longer ones.
 pub const DEFAULT_REPLY_BYTES: usize = 24_000;
-/// The maximum size of a reply's JSON that a caller can ask for.
+/// The largest reply size that a caller can request.
 pub const MAX_REPLY_BYTES: usize = 60_000;
-/// The smallest limit that a caller can ask for; any reply fits it.
+/// The smallest reply size that a caller can request; every reply fits.
 pub(super) const MIN_REPLY_BYTES: usize = 16_000;
 
 /// The number of rows on a page by default.
@@ -36,7 +36,7 @@ pub(super) fn json_bytes(value: &impl Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // A value that cannot be serialized does not fit anywhere.
+    // A value that cannot be serialised does not fit anywhere.
     serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
@@ -64,7 +64,8 @@ impl<T: Serialize> Page<T> {
         Page { rows: Vec::new(), limit, bytes_left }
     }
 
-    /// Adds a row, or returns false if the page is full. The first row is always added, so that paging makes progress.
+    /// Adds a row, or returns `false` if the page is full. The first row is always added, so that paging makes
+    /// progress.
     pub(super) fn push(&mut self, row: T) -> bool {
         let bytes = json_bytes(&row) + 1;
         if !self.rows.is_empty() && (self.rows.len() >= self.limit || bytes > self.bytes_left) {
@@ -76,9 +77,9 @@ impl<T: Serialize> Page<T> {
     }
 }
 
-/// Truncates a text to `most` bytes inside JSON quotes, with an ellipsis at the cut; `None` if it fits.
+/// Truncates a text to `most` bytes as a JSON string, with an ellipsis; `None` if it fits.
 pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
-    // Escaping takes at most six bytes (\u001f) for each byte.
+    // Escaping takes at most six bytes (\u001f) per byte.
     if text.len().saturating_mul(6) <= most {
         return None;
     }
@@ -98,23 +99,23 @@ pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
     None
 }
 
-/// Truncates a text in place, and returns whether it did.
+/// Truncates a text in place. Returns whether it did.
 pub(super) fn clip(text: &mut String, most: usize) -> bool {
     clipped(text, most).map(|short| *text = short).is_some()
 }
 
-/// How much to keep of everything.
+/// The amount to keep of each kind of value.
 pub(super) struct Limits {
-    /// Of a long text.
+    /// The maximum size of a long text, in bytes.
     pub(super) text: usize,
-    /// Of a name.
+    /// The maximum size of a name, in bytes.
     pub(super) name: usize,
-    /// Of a list.
+    /// The maximum number of list entries.
     pub(super) list: usize,
 }
 
 impl Limits {
-    /// From mild to severe. With the last, an iteration takes less than half of the default reply.
+    /// The limits from mild to severe. With the last, an iteration takes less than half of the default reply.
     pub(super) const STEPS: [Limits; 6] = [
         Limits { text: 16_000, name: 1100, list: 200 },
         Limits { text: 8000, name: 1100, list: 100 },
@@ -125,9 +126,9 @@ impl Limits {
     ];
 }
 
-/// Truncates values, and collects the names of those it truncated.
+/// Truncates values and collects the names of the truncated ones.
 pub(super) struct Truncator<'a> {
-    /// The names.
+    /// The names of the truncated values.
     pub(super) truncated: &'a mut Vec<String>,
 }
 
@@ -139,7 +140,8 @@ impl Truncator<'_> {
         }
     }
 
-    /// Keeps at most `most` bytes of a value; a larger array or object becomes the beginning of its JSON, as text.
+    /// Keeps at most `most` bytes of a value; a larger array or object is replaced by the beginning of its JSON as
+    /// text.
     pub(super) fn value(&mut self, name: &str, value: Option<&mut Value>, most: usize) {
         let Some(value) = value else { return };
         let short = match value {
@@ -162,7 +164,7 @@ impl Truncator<'_> {
         }
     }
 
-    /// Notes that something of that name was truncated.
+    /// Records that a value of this name was truncated.
     pub(super) fn note(&mut self, name: &str) {
         if !self.truncated.iter().any(|noted| noted == name) {
             self.truncated.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! `list-sessions`: the sessions, most recently modified first.
+//! `list-sessions`: lists the sessions, most recently modified first.
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
@@ -79,8 +79,8 @@ pub struct RecoveryNotice {
 impl Api<'_> {
     /// Lists the sessions that match, a page at a time.
     ///
-    /// A cursor keeps its place while sessions change: every session that is not modified meanwhile comes exactly once.
-    /// One that is modified moves to the recent end, as it would in a new listing.
+    /// A cursor keeps its position while sessions change: every session that is not modified meanwhile appears exactly
+    /// once. A modified session moves to the recent end, as it would in a new listing.
     pub fn list(&self, request: &ListRequest) -> Result<SessionList, Error> {
         let filter = request.filter(self.workspace)?;
         let limit = limits::limit(request.limit)?;
@@ -100,7 +100,7 @@ impl Api<'_> {
         }
         let start = if selective { None } else { after };
         let chunk = limit.saturating_add(1);
-        // One more than fits shows that there are more.
+        // Read one more than fits, to know whether there are more.
         let mut candidates = Vec::new();
         for summary in self.workspace.sessions_after(&filter, start, chunk, self.context.clone()) {
             let summary = summary?;
@@ -134,7 +134,7 @@ impl Api<'_> {
         Ok(list)
     }
 
-    /// Returns what recoveries found and did whose report has not been acknowledged yet.
+    /// Summarises the recoveries whose reports have not been acknowledged yet.
     pub fn recovery_notice(&self) -> Result<Option<RecoveryNotice>, Error> {
         let notice = notice(&self.workspace.unread_recoveries()?);
         if notice.is_some() {
@@ -166,7 +166,7 @@ impl ListRequest {
         })
     }
 
-    /// Returns what identifies the listing: everything but limit and cursor, with defaults filled in.
+    /// Returns a text that identifies the listing: all arguments except limit and cursor, with defaults filled in.
     fn scope(&self) -> String {
         let folded = |text: &Option<String>| text.as_deref().map(|text| text.trim().to_lowercase()).unwrap_or_default();
         let choices = (
@@ -181,7 +181,7 @@ impl ListRequest {
     }
 }
 
-/// Returns whether a session comes after a place in the order.
+/// Returns whether a session comes after a position in the order.
 fn is_after(place: RecencyKey, after: Option<RecencyKey>, order: Order) -> bool {
     after.is_none_or(|after| match order {
         Order::Recent => place < after,
@@ -189,7 +189,7 @@ fn is_after(place: RecencyKey, after: Option<RecencyKey>, order: Order) -> bool 
     })
 }
 
-/// The maximum number of paths in a notice; the reports in quarantine/ name them all.
+/// The maximum number of paths in a notice; the reports in quarantine/ list all of them.
 const NOTICE_PATHS: usize = 20;
 
 fn notice(recoveries: &[store::Recovery]) -> Option<RecoveryNotice> {

@@ -1,9 +1,9 @@
-//! The JSON surface: requests, views, schemas, cursors, size limits and the registry of tools. The MCP server, the HTTP
-//! API and `--json` all answer with it.
+//! The JSON surface: requests, views, schemas, cursors, size limits and the tool registry. Used by the MCP server, the
+//! HTTP API and `--json`.
 //!
-//! [`Api`] has a method for each request: it reads ids and cursors, calls the [`Workspace`], and makes a view that fits
-//! the size of a reply. One file holds one request with its view. `error.rs` puts errors into words, in the vocabulary
-//! of a face; `limits.rs` cuts replies to size; `tool.rs`, `tools/` and `schema.rs` are what agents see.
+//! [`Api`] has a method for each request: it parses ids and cursors, calls the [`Workspace`], and builds a view that
+//! fits the maximum reply size. Each file holds one request with its view. `error.rs` words errors in the vocabulary of
+//! a face, `limits.rs` truncates replies, and `tool.rs`, `tools/` and `schema.rs` define what agents see.
 
 mod annotate;
 mod archive;
@@ -68,9 +68,9 @@ pub use vocabulary::{JsonVocabulary, Vocabulary};
 use crate::model::{Actor, ExactReference, IterationId, Reference, SessionId, Summary};
 use crate::workspace::{self, Author, CallContext, Workspace};
 
-/// A workspace as the JSON surface shows it.
+/// The JSON surface of a workspace.
 ///
-/// By default replies take at most [`DEFAULT_REPLY_BYTES`].
+/// By default, replies take at most [`DEFAULT_REPLY_BYTES`].
 #[derive(Clone)]
 pub struct Api<'a> {
     workspace: &'a Workspace,
@@ -82,7 +82,7 @@ pub struct Api<'a> {
 }
 
 impl<'a> Api<'a> {
-    /// Creates an API of that workspace.
+    /// Creates an API for a workspace.
     pub fn new(workspace: &'a Workspace) -> Api<'a> {
         Api {
             workspace,
@@ -94,7 +94,7 @@ impl<'a> Api<'a> {
         }
     }
 
-    /// Sets who writes.
+    /// Sets the actor of writes.
     #[must_use]
     pub fn by(self, actor: &Actor) -> Api<'a> {
         Api { actor: Some(actor.clone()), ..self }
@@ -112,19 +112,19 @@ impl<'a> Api<'a> {
         Api { reply_bytes: bytes.clamp(limits::MIN_REPLY_BYTES, MAX_REPLY_BYTES), ..self }
     }
 
-    /// Lifts the size limit, for a face that lays replies out itself.
+    /// Removes the size limit, for a face that lays out replies itself.
     #[must_use]
     pub fn unbounded(self) -> Api<'a> {
         Api { reply_bytes: usize::MAX, ..self }
     }
 
-    /// Names the files of originals in replies, for a caller on this machine.
+    /// Includes the paths of originals in replies, for a caller on this machine.
     #[must_use]
     pub fn showing_paths(self) -> Api<'a> {
         Api { shows_paths: true, ..self }
     }
 
-    /// Marks what a search matched also in prompts that are shown whole, for a face that prints them in colour.
+    /// Marks matches also in prompts that are shown in full, for a face that prints them in colour.
     #[must_use]
     pub fn marking_prompts(self) -> Api<'a> {
         Api { marks_prompts: true, ..self }
@@ -135,12 +135,12 @@ impl<'a> Api<'a> {
         self.workspace
     }
 
-    /// Returns the iteration that a reference stands for, or whose image it names.
+    /// Returns the iteration that a reference identifies, or that contains the image it identifies.
     pub fn resolve(&self, reference: &str) -> Result<IterationId, Error> {
         Ok(self.workspace.resolve(parse_reference(reference)?)?)
     }
 
-    /// Returns the iteration that a reference stands for, and which of its images is named.
+    /// Returns the iteration that a reference identifies, and the number of the image if it names one.
     pub fn resolve_exactly(&self, reference: &str) -> Result<ExactReference, Error> {
         Ok(self.workspace.resolve_exactly(parse_reference(reference)?)?)
     }
@@ -150,7 +150,7 @@ impl<'a> Api<'a> {
         self.row(&self.workspace.summary(self.session_id(id)?)?)
     }
 
-    /// Returns the session that an id or `latest` stands for.
+    /// Returns the session that an id or `latest` identifies.
     pub fn session_id(&self, text: &str) -> Result<SessionId, Error> {
         match text {
             "latest" => Ok(self.workspace.resolve(Reference::LATEST)?.session),
@@ -158,7 +158,7 @@ impl<'a> Api<'a> {
         }
     }
 
-    /// Returns the row of a session with what it cost.
+    /// Returns the row of a session with its cost.
     fn row(&self, summary: &Summary) -> Result<SessionRow, Error> {
         Ok(SessionRow::new(summary)?.with_cost(self.workspace.cost(summary.id)?))
     }

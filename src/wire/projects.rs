@@ -1,4 +1,4 @@
-//! `list-projects`: the projects, and how much is in each.
+//! `list-projects`: lists the projects with their sizes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub struct ProjectRow {
 }
 
 impl Api<'_> {
-    /// Lists the projects, each with its numbers of sessions and iterations; as many as fit a reply.
+    /// Lists the projects with their numbers of sessions and iterations; as many as fit a reply.
     pub fn projects(&self) -> Result<ProjectList, Error> {
         let (projects, sessions_without) = self.workspace.projects()?;
         let total_projects = projects.len() as u64;

@@ -1,4 +1,4 @@
-//! `show --raw`: the generation metadata of an image file, field by field, whether the image was recorded or not.
+//! `show --raw`: the generation metadata of an image file, field by field, whether or not the image was recorded.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -128,7 +128,7 @@ pub fn raw_file(path: &Path) -> Result<RawView, Error> {
 }
 
 impl Api<'_> {
-    /// Reads the metadata of an iteration's image: the one that is named, or the first.
+    /// Reads the metadata of an iteration's image: the one named, or the first.
     pub fn raw(&self, reference: &str) -> Result<RawView, Error> {
         let reference = self.resolve_exactly(reference)?;
         let (image, data) = self.workspace.image(reference.iteration, reference.image_number())?;

@@ -1,4 +1,4 @@
-//! `record-iteration`: one more iteration, in a session or as the first of a new one.
+//! `record-iteration`: records an iteration in a session, or as the first of a new one.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ macro_rules! declare_request {
         }
 
         impl RecordRequest {
-            /// Returns the recipe, with what is left out filled in from `like`.
+            /// Returns the recipe, with missing fields filled in from `like`.
             pub(super) fn recipe(&self, like: Option<Recipe>) -> Recipe {
                 let mut like = like.unwrap_or_default();
                 if self.changes_graph(&like) {

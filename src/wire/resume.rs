@@ -1,4 +1,4 @@
-//! `resume-session`: everything an agent or a person needs to continue a session days later.
+//! `resume-session`: returns everything an agent or a person needs to continue a session days later.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ impl Api<'_> {
     }
 }
 
-/// The size above which the story is shortened, unless the caller raises the limit of the reply.
+/// The size above which the story is shortened, unless the caller raises the reply limit.
 const STORY_BYTES: usize = 7500;
 /// The maximum size of the first prompt where it is only mentioned.
 const FIRST_PROMPT_BYTES: usize = 600;
@@ -183,9 +183,9 @@ impl From<&Branch> for OpenBranch {
 }
 
 impl ResumeView {
-    /// Keeps less and less until the reply fits: the recipe is truncated last.
+    /// Keeps less and less until the reply fits; the recipe is truncated last.
     fn fit(&mut self, reply_bytes: usize) {
-        // What an agent reads before it begins should cost little; a caller that wants the whole story raises the limit.
+        // What an agent reads first should be cheap; a caller that wants the whole story raises the limit.
         let wanted = if reply_bytes <= DEFAULT_REPLY_BYTES { STORY_BYTES } else { reply_bytes };
         for few in [20, 12, 8, 6] {
             if self.fits(wanted) {
@@ -218,7 +218,7 @@ impl ResumeView {
         }
     }
 
-    /// Keeps the last `few` steps, and counts the others among the earlier ones.
+    /// Keeps the last `few` steps and counts the others as earlier ones.
     fn shorten_story(&mut self, few: usize) {
         let older = self.story.len().saturating_sub(few);
         let dropped: Vec<StoryStep> = self.story.drain(..older).collect();
@@ -231,7 +231,7 @@ impl ResumeView {
         });
         let iterations: u32 = dropped.iter().map(|step| step.rerolls.saturating_add(1)).sum();
         earlier.iterations = earlier.iterations.saturating_add(iterations);
-        // The summary was about another span.
+        // The summary described another span.
         earlier.summary = None;
     }
 

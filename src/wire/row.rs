@@ -1,5 +1,5 @@
-//! The row of a session. It is only made from a [`Summary`] or read from its own JSON, and the index rule is checked both
-//! times, so that a row that breaks it cannot exist.
+//! The row of a session. It can only be created from a [`Summary`] or from its own JSON, and both check the index rule,
+//! so that an invalid row cannot exist.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -64,7 +64,7 @@ impl SessionRow {
         .checked()
     }
 
-    /// Adds what the session cost.
+    /// Adds the cost of the session.
     #[must_use]
     pub fn with_cost(self, cost: Vec<Cost>) -> SessionRow {
         SessionRow { cost, ..self }
@@ -178,7 +178,7 @@ impl<'de> Deserialize<'de> for SessionRow {
     }
 }
 
-/// Truncates a name. Recorded names are short enough; imported ones need not be.
+/// Truncates a name. Recorded names are short enough, but imported ones may not be.
 fn shown(name: &str) -> String {
     limits::clipped(name, 2 * MAX_NAME_BYTES).unwrap_or_else(|| name.to_owned())
 }

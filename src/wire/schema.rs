@@ -1,8 +1,8 @@
-//! The schemas of tools, in a form that every client understands.
+//! Tool schemas in a form that every client understands.
 //!
-//! schemars writes correct JSON Schema that some clients cannot handle: `"format": "uint32"` makes JavaScript validators
-//! warn, `["string", "null"]` and `oneOf` of constants are dropped by clients that expect a single `type`, and `$ref` by
-//! others. So everything is inlined, optional properties are simply absent, and names of Rust types are left out.
+//! schemars generates correct JSON Schema that some clients cannot handle: `"format": "uint32"` makes JavaScript
+//! validators warn; clients that expect a single `type` drop `["string", "null"]` and `oneOf` of constants; others drop
+//! `$ref`. Therefore everything is inlined, optional properties are simply absent, and Rust type names are removed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{DEFAULT_REPLY_BYTES, ErrorView, MAX_REPLY_BYTES};
 /// Returns the schema of a tool's arguments.
 pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
     let mut schema = plain::<T>(Side::Input);
-    // The tool has a description of its own.
+    // The tool has its own description.
     schema.remove("description");
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Effect::Reads, Value::Object(properties)) = (effect, properties) {
@@ -34,8 +34,8 @@ pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
 
 /// Returns the schema of a tool's reply: its view, or the error it failed with.
 ///
-/// Clients differ in whether they check the structured content of a failure too, and those that do would show an agent
-/// their own complaint instead of our hint.
+/// Some clients validate the structured content of failures too, and would show an agent their own validation error
+/// instead of our hint.
 pub(crate) fn output<T: JsonSchema>() -> Arc<Map<String, Value>> {
     let mut schema = plain::<T>(Side::Output);
     schema.remove("description");
@@ -50,14 +50,14 @@ pub(crate) fn output<T: JsonSchema>() -> Arc<Map<String, Value>> {
     Arc::new(schema)
 }
 
-/// Who writes what the schema describes.
+/// The side that writes the JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Input,
     Output,
 }
 
-/// Returns the values of an enum without fields, as JSON writes them.
+/// Returns the values of an enum without fields, as they appear in JSON.
 pub(crate) fn names<T: JsonSchema>() -> Vec<String> {
     let schema = plain::<T>(Side::Input);
     let names = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
@@ -84,7 +84,7 @@ fn simplify(schema: &mut Value, side: Side) {
         return;
     }
     let Value::Object(node) = schema else { return };
-    // Only ours to remove here: where `title` is a property, it is a key of `properties`, which is not a schema.
+    // This only removes the schema's title: a property named `title` is a key of `properties`, which is not a schema.
     node.remove("title");
     if let Some(Value::String(description)) = node.get_mut("description") {
         *description = description.replace('\n', " ");
@@ -94,7 +94,7 @@ fn simplify(schema: &mut Value, side: Side) {
     }
     split_types(node, side);
     if side == Side::Output {
-        // The bounds of a Rust type and its default say nothing about an answer.
+        // The bounds and defaults of Rust types are irrelevant in a reply.
         for noise in ["minimum", "maximum", "default"] {
             node.remove(noise);
         }
@@ -118,14 +118,14 @@ fn simplify(schema: &mut Value, side: Side) {
     if let Some(schema) = node.get_mut("items") {
         simplify(schema, side);
     }
-    // Here `true` is the usual way to say that anything may follow.
+    // In this position, `true` is the usual way to allow anything.
     if let Some(schema) = node.get_mut("additionalProperties").filter(|schema| schema.is_object()) {
         simplify(schema, side);
     }
 }
 
-/// Turns a schema that allows anything into a list of types, since clients take `true` for a mistake. Returns false if it
-/// is another schema.
+/// Replaces a schema that allows anything by a list of types, since clients take `true` for a mistake. Returns `false`
+/// if it is another schema.
 fn say_anything(schema: &mut Value) -> bool {
     let described = match schema {
         Value::Bool(true) => None,
@@ -139,11 +139,12 @@ fn say_anything(schema: &mut Value) -> bool {
     true
 }
 
-/// Splits a schema with several types: null means that the property is absent, and each other type gets a schema.
+/// Splits a schema with several types: null means that the property is absent, and each other type gets its own schema.
 fn split_types(node: &mut Map<String, Value>, side: Side) {
     let Some(Value::Array(types)) = node.get("type") else { return };
     let mut types: Vec<Value> = types.iter().filter(|name| *name != "null").cloned().collect();
-    // What is read from a number or a string (a seed) is written as a string, so that no digit is lost.
+    // A value that may be read as a number or a string (a seed) is always written as a string, so that no digit is
+    // lost.
     if side == Side::Output && types.iter().any(|name| name == "string") {
         types = vec![json!("string")];
     }
@@ -163,7 +164,7 @@ fn split_types(node: &mut Map<String, Value>, side: Side) {
     node.insert("anyOf".to_owned(), choices.collect());
 }
 
-/// Removes the choice of null, and the choice itself where one is left.
+/// Removes null from a choice, and the choice itself if only one is left.
 fn drop_null(node: &mut Map<String, Value>, choice: &str) {
     let Some(Value::Array(choices)) = node.get_mut(choice) else { return };
     choices.retain(|schema| schema.get("type").is_none_or(|name| name != "null"));
@@ -173,13 +174,13 @@ fn drop_null(node: &mut Map<String, Value>, choice: &str) {
     if let Some(Value::Object(only)) = choices.pop() {
         node.remove(choice);
         for (key, value) in only {
-            // The description of the property is more precise than that of its type.
+            // The description of the property is more specific than that of its type.
             node.entry(key).or_insert(value);
         }
     }
 }
 
-/// Replaces `oneOf` of constants, which is how schemars writes an enum whose variants have descriptions, by `enum`.
+/// Replaces `oneOf` of constants, which schemars generates for an enum with documented variants, by `enum`.
 fn constants_to_enum(node: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = node.get("oneOf") else { return };
     let names: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
@@ -190,7 +191,7 @@ fn constants_to_enum(node: &mut Map<String, Value>) {
     }
 }
 
-/// Allows null for a property in whose place it means something. Only those have `nullable`; the others leave null out.
+/// Allows null for properties in which it has a meaning. Only those are `nullable`; for the others, null means absent.
 fn allow_null(node: &mut Map<String, Value>) {
     if node.remove("nullable") != Some(Value::Bool(true)) {
         return;
@@ -201,7 +202,7 @@ fn allow_null(node: &mut Map<String, Value>) {
     node.insert("anyOf".to_owned(), json!([value, { "type": "null" }]));
 }
 
-/// Returns whether null means something as the value of a property with this schema.
+/// Returns whether null has a meaning as the value of a property with this schema.
 pub(crate) fn allows_null(schema: &Value) -> bool {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     choices.is_some_and(|choices| choices.iter().any(|choice| choice.get("type").is_some_and(|name| name == "null")))

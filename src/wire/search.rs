@@ -1,4 +1,4 @@
-//! `search-iterations`: iterations of any session, by words, recipe, judgement, time or appearance.
+//! `search-iterations`: finds iterations of any session by words, recipe, rating, time or appearance.
 
 use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
@@ -149,7 +149,7 @@ pub struct FoundIteration {
     pub matches: Vec<Excerpt>,
 }
 
-/// An image of a batch after the first.
+/// An image of a batch other than the first.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FurtherImage {
     pub(crate) hash: Hash,
@@ -194,14 +194,14 @@ pub struct FacetCount {
 }
 
 impl SearchRequest {
-    /// Returns the file that `similarTo` names, if it names one.
+    /// Returns the path in `similarTo`, if it contains one.
     pub fn similar_file(&mut self) -> Option<&mut String> {
         let is_file = |like: &String| like.parse::<Reference>().is_err() && like.parse::<Hash>().is_err();
         self.similar_to.as_mut().filter(|like| is_file(like))
     }
 }
 
-/// The part of a search that a wall of results shows, with the cursor of the next.
+/// A part of the search results for a wall, with the cursor of the next part.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results<T> {
     /// The results, in the requested order.
@@ -210,25 +210,26 @@ pub(crate) struct Results<T> {
     pub(crate) total: u64,
     /// Present if there are more.
     pub(crate) next_cursor: Option<String>,
-    /// The values that all matches have, if they were asked for.
+    /// The facets of all matches, if requested.
     pub(crate) facets: Option<FacetsView>,
 }
 
-/// A session in which something matches.
+/// A session that contains matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundSession {
     /// The session.
     pub session: SessionRow,
-    /// The number of its iterations that match.
+    /// The number of matching iterations in it.
     pub matching: u64,
     /// The first of them, in the requested order.
     pub first: FoundIteration,
 }
 
 impl Api<'_> {
-    /// Searches for iterations, a page at a time. Everything acknowledged before is covered.
+    /// Searches for iterations, a page at a time. Covers everything acknowledged before the call.
     ///
-    /// A cursor keeps its place while more is recorded: every iteration that matches throughout comes exactly once.
+    /// A cursor keeps its position while more is recorded: every iteration that matches throughout appears exactly
+    /// once.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchView, Error> {
         let Answer { query, scope, limit, page: found } = self.answer(request, ResultKind::Iterations, 0)?;
         let mut view = SearchView {
@@ -254,7 +255,7 @@ impl Api<'_> {
         Ok(view)
     }
 
-    /// Returns why a query matches nothing, as far as its words are the reason.
+    /// Returns a hint on which words make a query match nothing, if they are the reason.
     fn hint(&self, query: &Query) -> Result<Option<String>, Error> {
         let mut unknown: Vec<String> = Vec::new();
         let wanted = query.wanted_words();
@@ -273,7 +274,7 @@ impl Api<'_> {
         })
     }
 
-    /// Searches for iterations and returns those from `skip` after the cursor on.
+    /// Searches for iterations, starting `skip` results after the cursor.
     pub(crate) fn find_iterations(
         &self,
         request: &SearchRequest,
@@ -284,8 +285,8 @@ impl Api<'_> {
         Ok(answer.results(found))
     }
 
-    /// Searches for sessions in which something matches and returns those from `skip` after the cursor on, in the order
-    /// of the first match in each.
+    /// Searches for sessions that contain matches, starting `skip` results after the cursor, in the order of their
+    /// first matches.
     pub(crate) fn find_sessions(&self, request: &SearchRequest, skip: usize) -> Result<Results<FoundSession>, Error> {
         let answer = self.answer(request, ResultKind::Sessions, skip)?;
         let found = answer.page.hits.iter().map(|hit| {
@@ -386,7 +387,7 @@ impl Api<'_> {
             }
             if matches.len() < MAX_EXCERPTS
                 && let Some(found) = excerpt(query, field, text)
-                // What was sent mostly repeats what was typed.
+                // The prompt as sent mostly repeats the prompt as typed.
                 && !matches.iter().any(|known| field == Field::Prompt && known.field == found.field)
             {
                 matches.push(found);
@@ -427,14 +428,14 @@ impl Api<'_> {
     }
 }
 
-/// What a search returns: iterations, or the first match of each session.
+/// The kind of result: iterations, or the first match of each session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResultKind {
     Iterations,
     Sessions,
 }
 
-/// The results of a search, with what the request came to.
+/// The results of a search, with the parsed request.
 struct Answer {
     query: Query,
     scope: String,
@@ -454,14 +455,14 @@ impl Answer {
     }
 }
 
-/// The side of a period that a time bounds.
+/// The end of a period that a time denotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     Start,
     End,
 }
 
-/// Reads a time such as `2026-03`, `yesterday` or `7d`, and returns the first or the last moment of the period it names.
+/// Parses a time such as `2026-03`, `yesterday` or `7d`, and returns the first or the last moment of that period.
 pub(super) fn time_bound(
     field: &'static str,
     text: Option<&str>,
@@ -482,7 +483,7 @@ fn invalid_time(field: &'static str, text: &str, hint: &str) -> Error {
     RequestError::Field { field, problem, hint: hint.to_owned() }.into()
 }
 
-/// The number of results on a page by default.
+/// The default number of results on a page.
 const DEFAULT_LIMIT: u32 = 50;
 /// The maximum size of a prompt in a row.
 const PROMPT_BYTES: usize = 600;
@@ -490,7 +491,7 @@ const PROMPT_BYTES: usize = 600;
 const NAME_BYTES: usize = 300;
 /// The maximum number of tags in a row.
 const MAX_TAGS: usize = 16;
-/// The maximum number of words that a search without results is explained by.
+/// The maximum number of words for which an empty result is explained.
 const MAX_EXPLAINED: usize = 8;
 /// The maximum number of excerpts in a row.
 const MAX_EXCERPTS: usize = 3;

@@ -1,4 +1,4 @@
-//! Words for what the log, the file system and images answer.
+//! Words errors of the log, the file system and images.
 
 use std::{fmt, io};
 
@@ -67,8 +67,8 @@ pub(super) fn log_words(error: &store::Error, vocabulary: &dyn Vocabulary) -> Wo
     }
 }
 
-/// Words what to do about an error of a team's server. The commands are those of the command line for every reader, since
-/// only it administers servers.
+/// Returns a hint for an error of a team's server. It names commands of the command line in every vocabulary, since
+/// only the command line administers servers.
 fn server_hint(remedy: Option<store::Remedy>) -> &'static str {
     use store::Remedy;
     match remedy {
@@ -104,7 +104,7 @@ pub(super) fn image_words(number: usize, problem: &ImageProblem, vocabulary: &dy
     Words::new(ErrorKind::Invalid, format!("{} {problem}", vocabulary.entry("images", number)), hint)
 }
 
-/// Words an error of the file system. Distinguishes a full disk and missing permissions, which people can fix.
+/// Words a file system error. Distinguishes a full disk and missing permissions, which users can fix.
 pub(super) fn io_words(action: &str, path: &dyn fmt::Display, source: &io::Error) -> Words {
     use io::ErrorKind as Io;
     let (message, hint) = match source.kind() {
@@ -121,7 +121,7 @@ pub(super) fn io_words(action: &str, path: &dyn fmt::Display, source: &io::Error
     Words::new(ErrorKind::Internal, message, hint)
 }
 
-/// Returns whether there is no space left, or none that this process may use.
+/// Returns whether the disk or the quota is full.
 pub(super) fn is_full(source: &io::Error) -> bool {
     use io::ErrorKind as Io;
     matches!(source.kind(), Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge)

@@ -1,4 +1,4 @@
-//! A step of a story: an iteration, and what changed since its parent.
+//! A step of a story: an iteration, and its changes from its parent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

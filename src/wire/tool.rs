@@ -1,5 +1,5 @@
-//! The registry's idea of a tool: a name, words an agent chooses it by, schemas, and a call of the [`Api`]. Here
-//! arguments become requests, and views become replies.
+//! The definition of a tool: a name, a description by which an agent chooses it, schemas, and a call of the [`Api`].
+//! Converts arguments to requests and views to replies.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::{Api, Error, ErrorKind, ErrorView, ImageInput, schema};
 pub(crate) trait Tool {
     /// Its name.
     const NAME: &'static str;
-    /// Its title for people.
+    /// Its display title.
     const TITLE: &'static str;
-    /// What it does, when to use it and when another, what it changes, and its limits.
+    /// A description: what it does, when to use it or another tool, what it changes, and its limits.
     const DESCRIPTION: &'static str;
-    /// What it does to the workspace.
+    /// Its effect on the workspace.
     const EFFECT: Effect;
-    /// The page that shows its reply in clients that can show pages.
+    /// The page that displays its reply in clients that support it.
     const VIEW: Option<&'static str> = None;
     /// Its arguments.
     type Request: DeserializeOwned + JsonSchema;
@@ -35,24 +35,24 @@ pub(crate) trait Tool {
 pub(crate) struct Call<'a> {
     /// The workspace, on behalf of the caller.
     pub(crate) api: Api<'a>,
-    /// The files that the caller may name.
+    /// The policy for the files that the caller may name.
     pub(crate) files: &'a dyn FilePolicy,
 }
 
-/// A rule about which files a caller may name.
+/// A policy for the files that a caller may name.
 pub(crate) trait FilePolicy: Sync {
     /// Opens every path among these images, so that the file that was checked is the file that is read.
     fn open_files(&self, images: &mut [ImageInput]) -> Result<(), Error>;
 }
 
-/// What a tool does to the workspace. No tool ever deletes or replaces anything.
+/// The effect of a tool on the workspace. No tool ever deletes or replaces anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// Changes nothing.
     Reads,
     /// Adds something each time it is called.
     Adds,
-    /// Adds something only if the state is different.
+    /// Adds something only if it changes the state, so that repeating the call does nothing.
     Settles,
 }
 
@@ -60,11 +60,11 @@ pub(crate) enum Effect {
 pub(crate) struct Reply<V> {
     /// The reply itself.
     pub(crate) view: V,
-    /// What goes along with it.
+    /// Attachments of the reply.
     pub(crate) attachments: Vec<Attachment>,
 }
 
-/// Something that goes along with a reply.
+/// An attachment of a reply.
 pub(crate) enum Attachment {
     /// An image.
     Image {
@@ -73,7 +73,7 @@ pub(crate) enum Attachment {
         /// Its media type.
         mime_type: String,
     },
-    /// A remark, such as why an image does not come along.
+    /// A remark, such as why an image is not attached.
     Text(String),
     /// A link to an image that can be read as a resource.
     ImageLink {
@@ -81,7 +81,7 @@ pub(crate) enum Attachment {
         uri: String,
         /// Its media type.
         mime_type: String,
-        /// Its reference, for people.
+        /// Its reference, for display.
         title: String,
         /// Its size in bytes; `None` if it is sent reduced.
         bytes: Option<u64>,
@@ -117,13 +117,13 @@ type Run = fn(&Entry, Call<'_>, Map<String, Value>) -> Result<Reply<Value>, Erro
 pub(crate) struct Entry {
     /// Its name.
     pub(crate) name: &'static str,
-    /// Its title for people.
+    /// Its display title.
     pub(crate) title: &'static str,
     /// Its description for agents.
     pub(crate) description: &'static str,
-    /// What it does to the workspace.
+    /// Its effect on the workspace.
     pub(crate) effect: Effect,
-    /// The page that shows its reply in clients that can show pages.
+    /// The page that displays its reply in clients that support it.
     pub(crate) view: Option<&'static str>,
     /// The schema of its arguments.
     pub(crate) input: Arc<Map<String, Value>>,
@@ -147,7 +147,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether it only reads.
+    /// Returns whether it is read-only.
     pub(crate) fn reads(&self) -> bool {
         self.effect == Effect::Reads
     }
@@ -158,7 +158,7 @@ impl Entry {
     }
 }
 
-/// Returns the view of an error whose quotations are truncated, and logs its causes, for which JSON has no place.
+/// Returns the view of an error with long quotations truncated, and logs its causes, for which the JSON has no field.
 pub(crate) fn error_view(error: &Error) -> ErrorView {
     if !error.causes.is_empty() {
         tracing::warn!(causes = ?error.causes, "{}", error.message);
@@ -177,7 +177,7 @@ pub(crate) fn clip(text: &mut String) {
     }
 }
 
-/// Reduces a text to one line of at most that many characters.
+/// Reduces a text to one line of at most `most` characters.
 pub(crate) fn one_line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|c| !c.is_control()).take(most).collect();
@@ -218,7 +218,7 @@ fn max_chars(value: &Value) -> Result<usize, Error> {
     })
 }
 
-/// Reads the arguments, and names the one that is wrong.
+/// Deserialises the arguments. An error names the invalid one.
 fn request<R: DeserializeOwned>(
     tool: &str,
     schema: &Map<String, Value>,
@@ -226,7 +226,7 @@ fn request<R: DeserializeOwned>(
 ) -> Result<R, Error> {
     let no_properties = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
-    // Many clients send null for what they leave out.
+    // Many clients send null for arguments they leave out.
     arguments.retain(|name, value| !value.is_null() || properties.get(name).is_some_and(schema::allows_null));
     if let Some(unknown) = arguments.keys().find(|name| !properties.contains_key(*name)) {
         let hint = unknown_hint(tool, properties, unknown);
@@ -249,11 +249,11 @@ fn request<R: DeserializeOwned>(
     })
 }
 
-/// Returns what to write in place of an argument that the tool does not have.
+/// Returns a suggestion for an unknown argument.
 fn unknown_hint(tool: &str, properties: &Map<String, Value>, unknown: &str) -> String {
     let like = |name: &&String| unknown.len() < 2 * name.len() && spelt_alike(name, unknown);
     let other_name = || {
-        // A long name is none of these, and comparing it would take long.
+        // A long name cannot match, and comparing it would be slow.
         let unknown = Some(unknown).filter(|unknown| unknown.len() <= 40)?;
         let meant = OTHER_NAMES.iter().find(|(others, _)| others.iter().any(|other| spelt_alike(other, unknown)));
         meant.and_then(|(_, names)| names.iter().find(|name| properties.contains_key(**name)).copied())
@@ -271,10 +271,10 @@ fn unknown_hint(tool: &str, properties: &Map<String, Value>, unknown: &str) -> S
     format!("leave it out; {tool} takes {}", names.join(", "))
 }
 
-/// Names of annotations, which are not part of a recording.
+/// Names for annotations, which are not part of a recording.
 const JUDGEMENTS: [&str; 6] = ["rating", "stars", "score", "tags", "tag", "note"];
 
-/// What other programs call our arguments. Of several meanings the first that the tool has is meant.
+/// Names that other programs use for our arguments. The first meaning that the tool supports is suggested.
 const OTHER_NAMES: &[(&[&str], &[&str])] = &[
     (&["cfg", "cfgScale", "guidance", "scale"], &["guidanceScale"]),
     (&["negative", "uc"], &["negativePrompt"]),
@@ -293,8 +293,8 @@ const OTHER_NAMES: &[(&[&str], &[&str])] = &[
     (&["price"], &["cost"]),
 ];
 
-/// Returns the first field of an object among the arguments that the schema does not have, with the argument. Without
-/// this, what an agent sends there would be dropped without a word.
+/// Returns the first unknown field in an object argument, and the argument. Without this check, such a field would be
+/// dropped silently.
 fn unknown_within<'a>(
     properties: &Map<String, Value>,
     arguments: &'a Map<String, Value>,
@@ -306,7 +306,7 @@ fn unknown_within<'a>(
     })
 }
 
-/// Rewords what serde expected, which it names as Rust does.
+/// Rewords serde's messages, which use Rust's type names.
 fn without_rust(problem: &str) -> String {
     let Some((found, expected)) = problem.rsplit_once(", expected ") else { return problem.to_owned() };
     let expected = match expected {
@@ -336,13 +336,13 @@ fn without_rust(problem: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// Returns what an argument is for, in the words of the schema.
+/// Returns the description of an argument in the schema.
 fn meaning(properties: &Map<String, Value>, name: &str) -> String {
     let description = properties.get(name).and_then(|property| property.get("description")).and_then(Value::as_str);
     format!("`{name}`: {}", description.unwrap_or("see the input schema"))
 }
 
-/// Returns whether two names differ only in how their words are joined, as `session_id` and `sessionId` do.
+/// Returns whether two names differ only in how their words are joined, such as `session_id` and `sessionId`.
 fn spelt_alike(one: &str, other: &str) -> bool {
     let letters = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
     letters(one) == letters(other)

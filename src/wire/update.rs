@@ -1,4 +1,4 @@
-//! `update-session`: the title and the project of a session.
+//! `update-session`: sets the title and the project of a session.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

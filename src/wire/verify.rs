@@ -8,12 +8,12 @@ use crate::workspace::VerifyReport;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifyView {
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     pub whole: bool,
     /// The findings.
     #[serde(flatten)]
     pub report: VerifyReport,
-    /// What to do about them; absent if nothing is wrong.
+    /// What to do about them; absent if no problem was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

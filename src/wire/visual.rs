@@ -1,4 +1,4 @@
-//! How two images differ visually.
+//! The visual differences between two images.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct BoxView {
 
 impl From<ImageComparison> for VisualView {
     fn from(found: ImageComparison) -> VisualView {
-        // Further digits would only differ between machines.
+        // Further digits would differ between machines.
         let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
         VisualView {
             verdict: found.verdict(),

@@ -1,16 +1,16 @@
-//! What fields and commands are called where the reader of a message is: names in JSON, flags at the command line.
+//! The names of fields and commands in messages: JSON names for agents, flags for the command line.
 
-/// What things are called where the reader of a message is.
+/// The names of things in messages to a particular kind of reader.
 pub trait Vocabulary {
-    /// Returns what a field is called, given its name in JSON. With `[]` after the name, one entry of a list is meant.
+    /// Returns the name of a field, given its JSON name. A `[]` suffix means one entry of a list.
     fn field(&self, name: &str) -> String;
 
-    /// Returns what one entry of a field with a list is called, counted from 0.
+    /// Returns the name of one entry of a list field, counted from 0.
     fn entry(&self, name: &str, number: usize) -> String {
         format!("{}[{number}]", self.field(name))
     }
 
-    /// Returns how to ask for a verb, as an imperative clause, given its name at the command line.
+    /// Returns how to run a command, as an imperative clause, given its name on the command line.
     fn command(&self, verb: &str) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! Annotating: a rating, tags or a note on an iteration. Appended; the latest wins.
+//! Annotating: sets the rating, tags or note of an iteration. Changes are appended; the latest wins.
 
 use crate::model::iteration::{MAX_NOTE_BYTES, check_count, check_name, check_text};
 use crate::model::{Actor, Annotation, AnnotationChange, Draft, EventBody, IterationId};
@@ -8,7 +8,8 @@ use super::image_rating::{is_image_rating, with_image_rating, without_image_rati
 use super::writing::Author;
 use super::{Error, Workspace};
 
-/// A change to an iteration's annotation. [`commit`](Annotating::commit) writes it; what it does not set stays.
+/// A change to an iteration's annotation, written by [`commit`](Annotating::commit). Fields that are not set stay
+/// unchanged.
 #[must_use = "nothing is written before `commit`"]
 pub struct Annotating<'a> {
     workspace: &'a Workspace,
@@ -73,7 +74,7 @@ impl<'a> Annotating<'a> {
         self
     }
 
-    /// Removes a tag, if it is there.
+    /// Removes a tag, if present.
     pub fn remove_tag(mut self, tag: impl Into<String>) -> Annotating<'a> {
         self.remove_tags.push(tag.into());
         self
@@ -91,20 +92,20 @@ impl<'a> Annotating<'a> {
         self
     }
 
-    /// Sets who annotates; by default the actor the workspace was opened with.
+    /// Sets the actor; by default the one the workspace was opened with.
     pub fn actor(mut self, actor: &Actor) -> Annotating<'a> {
         self.author.actor = Some(actor.clone());
         self
     }
 
-    /// Sets actor and idempotency key.
+    /// Sets the actor and the idempotency key.
     #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Annotating<'a> {
         self.author = author;
         self
     }
 
-    /// Writes the change, and returns the annotation as it is now. Writes nothing if it changes nothing.
+    /// Writes the change and returns the current annotation. Writes nothing if there is no change.
     pub fn commit(self) -> Result<Annotation, Error> {
         let Annotating { workspace, id, .. } = self;
         self.check()?;
@@ -112,7 +113,7 @@ impl<'a> Annotating<'a> {
         let before = state.annotation;
         let change = self.change(&before, state.iteration.images.len())?;
         let draft = Draft::Annotate { index: id.index, change: change.clone() };
-        // A key that was used goes to the log, which tells a retry from another request.
+        // A key that was used before is passed to the log, which distinguishes a retry from another request.
         let is_retry = workspace.has_key(id.session, self.author.key.as_deref())?;
         let batch = workspace.batch(self.author, Target::Existing(id.session), vec![draft])?;
         if !is_retry && changes_nothing(&before, &change) {
@@ -160,7 +161,7 @@ impl<'a> Annotating<'a> {
         Ok(())
     }
 
-    /// Returns the change as an event states it: all tags that the iteration has from now on, each once.
+    /// Returns the change as recorded in the event, with the complete new list of tags.
     fn change(&self, before: &Annotation, images: usize) -> Result<AnnotationChange, Error> {
         let rates = self.rating.is_some() || self.clears_rating;
         let (rating, rated_tags) = match self.image.filter(|_| rates) {
@@ -173,10 +174,10 @@ impl<'a> Annotating<'a> {
             None => (before.rating, before.tags.clone()),
         };
         let changes_tags = self.tags.is_some() || !self.add_tags.is_empty() || !self.remove_tags.is_empty();
-        // Names are compared without case.
+        // Tags are compared case-insensitively.
         let is_removed =
             |tag: &str| self.remove_tags.iter().any(|removed| removed.to_lowercase() == tag.to_lowercase());
-        // Always stated for a batch, since a retry must state the same as the first attempt did.
+        // For a batch, tags are always included, since a retry must contain the same as the first attempt.
         let tags = (changes_tags || (rates && images > 1)).then(|| {
             let plain = without_image_ratings(self.tags.as_ref().unwrap_or(&rated_tags));
             let mut distinct: Vec<String> = Vec::new();
@@ -185,7 +186,7 @@ impl<'a> Annotating<'a> {
                     distinct.push(tag.clone());
                 }
             }
-            // Ratings of images are changed by rating alone.
+            // Ratings of images can only be changed by rating.
             distinct.extend(rated_tags.iter().filter(|tag| is_image_rating(tag)).cloned());
             distinct
         });

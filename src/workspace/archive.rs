@@ -8,12 +8,12 @@ use super::writing::Author;
 use super::{Error, Workspace};
 
 impl Workspace {
-    /// Archives a session: it takes no more iterations. Does nothing if it is archived already.
+    /// Archives a session, so that it accepts no more iterations. Does nothing if it is already archived.
     pub fn archive(&self, id: SessionId, reason: Option<&str>) -> Result<Summary, Error> {
         self.set_archived(id, true, reason, Author::default())
     }
 
-    /// Restores a session from the archive. Does nothing if it is active already.
+    /// Restores an archived session. Does nothing if it is already active.
     pub fn restore(&self, id: SessionId, reason: Option<&str>) -> Result<Summary, Error> {
         self.set_archived(id, false, reason, Author::default())
     }

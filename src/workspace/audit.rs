@@ -1,4 +1,4 @@
-//! Auditing: everything that ever happened to a session, and whether all of it verifies.
+//! Auditing: the complete history of a session, and whether it verifies.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,41 +9,41 @@ use crate::store::{Fault, Trail};
 
 use super::{CallContext, Error, Workspace};
 
-/// A session's events, and what is wrong with them.
+/// The events of a session, and the problems found.
 #[derive(Debug)]
 pub struct SessionTrail {
     /// Every event that can be read, oldest first.
     pub events: Vec<Event>,
-    /// What is wrong; empty if the chain holds in both copies.
+    /// The problems found; empty if the chain holds in both copies.
     pub faults: Vec<Fault>,
-    /// In a team workspace, the database role that wrote each event, by sequence number: PostgreSQL vouches for it.
+    /// In a team workspace, the database role that wrote each event, by sequence number, as attested by PostgreSQL.
     pub roles: HashMap<u32, String>,
 }
 
-/// Whether a session's images are there, unchanged.
+/// The result of verifying a session's images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageCheck {
     /// The number of images that were read and compared with their hash.
     pub checked: u64,
-    /// Images whose file is gone.
+    /// Images whose file is missing.
     pub missing: Vec<(IterationId, Hash)>,
-    /// Images whose file holds something else or cannot be read.
+    /// Images whose file has other contents or cannot be read.
     pub damaged: Vec<(IterationId, Hash)>,
 }
 
 /// The state of an image in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageState {
-    /// It is there, unchanged.
+    /// It exists and is unchanged.
     Whole,
-    /// Its file is gone.
+    /// Its file is missing.
     Missing,
-    /// Its file holds something else, or cannot be read.
+    /// Its file has other contents or cannot be read.
     Damaged,
 }
 
 impl Workspace {
-    /// Returns everything that happened to a session, and whether its chain holds.
+    /// Returns the history of a session, and whether its chain holds.
     pub fn audit(&self, id: SessionId) -> Result<SessionTrail, Error> {
         self.head(id)?;
         let Trail { events, faults, .. } = self.log.trail(id)?;
@@ -103,7 +103,7 @@ impl SessionTrail {
 }
 
 impl ImageState {
-    /// Reads the whole file to find out.
+    /// Determines the state by reading the whole file.
     pub(crate) fn of(images: &Images, hash: Hash) -> ImageState {
         match images.check(hash) {
             Ok(()) => ImageState::Whole,

@@ -1,16 +1,16 @@
-//! The context of a long call: progress reports, and whether the caller still waits.
+//! The context of a long call: progress reports and cancellation.
 
 use std::sync::Arc;
 
 use super::{Error, Progress, Workspace};
 
-/// Returns whether the caller stopped waiting.
+/// Returns whether the call was cancelled.
 type IsCancelled = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The context of a long call. By default it reports nothing and is never cancelled.
 ///
-/// Only readers look at it. A recording that has begun is carried out, since half of it would be worse than one that is
-/// no longer wanted.
+/// Only read operations check it. A recording that has started is completed, since half of it would be worse than one
+/// that is no longer wanted.
 #[derive(Clone, Default)]
 pub struct CallContext {
     progress: Option<Progress>,
@@ -25,14 +25,14 @@ impl CallContext {
         self
     }
 
-    /// Cancels the call once `is_cancelled` returns true.
+    /// Cancels the call once `is_cancelled` returns `true`.
     #[must_use]
     pub fn cancel_when(mut self, is_cancelled: impl Fn() -> bool + Send + Sync + 'static) -> CallContext {
         self.is_cancelled = Some(Arc::new(is_cancelled));
         self
     }
 
-    /// Reports progress, or fails if the call was cancelled. To be called between pieces of work.
+    /// Reports progress, or fails if the call was cancelled. Call this between units of work.
     pub fn step(&self, what: &str, done: u64, total: u64) -> Result<(), Error> {
         if self.is_cancelled.as_ref().is_some_and(|is_cancelled| is_cancelled()) {
             return Err(Error::Cancelled);

@@ -1,4 +1,4 @@
-//! Comparing 2 to 12 iterations of any sessions: recipes, images and lineage.
+//! Compares 2 to 12 iterations of any sessions: recipes, images and lineage.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use crate::model::{ExactReference, Hash, IterationId, IterationState, Recipe, Re
 use super::lineage::Lineage;
 use super::{CallContext, Error, Workspace};
 
-/// What differs between iterations.
+/// The differences between iterations.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The iterations, in the order given, each with the image that was named.
+    /// The iterations in the given order, each with the image that was named, if any.
     pub iterations: Vec<(ExactReference, IterationState)>,
-    /// How each of the others differs from the first.
+    /// The differences of the other iterations from the first.
     pub differences: Vec<Difference>,
     /// The parameters that are not the same in all recipes.
     pub parameters: Vec<ParameterRow>,
@@ -33,15 +33,15 @@ pub struct Comparison {
     pub steps: Vec<u32>,
 }
 
-/// How an iteration differs from the first.
+/// The differences of an iteration from the first.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The iteration, with the image that was named.
+    /// The iteration, with the image that was named, if any.
     pub reference: ExactReference,
-    /// What differs between the recipes.
+    /// The differences between the recipes.
     pub recipe: RecipeDiff,
-    /// What differs between the images that were named, or the first ones; `None` if one of the two has no image.
+    /// The differences between the named images, or the first ones; `None` if either iteration has no image.
     pub visual: Option<Result<images::ImageComparison, Error>>,
 }
 
@@ -61,12 +61,12 @@ impl fmt::Display for Comparison {
 const COUNT: std::ops::RangeInclusive<usize> = 2..=12;
 
 impl Workspace {
-    /// Compares iterations, or single images of them: the others with the first.
+    /// Compares iterations, or single images of them, with the first one.
     pub fn compare(&self, references: &[impl Copy + Into<ExactReference>]) -> Result<Comparison, Error> {
         self.compare_in(references, &CallContext::default())
     }
 
-    /// Compares iterations, with progress, until the caller cancels.
+    /// Compares iterations, with progress and cancellation.
     pub fn compare_in(
         &self,
         references: &[impl Copy + Into<ExactReference>],
@@ -108,8 +108,8 @@ impl Workspace {
         })
     }
 
-    /// Returns the nearest iteration that all of these were derived from, or are, and how many steps each is away from it;
-    /// no steps if there is none.
+    /// Returns the nearest iteration that all of these descend from (possibly one of them), and the number of steps
+    /// from it to each; no steps if there is none.
     pub fn common_ancestor(&self, ids: &[IterationId]) -> Result<(Option<IterationId>, Vec<u32>), Error> {
         common_ancestor(&mut Lineage::new(self), ids)
     }
@@ -119,7 +119,7 @@ impl Workspace {
         self.images.compare(one, other).map_err(|error| self.incomparable(error))
     }
 
-    /// Draws where the second image differs from the first, to be laid over either.
+    /// Draws a map of where the second image differs from the first, to be overlaid on either.
     pub fn heat_map(&self, one: Hash, other: Hash) -> Result<images::Rendering, Error> {
         self.images.heat_map(one, other, MAP_SIDE).map_err(|error| self.incomparable(error))
     }
@@ -143,7 +143,7 @@ impl Workspace {
     }
 }
 
-/// The longest side of a heat map by itself, which is about as large as windows are.
+/// The maximum side of a standalone heat map, about the size of a window.
 const MAP_SIDE: u32 = 1600;
 
 /// Returns the recipe that is compared: that of the image, if one was named.
@@ -160,7 +160,7 @@ fn image((reference, state): &(ExactReference, IterationState)) -> Option<Hash> 
     state.iteration.images.get(number).map(|image| image.hash)
 }
 
-/// Finds the nearest iteration that all were derived from, and how far each is away from it.
+/// Finds the nearest common ancestor and the distance of each iteration from it.
 fn common_ancestor(lineage: &mut Lineage<'_>, ids: &[IterationId]) -> Result<(Option<IterationId>, Vec<u32>), Error> {
     let mut lines: Vec<HashMap<IterationId, u32>> = Vec::new();
     let mut first = Vec::new();

@@ -1,7 +1,7 @@
-//! What sessions cost: the sum over their iterations, each currency for itself.
+//! The costs of sessions: the sum over their iterations, by currency.
 //!
-//! Costs are not part of a session's head, which is stored and shared in frozen forms; they are added up from its events
-//! when they are asked for. An open workspace remembers the sums and adds only what is new.
+//! Costs are not part of a session's head, whose stored format is frozen; they are summed up from its events on demand.
+//! An open workspace caches the sums and only adds what is new.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ use crate::model::{Cost, EventBody, SessionId, amounts};
 
 use super::{Error, Workspace};
 
-/// The sums that were added up since the workspace was opened.
+/// The sums computed since the workspace was opened.
 #[derive(Default)]
 pub(super) struct Costs {
     sums: Mutex<HashMap<SessionId, Sum>>,
@@ -24,16 +24,16 @@ struct Sum {
     costs: Vec<Cost>,
 }
 
-/// The maximum number of sums that are remembered.
+/// The maximum number of cached sums.
 const MAX_SUMS: usize = 50_000;
 
 impl Workspace {
-    /// Returns what the iterations of a session cost together, each currency for itself; empty if no cost is known.
+    /// Returns the total cost of a session's iterations, by currency; empty if no cost is known.
     pub fn cost(&self, id: SessionId) -> Result<Vec<Cost>, Error> {
         Ok(self.costs(&[id])?.pop().unwrap_or_default())
     }
 
-    /// Returns what the iterations of each of these sessions cost together, in their order, from one read of the log.
+    /// Returns the total cost of each of these sessions, in order, by currency, from one read of the log.
     pub fn costs(&self, ids: &[SessionId]) -> Result<Vec<Vec<Cost>>, Error> {
         let mut known: HashMap<SessionId, Sum> = {
             let sums = self.costs.sums.lock();

@@ -1,4 +1,4 @@
-//! The covers of sessions: what a wall of sessions shows for each, from one pass over its iterations.
+//! The covers of sessions: what a wall shows for each session, computed in one pass over its iterations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,13 +11,13 @@ use super::strip::REJECTED_TAG;
 use super::writing::truncate;
 use super::{Error, Workspace};
 
-/// What stands for a session.
+/// The cover of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cover {
-    /// The iteration it is taken from: one tagged [`COVER_TAG`], else the best rated with an image, else the newest with
-    /// an image, else the newest.
+    /// The iteration it is taken from: one tagged [`COVER_TAG`], otherwise the best rated one with an image, otherwise
+    /// the newest one with an image, otherwise the newest one.
     pub reference: IterationId,
-    /// Which of its images stands for the session, if it has several: the one that the tag names, else the best rated.
+    /// The number of the image, if the iteration has several: the one in the tag, otherwise the best rated.
     pub number: Option<u32>,
     /// Its prompt, truncated.
     pub prompt: String,
@@ -29,17 +29,17 @@ pub struct Cover {
     pub outcome: OutcomeStatus,
     /// The best rating of the session.
     pub rating: Option<u8>,
-    /// Some of the session's images, from first to last, to leaf through.
+    /// Some of the session's images, from first to last, to flip through.
     pub takes: Vec<Take>,
     /// The number of all its images.
     pub images: u32,
-    /// What changed last, in one line; `None` if the last iteration was derived from nothing.
+    /// The last change, in one line; `None` if the last iteration has no parent.
     pub change: Option<String>,
     /// The newest note of the session, truncated.
     pub note: Option<String>,
-    /// What it has cost, by currency.
+    /// Its cost, by currency.
     pub cost: BTreeMap<String, f64>,
-    /// The number of lines that were left open beside the one that the last iteration ends.
+    /// The number of open branches besides the one that ends with the last iteration.
     pub open_branches: u32,
     /// The outcome of the last iteration.
     pub last_outcome: OutcomeStatus,
@@ -60,11 +60,11 @@ pub struct Take {
     pub video: bool,
 }
 
-/// The tag of an iteration that is to be the cover of its session; with `/1` after it the second image is meant.
+/// The tag that makes an iteration the cover of its session; with the suffix `/1`, its second image.
 pub const COVER_TAG: &str = "cover";
-/// The number of sessions that are read at once.
+/// The number of sessions read at once.
 const SESSIONS_AT_ONCE: usize = 64;
-/// The maximum number of images to leaf through.
+/// The maximum number of images to flip through.
 const MAX_TAKES: usize = 12;
 /// The maximum size of a prompt or note.
 const MAX_TEXT_BYTES: usize = 240;
@@ -72,14 +72,14 @@ const MAX_TEXT_BYTES: usize = 240;
 const MAX_CHANGE_BYTES: usize = 120;
 
 impl Workspace {
-    /// Returns the cover of a session; `None` if nothing of it is left.
+    /// Returns the cover of a session; `None` if none of its iterations is left.
     #[doc(hidden)]
     pub fn cover(&self, id: SessionId) -> Result<Option<Cover>, Error> {
         Ok(self.covers(&[id])?.pop().flatten())
     }
 
-    /// Returns the cover of each of these sessions, in their order; `None` where nothing is left. The log is read once for
-    /// many sessions.
+    /// Returns the cover of each of these sessions, in order; `None` for a session without iterations left. Reads the
+    /// log once for many sessions.
     pub fn covers(&self, ids: &[SessionId]) -> Result<Vec<Option<Cover>>, Error> {
         let mut covers = Vec::with_capacity(ids.len());
         for chunk in ids.chunks(SESSIONS_AT_ONCE) {
@@ -122,7 +122,7 @@ impl Cover {
             if let Some(parent) = state.iteration.parent.filter(|parent| parent.session == id) {
                 ends.remove(&parent.index);
             }
-            // A failed attempt leaves nothing open.
+            // A failed attempt does not leave a branch open.
             if state.iteration.outcome.status == OutcomeStatus::Succeeded {
                 ends.insert(*index);
             }
@@ -154,7 +154,7 @@ impl Cover {
     }
 }
 
-/// Returns the iteration whose image stands for the session.
+/// Returns the iteration whose image represents the session.
 fn chosen(session: &Session) -> Option<(u32, &IterationState)> {
     let pictured = || session.iterations.iter().filter(|(_, state)| !state.iteration.images.is_empty());
     let tagged = pictured().rev().find(|(_, state)| state.annotation.tags.iter().any(|tag| cover_image(tag).is_some()));
@@ -163,7 +163,7 @@ fn chosen(session: &Session) -> Option<(u32, &IterationState)> {
     tagged.or_else(best).map(|(index, state)| (*index, state))
 }
 
-/// Returns which image of an iteration stands for it.
+/// Returns the number of the image that represents an iteration.
 fn chosen_image(state: &IterationState) -> usize {
     let Annotation { rating, tags, .. } = &state.annotation;
     let images = 0..state.iteration.images.len();
@@ -183,7 +183,7 @@ fn take(index: u32, image: &ImageRef) -> Take {
     Take { index, hash: image.hash, ratio, video: is_video(&image.mime_type) }
 }
 
-/// Returns images from first to last, evenly spread.
+/// Returns evenly spaced images, from first to last.
 fn spread(takes: &[Take]) -> Vec<Take> {
     if takes.len() <= MAX_TAKES {
         return takes.to_vec();

@@ -1,4 +1,4 @@
-//! What can go wrong, as values that callers can match on. `wire/error.rs` words them for people and agents.
+//! The errors of a workspace, as values that callers can match on. `wire/error.rs` words them for people and agents.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -13,7 +13,7 @@ use crate::store;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No session has that id.
+    /// There is no session with this id.
     #[error("there is no session {0}")]
     SessionNotFound(SessionId),
     /// The workspace is empty.
@@ -22,7 +22,7 @@ pub enum Error {
     /// Every session is archived, so there is none to resume by default.
     #[error("all sessions of the workspace are archived")]
     AllArchived,
-    /// The session has no iteration with that index.
+    /// The session has no iteration with this index.
     #[error("{session} has no iteration {index}: its last is {last}")]
     IterationNotFound {
         /// The session.
@@ -32,7 +32,7 @@ pub enum Error {
         /// The session's last index.
         last: u32,
     },
-    /// The iteration has no image with that number.
+    /// The iteration has no image with this number.
     #[error("{}", no_image(*iteration, *number, *count))]
     ImageNotFound {
         /// The iteration.
@@ -42,7 +42,7 @@ pub enum Error {
         /// How many images the iteration has.
         count: usize,
     },
-    /// The iteration has no image that could be decoded, so nothing can look like it.
+    /// The iteration has no image that can be decoded, so nothing can be compared with it.
     #[error("{iteration} has no image{}", if *recorded { " that could be read" } else { "" })]
     NothingToSee {
         /// The iteration.
@@ -53,20 +53,20 @@ pub enum Error {
     /// The session is archived.
     #[error("{0} is archived and takes no more iterations")]
     Archived(SessionId),
-    /// The session does not have the number of iterations that the caller built on.
+    /// The session does not have the number of iterations that the caller expected.
     #[error("{session} has {actual} {}, not {expected}", if *actual == 1 { "iteration" } else { "iterations" })]
     CountMismatch {
         /// The session.
         session: SessionId,
         /// The number that the caller expected.
         expected: u32,
-        /// The number that there are.
+        /// The actual number.
         actual: u32,
     },
     /// An expected count was given for a session that does not exist yet.
     #[error("an iteration count is expected of a new session")]
     CountOfNewSession,
-    /// The session cannot take another event.
+    /// The session cannot hold any more events.
     #[error("{0} is full")]
     SessionFull(SessionId),
     /// All iterations of the session were lost to damage.
@@ -77,7 +77,7 @@ pub enum Error {
     IterationLost {
         /// The iteration.
         iteration: IterationId,
-        /// The nearest iteration of the session that is left.
+        /// The nearest surviving iteration of the session.
         nearest: Option<IterationId>,
     },
     /// The idempotency key belongs to another request.
@@ -94,7 +94,7 @@ pub enum Error {
     /// A text is not a reference.
     #[error(transparent)]
     InvalidReference(#[from] ParseReferenceError),
-    /// A value breaks the limits of its field.
+    /// A value violates the limits of its field.
     #[error("{field} {problem}")]
     InvalidField {
         /// The field's name, as in JSON.
@@ -116,10 +116,10 @@ pub enum Error {
     /// Too few or too many iterations were given to compare.
     #[error("expected 2 to 12 iterations to compare, not {0}")]
     CompareCount(usize),
-    /// An image cannot be taken in.
+    /// An image cannot be recorded.
     #[error("image {number} {problem}")]
     InvalidImage {
-        /// Which of the given images, from 0.
+        /// The number of the image, from 0.
         number: usize,
         /// What is wrong with it.
         problem: ImageProblem,
@@ -127,13 +127,13 @@ pub enum Error {
     /// The original of an image is missing or damaged.
     #[error("{image} is {}: {}", if *damaged { "damaged" } else { "missing" }, path.display())]
     OriginalUnavailable {
-        /// The image, for people to recognise.
+        /// The image, as shown to people.
         image: String,
-        /// Whether its file holds something else, as opposed to being gone.
+        /// Whether its file has other contents, as opposed to being missing.
         damaged: bool,
-        /// Whether an iteration names it, so that its absence is a loss.
+        /// Whether an iteration refers to it, so that its absence is a loss.
         recorded: bool,
-        /// Where it should be.
+        /// The expected path.
         path: PathBuf,
     },
     /// An image cannot be decoded.
@@ -144,7 +144,7 @@ pub enum Error {
         /// Why it cannot be decoded.
         reason: images::Undecodable,
     },
-    /// An image that has to be decoded is a video.
+    /// An image that must be decoded is a video.
     #[error("image {image} is a video ({mime_type}), and frames of videos are not decoded")]
     Video {
         /// The hash or path of the video.
@@ -152,7 +152,7 @@ pub enum Error {
         /// Its media type.
         mime_type: &'static str,
     },
-    /// A file or directory that the caller named cannot be used.
+    /// A file or directory given by the caller cannot be used.
     #[error("{problem}: {}", path.display())]
     InvalidPath {
         /// The path.
@@ -161,10 +161,10 @@ pub enum Error {
         problem: &'static str,
         /// What to do about it.
         hint: &'static str,
-        /// What the system answered.
+        /// The system error.
         source: Option<io::Error>,
     },
-    /// Input that the caller gave cannot be understood.
+    /// The input given by the caller cannot be understood.
     #[error("{problem}")]
     InvalidInput {
         /// What is wrong with it.
@@ -175,28 +175,28 @@ pub enum Error {
     /// An export could not be written.
     #[error("cannot write the export")]
     Export(#[source] io::Error),
-    /// The system has no random numbers for an idempotency key.
+    /// The system's random number generator failed.
     #[error("the system has no random numbers for an idempotency key")]
     NoRandomness(#[source] io::Error),
-    /// The caller stopped waiting.
+    /// The call was cancelled.
     #[error("cancelled: the client disconnected")]
     Cancelled,
     /// The file system failed.
     #[error("cannot {action}: {}", path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// With which file.
+        /// The file concerned.
         path: PathBuf,
-        /// What the system answered.
+        /// The system error.
         source: io::Error,
     },
-    /// The log failed in another way.
+    /// Another failure of the log.
     #[error(transparent)]
     Log(store::Error),
 }
 
-/// What is wrong with an image that was to be recorded.
+/// A problem with an image to be recorded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImageProblem {
@@ -204,27 +204,27 @@ pub enum ImageProblem {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system answered.
+        /// The system error.
         source: io::Error,
     },
-    /// Its path does not lead to a regular file.
+    /// Its path is not a regular file.
     NotAFile {
         /// The path.
         path: PathBuf,
         /// Whether it is a directory.
         directory: bool,
     },
-    /// Its bytes are not those of an image.
+    /// Its contents are not an image.
     NotAnImage {
         /// Its file, if it has one.
         path: Option<PathBuf>,
     },
-    /// It has no bytes.
+    /// It is empty.
     Empty {
         /// Its file, if it has one.
         path: Option<PathBuf>,
     },
-    /// It has more than [`images::MAX_IMAGE_BYTES`].
+    /// It is larger than [`images::MAX_IMAGE_BYTES`].
     TooLarge {
         /// Its size.
         bytes: u64,
@@ -260,7 +260,7 @@ impl fmt::Display for ImageProblem {
 }
 
 impl Error {
-    /// Creates an error for what the file system answered.
+    /// Creates an error for a failed file system operation.
     pub(crate) fn io(action: impl Into<String>, path: &Path, source: io::Error) -> Error {
         Error::Io { action: action.into(), path: path.to_owned(), source }
     }
@@ -275,7 +275,7 @@ impl Error {
         Error::OriginalUnavailable { image: image.to_string(), damaged, recorded, path: path.to_owned() }
     }
 
-    /// Creates an error for an image of the store that cannot be shown.
+    /// Creates an error for a stored image that cannot be shown.
     pub(crate) fn unavailable(hash: Hash, path: &Path, error: images::ImageUnavailable) -> Error {
         match error {
             images::ImageUnavailable::Unread(source) => {

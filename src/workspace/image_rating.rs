@@ -1,13 +1,13 @@
-//! Ratings of single images. An annotation belongs to an iteration, and its event format is frozen, so an iteration of
-//! several images keeps their ratings as reserved tags: `image/1:4` rates the second image, numbered as in references. The
-//! rating of the iteration is then the best of them, so that searching and sorting find it. While all images are rated
-//! alike there are no such tags.
+//! Ratings of single images. An annotation belongs to an iteration, and its event format is frozen, so an iteration
+//! with several images stores their ratings as reserved tags: `image/1:4` rates the second image, numbered as in
+//! references. The rating of the iteration is then the best of them, so that search and sorting work. If all images
+//! have the same rating, such tags are absent.
 
 use crate::model::Annotation;
 
 use super::cover::COVER_TAG;
 
-/// The beginning of the tags that rate single images.
+/// The prefix of tags that rate single images.
 const PREFIX: &str = "image/";
 
 /// Returns whether a tag is the rating of a single image.
@@ -29,7 +29,7 @@ pub fn image_rating(rating: Option<u8>, tags: &[String], image: usize) -> Option
     }
 }
 
-/// Returns the image that a tag makes the cover of its session: `cover` the first, `cover/1` the second.
+/// Returns the image that a tag makes the cover of its session: `cover` is the first, `cover/1` the second.
 pub(super) fn cover_image(tag: &str) -> Option<usize> {
     match tag.strip_prefix(COVER_TAG)? {
         "" => Some(0),

@@ -1,4 +1,4 @@
-//! Images on their way in: a file or bytes, checked before anything is written.
+//! Images to be recorded, from a file or from bytes, checked before anything is written.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub enum ImageSource {
     File(PathBuf),
     /// The bytes of an image file.
     Bytes(Vec<u8>),
-    /// A file that is already open, so that its name cannot lead elsewhere any more.
+    /// An open file, so that its path cannot be redirected any more.
     Opened(OpenedImage),
 }
 
@@ -32,7 +32,7 @@ pub struct OpenedImage {
 }
 
 impl OpenedImage {
-    /// Creates an image from an open file that is called `path`.
+    /// Creates an image from an open file with this path.
     pub fn new(file: File, path: PathBuf) -> OpenedImage {
         OpenedImage { file: Arc::new(file), path }
     }
@@ -42,7 +42,7 @@ impl OpenedImage {
         &self.file
     }
 
-    /// Returns the name under which it was opened.
+    /// Returns the path under which it was opened.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -61,7 +61,7 @@ impl PartialEq for OpenedImage {
 
 impl Eq for OpenedImage {}
 
-/// Checks every image of a recording, so that a bad one is found before another is stored.
+/// Checks every image of a recording, so that a bad one is found before others are stored.
 pub(crate) fn check_all(images: &[ImageSource]) -> Result<(), Error> {
     check_count("images", images.len())?;
     for (number, image) in images.iter().enumerate() {
@@ -89,11 +89,11 @@ pub(crate) fn check_file(path: &Path) -> Result<File, ImageProblem> {
     File::open(path).map_err(unreadable)
 }
 
-/// The number of bytes that tell the type of a file.
+/// The number of bytes needed to detect the type of a file.
 const FIRST_BYTES: usize = 64;
 
-/// Checks that a file begins like an image. Anything else is refused: what is recorded can be read back, by other users
-/// of the workspace too, so that recording must not be a way to read any file.
+/// Checks that a file starts like an image. Other files are refused: recorded files can be read back, also by other
+/// users of the workspace, so recording must not be a way to read arbitrary files.
 fn check_type(file: &File, path: &Path) -> Result<(), ImageProblem> {
     let first =
         read_at(file, 0, FIRST_BYTES).map_err(|source| ImageProblem::Unreadable { path: path.to_owned(), source })?;
@@ -118,7 +118,7 @@ fn check_size(bytes: u64, path: Option<&Path>) -> Result<(), ImageProblem> {
 }
 
 impl ImageSource {
-    /// Returns the recipe that its file holds as metadata; `None` if it holds no prompt or cannot be read.
+    /// Returns the recipe in the file's metadata; `None` if it contains no prompt or cannot be read.
     pub fn recipe(&self) -> Option<Recipe> {
         let reading = match self {
             ImageSource::File(path) => metadata::read_file(path).ok()?,
@@ -148,7 +148,7 @@ impl Workspace {
     pub(crate) fn store_images(&self, images: &[ImageSource]) -> Result<Vec<ImageRef>, Error> {
         let stored = images.iter().enumerate().map(|(number, image)| {
             let stored = image.store(&self.images)?;
-            // The file may have been swapped for another since it was checked.
+            // The file may have been replaced since it was checked.
             if stored.mime_type == UNKNOWN_TYPE {
                 return Err(Error::InvalidImage { number, problem: ImageProblem::NotAnImage { path: None } });
             }

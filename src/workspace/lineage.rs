@@ -1,7 +1,7 @@
-//! Walking from iteration to parent, through any number of sessions.
+//! Walks from iterations to their parents, across sessions.
 //!
-//! A session is read once and without its large parameters. Those are read one iteration at a time and only up to a
-//! bound, since the workflows of a long session can be larger than memory.
+//! Each session is read once, without large parameters. Those are read one iteration at a time and only up to a limit,
+//! since the workflows of a long session can exceed memory.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -42,17 +42,17 @@ impl<'a> Lineage<'a> {
         Lineage { workspace, sessions: HashMap::new(), recipes: HashMap::new(), bytes_left: MAX_RECIPE_BYTES }
     }
 
-    /// Returns a session without the large parameters of its iterations; `None` if nothing of it is left.
+    /// Returns a session without large parameters; `None` if none of its iterations is left.
     pub(crate) fn session(&mut self, id: SessionId) -> Result<Option<&Session>, Error> {
         Ok(self.read(id)?.map(|read| &read.session))
     }
 
-    /// Returns an iteration without its large parameters; `None` if it was lost.
+    /// Returns an iteration without large parameters; `None` if it was lost.
     pub(crate) fn state(&mut self, id: IterationId) -> Result<Option<&IterationState>, Error> {
         Ok(self.session(id.session)?.and_then(|session| session.iterations.get(&id.index)))
     }
 
-    /// Returns the iterations from this one back to the first ancestor, this one first.
+    /// Returns the iterations from this one back to its first ancestor.
     pub(crate) fn line(&mut self, from: IterationId) -> Result<Vec<IterationId>, Error> {
         let mut line = vec![from];
         let mut passed = HashSet::from([from]);
@@ -68,13 +68,13 @@ impl<'a> Lineage<'a> {
         Ok(line)
     }
 
-    /// Compares two iterations; `None` if either was lost, or if the bound of this walk is reached.
+    /// Compares two iterations; `None` if either was lost, or if the limit of this walk is reached.
     pub(crate) fn changes(&mut self, old: IterationId, new: IterationId) -> Result<Option<RecipeDiff>, Error> {
         let (Some(old), Some(new)) = (self.recipe(old)?, self.recipe(new)?) else { return Ok(None) };
         Ok(Some(RecipeDiff::between(&old, &new)))
     }
 
-    /// Returns a whole recipe; `None` if it was lost, or if the bound of this walk is reached.
+    /// Returns a full recipe; `None` if it was lost, or if the limit of this walk is reached.
     pub(crate) fn recipe(&mut self, id: IterationId) -> Result<Option<Rc<Recipe>>, Error> {
         if let Some(recipe) = self.recipes.get(&id) {
             return Ok(Some(Rc::clone(recipe)));

@@ -1,4 +1,4 @@
-//! Listing sessions: filtered, ordered, one after the other.
+//! Lists sessions, filtered and ordered.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use crate::store::{RecencyKey, Recovery};
 
 use super::{CallContext, Error, Workspace};
 
-/// What chooses and orders the sessions of a listing. By default all sessions, most recently modified first.
+/// The filter and order of a listing. By default all sessions, most recently modified first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFilter {
     /// Active, archived or all sessions.
     pub status: Status,
     /// The order.
     pub order: Order,
-    /// A part of the project's name, in any case.
+    /// A substring of the project's name, case-insensitive.
     pub project: Option<String>,
-    /// A part of the title, the project or the id, in any case.
+    /// A substring of the title, the project or the id, case-insensitive.
     pub query: Option<String>,
     /// The earliest time of the last modification.
     pub since: Option<Timestamp>,
@@ -25,9 +25,9 @@ pub struct SessionFilter {
     pub until: Option<Timestamp>,
 }
 
-/// The sessions of a listing, read a few at a time.
+/// An iterator over the sessions of a listing, read in chunks.
 ///
-/// Sessions may change meanwhile: each one that is not modified comes exactly once; one that is modified moves to the
+/// Sessions may change meanwhile: each session that is not modified appears exactly once; a modified one moves to the
 /// recent end, as it would in a new listing.
 pub struct Sessions<'a> {
     workspace: &'a Workspace,
@@ -41,12 +41,12 @@ pub struct Sessions<'a> {
 }
 
 impl Workspace {
-    /// Returns the sessions that match.
+    /// Returns the matching sessions.
     pub fn sessions(&self, filter: &SessionFilter) -> Sessions<'_> {
         self.sessions_after(filter, None, CHUNK, CallContext::default())
     }
 
-    /// Returns the sessions that match and come after a place in the order, reading `chunk` at a time.
+    /// Returns the matching sessions after a position in the order, reading `chunk` at a time.
     pub(crate) fn sessions_after(
         &self,
         filter: &SessionFilter,
@@ -60,7 +60,7 @@ impl Workspace {
         Sessions { workspace: self, filter, context, after, ahead, chunk, examined: 0, exhausted: false }
     }
 
-    /// Counts the sessions with that status.
+    /// Counts the sessions with this status.
     pub fn count_sessions(&self, status: Status) -> Result<u64, Error> {
         let totals = self.log.totals()?;
         Ok(match status {
@@ -70,7 +70,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the recoveries whose report has not been acknowledged yet, oldest first.
+    /// Returns the recoveries whose reports have not been acknowledged yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(self.log.unread_recoveries()?)
     }
@@ -90,11 +90,11 @@ impl Workspace {
     }
 }
 
-/// The number of summaries read at once where most of them may not match.
+/// The number of summaries read at once if most of them may not match.
 const CHUNK: usize = 512;
 
 impl SessionFilter {
-    /// Returns whether sessions must be examined one by one, as opposed to only by their status.
+    /// Returns whether sessions must be examined one by one, rather than only by status.
     pub fn is_selective(&self) -> bool {
         Prepared::new(self).is_selective()
     }
@@ -135,12 +135,12 @@ impl Sessions<'_> {
     }
 }
 
-/// Returns the place of a session in the order of recency.
+/// Returns the position of a session in the order of recency.
 pub(crate) fn place(summary: &Summary) -> RecencyKey {
     RecencyKey { modified: summary.last_modified_at, id: summary.id }
 }
 
-/// A filter whose texts are folded once.
+/// A filter whose texts are case-folded in advance.
 struct Prepared {
     status: Status,
     order: Order,

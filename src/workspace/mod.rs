@@ -3,11 +3,11 @@
 //! Reading: [`Workspace::resolve`] and its neighbours in `read.rs` (one iteration or a whole session), `listing.rs`,
 //! `search.rs`, `compare.rs`, `resume.rs`, `story.rs` and `lineage.rs`, `audit.rs`, `projects.rs`, `image.rs`, and for
 //! the gallery `overview.rs`, `cover.rs` and `strip.rs`. Writing: `record.rs`, `annotate.rs` with `image_rating.rs`,
-//! `naming.rs` and `archive.rs`, which share `writing.rs`. Looking after a workspace: `status.rs`, `verify.rs`,
-//! `thumbnails.rs`. What goes wrong is one [`Error`].
+//! `naming.rs` and `archive.rs`, which share `writing.rs`. Maintenance: `status.rs`, `verify.rs`, `thumbnails.rs`. All
+//! failures are one [`Error`].
 //!
-//! Absent here: JSON, size limits of replies, cursors, URIs, tool names, flags, printing, sockets and async. The time of
-//! day comes in as a [`Clock`].
+//! Absent here: JSON, size limits of replies, cursors, URIs, tool names, flags, printing, sockets and async. The time
+//! of day is injected as a [`Clock`].
 
 mod annotate;
 mod archive;
@@ -90,13 +90,13 @@ use crate::store;
 pub struct Options {
     /// The clock; by default the system's.
     pub clock: Clock,
-    /// Who writes, unless a call says otherwise; by default this library and the user of the process.
+    /// The default actor of writes; by default this library and the user of the process.
     pub actor: Actor,
     /// The callback for the progress of long work: recovery, verify, repair, export, import.
     pub progress: Option<Progress>,
     /// Whether this process opens the workspace for one request or keeps it open.
     pub lifetime: Lifetime,
-    /// The callback while the process that owns the workspace does not answer.
+    /// The callback while the owner of the workspace does not respond.
     pub on_wait: Option<OnWait>,
     /// How long the process that owns the workspace may be silent before a call fails; half a minute by default.
     pub owner_timeout: Option<Duration>,
@@ -121,7 +121,7 @@ impl Default for Options {
 
 /// An open workspace: one log and one image store.
 ///
-/// Calls may come from any thread. What a writing call acknowledged is durable.
+/// Calls may come from any thread. Acknowledged writes are durable.
 pub struct Workspace {
     pub(crate) log: SharedLog,
     pub(crate) images: Images,
@@ -195,17 +195,18 @@ impl Workspace {
         &self.dir
     }
 
-    /// Returns what happens from now on, in any process. Needs a [long-running](Lifetime::LongRunning) workspace.
+    /// Returns a channel of future changes, made by any process. Requires a [long-running](Lifetime::LongRunning)
+    /// workspace.
     pub fn follow(&self) -> Receiver<Change> {
         self.log.follow()
     }
 
-    /// Returns the process that owns the workspace now.
+    /// Returns the process that currently owns the workspace.
     pub fn owner(&self) -> Result<OwnerInfo, Error> {
         Ok(self.log.owner()?)
     }
 
-    /// Closes the workspace, and reports what goes wrong. Dropping it closes it too.
+    /// Closes the workspace and returns any error. Dropping it closes it too.
     pub fn close(self) -> Result<(), Error> {
         Ok(self.log.close()?)
     }

@@ -1,4 +1,4 @@
-//! Naming a session after it was started: its title and its project.
+//! Renames a session: sets its title and its project.
 
 use crate::model::iteration::check_name;
 use crate::model::{Actor, Draft, EventBody, Head, SessionId, Summary};
@@ -7,7 +7,8 @@ use crate::store::Target;
 use super::writing::Author;
 use super::{Error, Workspace};
 
-/// A change to the title or the project of a session. [`commit`](Naming::commit) writes it; what it does not set stays.
+/// A change to the title or project of a session, written by [`commit`](Naming::commit). Fields that are not set stay
+/// unchanged.
 #[must_use = "nothing is written before `commit`"]
 pub struct Naming<'a> {
     workspace: &'a Workspace,
@@ -18,7 +19,7 @@ pub struct Naming<'a> {
 }
 
 impl Workspace {
-    /// Prepares a change to the title or the project of a session.
+    /// Prepares a change to the title or project of a session.
     pub fn name_session(&self, id: SessionId) -> Naming<'_> {
         Naming { workspace: self, id, title: None, project: None, author: Author::default() }
     }
@@ -43,21 +44,21 @@ impl<'a> Naming<'a> {
         self
     }
 
-    /// Sets who names it; by default the actor the workspace was opened with.
+    /// Sets the actor; by default the one the workspace was opened with.
     pub fn actor(mut self, actor: &Actor) -> Naming<'a> {
         self.author.actor = Some(actor.clone());
         self
     }
 
-    /// Sets actor and idempotency key.
+    /// Sets the actor and the idempotency key.
     #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Naming<'a> {
         self.author = author;
         self
     }
 
-    /// Writes the change, and returns the session as it is now. Writes nothing if it changes nothing. An archived session
-    /// can be named too, since that does not change what was made.
+    /// Writes the change and returns the current summary. Writes nothing if there is no change. An archived session can
+    /// be renamed too, since that does not change its iterations.
     pub fn commit(self) -> Result<Summary, Error> {
         let Naming { workspace, id, title, project, author } = self;
         let (title, project) = (name("title", title)?, name("project", project)?);
@@ -81,7 +82,7 @@ impl<'a> Naming<'a> {
     }
 }
 
-/// Checks a name, and reduces a blank one to the empty text that removes it.
+/// Checks a name, and reduces a blank one to an empty text, which removes it.
 fn name(field: &'static str, name: Option<String>) -> Result<Option<String>, Error> {
     match name {
         Some(name) if name.trim().is_empty() => Ok(Some(String::new())),
@@ -93,7 +94,7 @@ fn name(field: &'static str, name: Option<String>) -> Result<Option<String>, Err
     }
 }
 
-/// Returns whether a session has these names already.
+/// Returns whether a session already has these names.
 fn is_named(head: &Head, title: Option<&str>, project: Option<&str>) -> bool {
     let has = |present: Option<&str>, wanted: Option<&str>| wanted.is_none_or(|wanted| present.unwrap_or("") == wanted);
     has(head.title.as_deref(), title) && has(head.project.as_deref(), project)

@@ -1,9 +1,9 @@
-//! An overview of all sessions, kept in memory beside a workspace for as long as a gallery is open.
+//! An in-memory overview of all sessions, for as long as a gallery is open.
 //!
-//! Every question of a wall (how many, the n-th sixty, which months, which projects) would otherwise read all rows again.
-//! The overview reads them once and then only what changed: the sessions that it heard of, and those that were modified
-//! since, which come first in the order of recency. Where the totals still disagree it reads everything again. It is
-//! derived and never stored.
+//! Without it, every query of a wall (counts, pages, months, projects) would read all rows again. The overview reads
+//! them once and then only what changed: sessions with change notifications, and recently modified ones, which come
+//! first in the order of recency. If the totals still disagree, it reads everything again. It is derived data and never
+//! stored.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -24,10 +24,10 @@ pub struct Overview {
     changed: Mutex<Changed>,
 }
 
-/// A cover, and the state of its session that it was made from: when it was last modified, and its number of iterations.
+/// A cover, and the state of the session it was made from: the time of its last modification, and its iteration count.
 type KnownCover = (Timestamp, u32, Option<Arc<Cover>>);
 
-/// The sessions that a wall shows, most recently modified first.
+/// The sessions shown on a wall, most recently modified first.
 pub struct Selection {
     /// The sessions.
     pub rows: Vec<Arc<Summary>>,
@@ -36,7 +36,7 @@ pub struct Selection {
     by_name: OnceLock<Vec<Arc<Summary>>>,
 }
 
-/// How much is in a project.
+/// The counts of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectTally {
     /// Its name, as the most recently modified session spells it.
@@ -51,14 +51,14 @@ pub struct ProjectTally {
     pub last_modified_at: Timestamp,
 }
 
-/// What is known to have changed since the rows were read.
+/// The changes known to have happened since the rows were read.
 #[derive(Default)]
 struct Changed {
     sessions: HashSet<SessionId>,
     everything: bool,
 }
 
-/// All sessions, and what was derived from them since the last change.
+/// All sessions, and data derived from them since the last change.
 #[derive(Default)]
 struct Rows {
     totals: Option<Totals>,
@@ -69,19 +69,19 @@ struct Rows {
     projects: Option<Arc<(Vec<ProjectTally>, u64)>>,
 }
 
-/// The number of rows that are read at once at first, where few have changed.
+/// The number of rows read first when few have changed.
 const FIRST_CHUNK: usize = 32;
-/// The number of rows that are read at once where all are read.
+/// The number of rows read at once when all are read.
 const CHUNK: usize = 8192;
-/// The maximum number of selections that are kept.
+/// The maximum number of cached selections.
 const MAX_SELECTIONS: usize = 8;
-/// The maximum number of covers that are kept.
+/// The maximum number of cached covers.
 const MAX_COVERS: usize = 6000;
 /// The maximum number of changed sessions that are read one by one.
 const MAX_CHANGED: usize = 2000;
 
 impl Overview {
-    /// Notes that something happened to a session.
+    /// Records that a session changed.
     pub fn note_change(&self, id: SessionId) {
         self.covers.lock().remove(&id);
         let mut changed = self.changed.lock();
@@ -89,13 +89,13 @@ impl Overview {
         changed.everything |= changed.sessions.len() > MAX_CHANGED;
     }
 
-    /// Notes that anything may have happened.
+    /// Records that anything may have changed.
     pub fn note_gap(&self) {
         self.covers.lock().clear();
         self.changed.lock().everything = true;
     }
 
-    /// Returns the sessions with a status, and with a project if one is named: a part of its name, in any case.
+    /// Returns the sessions with a status and optionally a project, given as a case-insensitive substring of its name.
     pub fn select(
         &self,
         workspace: &Workspace,
@@ -117,7 +117,7 @@ impl Overview {
         Ok(made)
     }
 
-    /// Returns the projects, most recently modified first, and the number of sessions that have none.
+    /// Returns the projects, most recently modified first, and the number of sessions without one.
     pub fn projects(&self, workspace: &Workspace) -> Result<Arc<(Vec<ProjectTally>, u64)>, Error> {
         let mut rows = self.rows.lock();
         self.refresh(workspace, &mut rows)?;
@@ -129,7 +129,7 @@ impl Overview {
         Ok(made)
     }
 
-    /// Returns the cover of each of these sessions; `None` if nothing of it is left.
+    /// Returns the cover of each of these sessions; `None` for a session without iterations left.
     pub fn covers(&self, workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Option<Arc<Cover>>>, Error> {
         let missing: Vec<&Arc<Summary>> = rows.iter().filter(|row| self.known_cover(row).is_none()).collect();
         let ids: Vec<SessionId> = missing.iter().map(|row| row.id).collect();
@@ -144,7 +144,7 @@ impl Overview {
         rows.iter().map(cover).collect()
     }
 
-    /// Returns the cover of a session; `None` if nothing of it is left.
+    /// Returns the cover of a session; `None` if none of its iterations is left.
     pub fn cover(&self, workspace: &Workspace, row: &Summary) -> Result<Option<Arc<Cover>>, Error> {
         match self.known_cover(row) {
             Some(known) => Ok(known),
@@ -152,7 +152,7 @@ impl Overview {
         }
     }
 
-    /// Returns the cover that was made from this state of a session.
+    /// Returns the cached cover for this state of a session.
     fn known_cover(&self, row: &Summary) -> Option<Option<Arc<Cover>>> {
         let covers = self.covers.lock();
         let (modified, count, known) = covers.get(&row.id)?;
@@ -170,7 +170,7 @@ impl Overview {
     }
 
     fn refresh(&self, workspace: &Workspace, rows: &mut Rows) -> Result<(), Error> {
-        // Read before the rows: what is written meanwhile is found by the next call.
+        // Read the totals before the rows: whatever is written in between is found by the next call.
         let totals = workspace.log.totals()?;
         let Changed { sessions, everything } = std::mem::take(&mut *self.changed.lock());
         if rows.totals.is_none() || everything {
@@ -218,7 +218,7 @@ impl Rows {
             }
         }
         self.places = self.sorted.iter().map(|row| (row.id, place(row))).collect();
-        // A session that was modified while it was read may have come twice.
+        // A session modified during the read may have been returned twice.
         if self.places.len() != self.sorted.len() {
             let mut seen = HashSet::new();
             self.sorted.retain(|row| seen.insert(row.id));
@@ -228,7 +228,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Reads from the most recent one on, until a whole chunk is as it is known.
+    /// Reads from the most recent session until a whole chunk is unchanged.
     fn read_recent(&mut self, workspace: &Workspace) -> Result<(), Error> {
         let (mut after, mut chunk) = (None, FIRST_CHUNK);
         loop {
@@ -243,7 +243,7 @@ impl Rows {
         }
     }
 
-    /// Returns where a key is, or would be.
+    /// Returns the position of a key, or where it would be inserted.
     fn find(&self, key: RecencyKey) -> Result<usize, usize> {
         self.sorted.binary_search_by(|row| key.cmp(&place(row)))
     }
@@ -284,7 +284,7 @@ impl Selection {
         let mut months: Vec<(String, usize)> = Vec::new();
         let mut last = None;
         for row in &rows {
-            // Turning every time into text would take longer than all the rest.
+            // Formatting every time would take longer than everything else.
             let days = row.last_modified_at.millis().div_euclid(86_400_000);
             if last == Some(days)
                 && let Some((_, count)) = months.last_mut()
@@ -302,7 +302,7 @@ impl Selection {
         Selection { rows, months, by_name: OnceLock::new() }
     }
 
-    /// Returns the sessions by title in any case, those without one at the end. Sorted once for each selection.
+    /// Returns the sessions by title, case-insensitively, with untitled ones last. Sorted once per selection.
     pub fn by_name(&self) -> &[Arc<Summary>] {
         self.by_name.get_or_init(|| {
             let named =
@@ -314,7 +314,7 @@ impl Selection {
     }
 }
 
-/// Counts the sessions of each project. Names that differ only in case are one project.
+/// Counts the sessions of each project. Names that differ only in case are the same project.
 fn projects(sorted: &[Arc<Summary>]) -> (Vec<ProjectTally>, u64) {
     let mut projects: BTreeMap<String, ProjectTally> = BTreeMap::new();
     let mut without = 0;
@@ -323,7 +323,7 @@ fn projects(sorted: &[Arc<Summary>]) -> (Vec<ProjectTally>, u64) {
             without += 1;
             continue;
         };
-        // The first session seen is the one modified last.
+        // The first session seen is the most recently modified one.
         let project = projects.entry(name.to_lowercase()).or_insert_with(|| ProjectTally {
             name: name.clone(),
             sessions: 0,

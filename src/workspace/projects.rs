@@ -1,4 +1,4 @@
-//! The projects of a workspace, and how much is in each.
+//! The projects of a workspace, with their counts.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Project {
     pub archived: u64,
     /// The number of iterations in all its sessions.
     pub iterations: u64,
-    /// What all its iterations cost, each currency for itself.
+    /// The total cost of its iterations, by currency.
     pub cost: Vec<Cost>,
     /// When one of its sessions was last modified.
     pub last_modified_at: Timestamp,
@@ -27,8 +27,8 @@ pub struct Project {
 const COSTS_AT_ONCE: usize = 512;
 
 impl Workspace {
-    /// Returns the projects, most recently modified first, and the number of sessions that have none. Names that differ
-    /// only in case are one project.
+    /// Returns the projects, most recently modified first, and the number of sessions without one. Names that differ
+    /// only in case are the same project.
     pub fn projects(&self) -> Result<(Vec<Project>, u64), Error> {
         let mut projects: BTreeMap<String, Project> = BTreeMap::new();
         let mut without = 0;
@@ -40,7 +40,7 @@ impl Workspace {
                 without += 1;
                 continue;
             };
-            // The first session seen is the one modified last.
+            // The first session seen is the most recently modified one.
             let project = projects.entry(name.to_lowercase()).or_insert_with(|| Project {
                 name: name.clone(),
                 sessions: 0,

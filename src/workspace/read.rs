@@ -1,4 +1,4 @@
-//! Reading: from a reference to an iteration, one iteration at a time or a whole session.
+//! Reads iterations and sessions, and resolves references.
 
 use crate::model::{
     ExactReference, Head, IterationId, IterationState, Order, Position, Reference, Session, SessionChoice, SessionId,
@@ -9,13 +9,14 @@ use crate::store::Detail;
 use super::{Error, Workspace};
 
 impl Workspace {
-    /// Returns the iteration that a reference stands for, or whose image it names. It was recorded once, though damage may
-    /// have taken it since.
+    /// Returns the iteration that a reference identifies, or that contains the image it identifies. The iteration was
+    /// recorded, but may since have been lost to damage.
     pub fn resolve(&self, reference: Reference) -> Result<IterationId, Error> {
         Ok(self.resolve_exactly(reference)?.iteration)
     }
 
-    /// Returns the iteration that a reference stands for, and which of its images is named. That image was recorded.
+    /// Returns the iteration that a reference identifies, and the number of the image if it names one. That image
+    /// exists.
     pub fn resolve_exactly(&self, reference: Reference) -> Result<ExactReference, Error> {
         let iteration = self.resolve_iteration(reference)?;
         if let Some(number) = reference.image {
@@ -44,27 +45,27 @@ impl Workspace {
         Ok(summary.id.iteration(index))
     }
 
-    /// Returns the summary of a session. Fails if damage left none of its iterations.
+    /// Returns the summary of a session. Fails if all of its iterations were lost to damage.
     pub fn summary(&self, id: SessionId) -> Result<Summary, Error> {
         self.head(id)?.summary().ok_or(Error::SessionLost(id))
     }
 
-    /// Returns one iteration with its whole recipe and its annotations. The rest of its session is not read.
+    /// Returns one iteration with its full recipe and its annotations, without reading the rest of its session.
     pub fn state(&self, id: IterationId) -> Result<IterationState, Error> {
         self.point_read(id, Detail::Full)
     }
 
-    /// Returns one iteration without its large parameters. The rest of its session is not read.
+    /// Returns one iteration without large parameters, and without reading the rest of its session.
     pub fn brief_state(&self, id: IterationId) -> Result<IterationState, Error> {
         self.point_read(id, Detail::Brief)
     }
 
-    /// Returns the iterations that name this one as their parent, in any session.
+    /// Returns the iterations, in any session, whose parent is this one.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
         Ok(self.log.children(id)?)
     }
 
-    /// Returns a session with all its iterations, without their large parameters.
+    /// Returns a session with all its iterations, without large parameters.
     pub fn load_session(&self, id: SessionId) -> Result<Session, Error> {
         Session::fold(self.log.events(id, Detail::Brief)?).ok_or(Error::SessionNotFound(id))
     }
@@ -83,13 +84,13 @@ impl Workspace {
         }
     }
 
-    /// Returns the most recently modified session with that status.
+    /// Returns the most recently modified session with this status.
     pub(crate) fn most_recent(&self, status: Status) -> Result<Option<Summary>, Error> {
         let newest = self.log.page(status, Order::Recent, None, 1)?;
         Ok(newest.first().map(|summary| (**summary).clone()))
     }
 
-    /// Calls `each` with every session, by day and number, holding a few ids in memory at a time.
+    /// Calls `each` with every session, ordered by day and number, holding a few ids in memory at a time.
     pub(crate) fn each_session(&self, mut each: impl FnMut(SessionId) -> Result<(), Error>) -> Result<(), Error> {
         let mut after = None;
         loop {
@@ -110,7 +111,7 @@ impl Workspace {
         Ok(state)
     }
 
-    /// Returns why an iteration is not in its session: it was never recorded, or damage took it.
+    /// Returns why an iteration is not in its session: it was never recorded, or it was lost to damage.
     fn missing(&self, id: IterationId) -> Result<Error, Error> {
         let last = self.summary(id.session)?.current_iteration_index();
         if id.index > last {

@@ -1,4 +1,4 @@
-//! Recording: one more iteration, in a session or as the first of a new one.
+//! Records an iteration, in a session or as the first of a new one.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::image_source::{self, ImageSource};
 use super::writing::Author;
 use super::{Error, IterationHandle, Workspace};
 
-/// An iteration that is about to be recorded. [`commit`](Recording::commit) writes it.
+/// An iteration to be recorded, written by [`commit`](Recording::commit).
 #[must_use = "nothing is recorded before `commit`"]
 pub struct Recording<'a> {
     workspace: &'a Workspace,
@@ -68,7 +68,7 @@ impl<'a> Recording<'a> {
         self
     }
 
-    /// Sets the outcome; by default it succeeded.
+    /// Sets the outcome; by default success.
     pub fn outcome(mut self, outcome: Outcome) -> Recording<'a> {
         self.outcome = outcome;
         self
@@ -122,13 +122,13 @@ impl<'a> Recording<'a> {
         self
     }
 
-    /// Sets who records it; by default the actor the workspace was opened with.
+    /// Sets the actor; by default the one the workspace was opened with.
     pub fn actor(mut self, actor: &Actor) -> Recording<'a> {
         self.author.actor = Some(actor.clone());
         self
     }
 
-    /// Sets actor and idempotency key.
+    /// Sets the actor and the idempotency key.
     #[cfg(feature = "mcp")]
     pub(crate) fn author(mut self, author: Author) -> Recording<'a> {
         self.author = author;
@@ -142,7 +142,7 @@ impl<'a> Recording<'a> {
         image_source::check_all(&self.images)?;
         self.refuse_early(head.as_ref(), &batch)?;
 
-        // An image is durable before the event that names it.
+        // Images must be durable before the event that refers to them.
         iteration.images = workspace.store_images(&self.images)?;
         batch.drafts.push(Draft::Record(Box::new(iteration.clone())));
         let key = batch.key.clone();
@@ -183,8 +183,8 @@ impl<'a> Recording<'a> {
         Ok((iteration, head, batch))
     }
 
-    /// Refuses what the store would refuse, before images are stored in vain. A retry of something that was recorded is
-    /// let through, since the store knows its answer.
+    /// Refuses what the store would refuse, before images are stored for nothing. A retry of a recorded request passes,
+    /// since the store knows its result.
     fn refuse_early(&self, head: Option<&Head>, batch: &Batch) -> Result<(), Error> {
         let Some(head) = head else { return Ok(()) };
         let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
@@ -206,7 +206,7 @@ impl<'a> Recording<'a> {
         (title.is_some() || project.is_some()).then_some(Draft::Title { title, project })
     }
 
-    /// Returns whether these events, written under the same key, are what this recording asks for.
+    /// Returns whether these events, written under the same key, match this recording.
     fn is_repeated_by(&self, events: &[Event], wanted: &Iteration) -> bool {
         let started = events.iter().any(|event| matches!(event.body, EventBody::Started { .. }));
         let hashes = |iteration: &Iteration| iteration.images.iter().map(|image| image.hash).collect::<Vec<_>>();
@@ -224,7 +224,7 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// How far ahead of our clock an image may have been made, since clocks and time zones differ.
+/// How far an image's time may be ahead of our clock, since clocks and time zones differ.
 const MAX_AHEAD_MILLIS: i64 = 24 * 60 * 60 * 1000;
 
 fn check_time(time: Timestamp, now: Timestamp) -> Result<Timestamp, Error> {

@@ -1,5 +1,5 @@
-//! Resuming: everything needed to continue a session days later. The last recipe, how it came to be, what was liked, and
-//! what was left open.
+//! Resuming: everything needed to continue a session days later: the last recipe, its history, what was liked, and open
+//! branches.
 
 use std::collections::HashSet;
 
@@ -19,9 +19,9 @@ pub struct Resumption {
     pub state: IterationState,
     /// Its session.
     pub session: Summary,
-    /// The steps from the beginning to this iteration, oldest first, also through other sessions.
+    /// The steps from the beginning to this iteration, oldest first, across sessions.
     pub story: Vec<Step>,
-    /// The steps before those, if there are more.
+    /// A summary of the steps before those, if there are more.
     pub earlier: Option<Earlier>,
     /// The best rated iterations of the session and of the story, best first.
     pub liked: Vec<Liked>,
@@ -44,14 +44,14 @@ pub struct Earlier {
     pub summary: Option<String>,
 }
 
-/// An iteration that was rated or annotated well.
+/// A highly rated or annotated iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Liked {
     /// The iteration.
     pub id: IterationId,
     /// Its annotation.
     pub annotation: Annotation,
-    /// The kind of step from it to the iteration to continue from, and what changed, in one line.
+    /// The kind of step from it to the iteration to continue from, and the changes in one line.
     pub since: Option<(StepLabel, String)>,
 }
 
@@ -60,15 +60,15 @@ pub struct Liked {
 pub struct Branch {
     /// Its last step.
     pub end: Step,
-    /// The iteration of the story that it branches off from, if there is one.
+    /// The iteration of the story that it branches off from, if any.
     pub fork: Option<IterationId>,
     /// The number of steps since the fork.
     pub steps: u32,
 }
 
 impl Workspace {
-    /// Returns everything needed to continue: from a reference, or from the last iteration of the most recent active
-    /// session.
+    /// Returns everything needed to continue from a reference, or by default from the last iteration of the most recent
+    /// active session.
     pub fn resume(&self, from: Option<Reference>) -> Result<Resumption, Error> {
         let id = self.starting_point(from)?;
         let state = self.state(id)?;
@@ -88,7 +88,7 @@ impl Workspace {
         })
     }
 
-    /// Returns the iteration to continue from. Of a session it is the last one left, since damage may have taken the last.
+    /// Returns the iteration to continue from. For a session, this is the last surviving one.
     fn starting_point(&self, from: Option<Reference>) -> Result<IterationId, Error> {
         let last_left = |session: SessionId| -> Result<IterationId, Error> {
             let loaded = self.load_session(session)?;
@@ -117,9 +117,9 @@ impl Workspace {
     }
 }
 
-/// The maximum number of steps that are listed.
+/// The maximum number of steps listed.
 const MAX_STEPS: usize = 40;
-/// The maximum number of iterations that are examined for them.
+/// The maximum number of iterations examined for them.
 const MAX_EXAMINED: usize = 500;
 /// The maximum number of liked iterations.
 const MAX_LIKED: usize = 6;
@@ -128,8 +128,8 @@ const MAX_BRANCHES: usize = 8;
 /// The lowest rating of a liked iteration.
 const LIKED_RATING: u8 = 4;
 
-/// Returns the steps of a line, oldest first, with rerolls that have no annotation folded into the step before them; and
-/// what lies further back.
+/// Returns the steps of a line, oldest first, with unannotated rerolls folded into the step before them, and a summary
+/// of what precedes them.
 fn steps_of(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step>, Option<Earlier>), Error> {
     let mut steps: Vec<Step> = Vec::new();
     let mut listed = 0;
@@ -140,7 +140,7 @@ fn steps_of(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step
         }
         listed = at + 1;
         let Some(mut step) = lineage.step(*id)? else { continue };
-        // The first in line is where the work continues, so it is listed whatever it is.
+        // The first in line is where the work continues, so it is always listed.
         if at > 0 && step.is_mere_reroll() {
             rerolls += 1;
             continue;
@@ -148,7 +148,7 @@ fn steps_of(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step
         step.rerolls = std::mem::take(&mut rerolls);
         steps.push(step);
     }
-    // Rerolls of a step that is not listed are not listed either.
+    // Rerolls of an unlisted step are not listed either.
     listed -= usize::try_from(rerolls).unwrap_or(0).min(listed);
     steps.reverse();
     let Some(first) = line.last().filter(|_| listed < line.len()) else { return Ok((steps, None)) };
@@ -161,7 +161,7 @@ fn steps_of(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<(Vec<Step
     Ok((steps, Some(Earlier { iterations, first: *first, first_prompt, summary })))
 }
 
-/// Returns what was liked in the session to continue and on the way there.
+/// Returns the liked iterations of the session and of the line.
 fn liked(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<Vec<Liked>, Error> {
     let Some(here) = line.first().copied() else { return Ok(Vec::new()) };
     let mut found: Vec<(IterationId, Annotation)> = Vec::new();
@@ -179,7 +179,7 @@ fn liked(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<Vec<Liked>, 
             note(*id, state);
         }
     }
-    // Rated before noted, and newer before older.
+    // Rated ones first, then newer ones first.
     found.sort_by(|(one, of_one), (other, of_other)| of_other.rating.cmp(&of_one.rating).then_with(|| other.cmp(one)));
     let mut liked = Vec::new();
     for (id, annotation) in found.into_iter().take(MAX_LIKED) {
@@ -189,7 +189,7 @@ fn liked(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<Vec<Liked>, 
     Ok(liked)
 }
 
-/// Returns the ends of lines in the session to continue, other than the one to continue.
+/// Returns the ends of the other lines in the session.
 fn branches(lineage: &mut Lineage<'_>, line: &[IterationId]) -> Result<Vec<Branch>, Error> {
     let Some(here) = line.first().copied() else { return Ok(Vec::new()) };
     let Some(session) = lineage.session(here.session)? else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! Searching iterations of any session, by words, recipe, judgement, time or appearance.
+//! Searches iterations of any session by words, recipe, rating, time or appearance.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::search::{Facets, Finding, Question, SearchKey, SearchLog, Sort};
 use super::error::Error;
 use super::{CallContext, OpenedImage, Progress, Workspace, image_source};
 
-/// What to search for.
+/// A search request.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The conditions, all of which must hold.
@@ -23,7 +23,7 @@ pub struct Search {
     pub similar_to: Option<SimilarTo>,
     /// The order of the results.
     pub sort: Sort,
-    /// Whether to count the values that the matches have.
+    /// Whether to count facets of the matches.
     pub facets: bool,
     /// Whether to return only the first match of each session.
     pub per_session: bool,
@@ -32,22 +32,22 @@ pub struct Search {
 /// An image to compare others with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimilarTo {
-    /// An image of an iteration: the one that is named, or the first that could be decoded.
+    /// An image of an iteration: the named one, or the first that can be decoded.
     Iteration(ExactReference),
-    /// An image of the store.
+    /// A stored image.
     Image(Hash),
     /// Any image file.
     File(PathBuf),
-    /// An image file that is already open, so that its name cannot lead elsewhere any more.
+    /// An open image file, so that its path cannot be redirected any more.
     Opened(OpenedImage),
 }
 
-/// What an image looks like.
+/// The appearance of an image.
 #[derive(Clone, Copy)]
 struct Appearance {
     perceptual_hash: PerceptualHash,
     pixels: Hash,
-    /// The iteration it belongs to, which should not be found by itself.
+    /// The iteration it belongs to, which is excluded from the results.
     except: Option<IterationId>,
 }
 
@@ -60,15 +60,15 @@ pub struct SearchPage {
     pub total: u64,
     /// Whether there are more results after these.
     pub more: bool,
-    /// The values that all matches have, if they were asked for.
+    /// The facets of all matches, if requested.
     pub facets: Option<Facets>,
 }
 
-/// An iteration that was found. Large parameters of its recipe are left out.
+/// A matching iteration, without large parameters.
 #[derive(Clone, Debug)]
 pub struct SearchHit {
     pub(crate) place: SearchKey,
-    /// What was recorded.
+    /// The recorded iteration.
     pub iteration: Iteration,
     /// Its rating, tags and note.
     pub annotation: Annotation,
@@ -78,7 +78,7 @@ pub struct SearchHit {
     pub recorded_by: Actor,
     /// The number of bits in which its perceptual hash differs from the given one.
     pub distance: Option<u32>,
-    /// The number of matches in its session, if only the first of each session was asked for.
+    /// The number of matches in its session, if only the first of each session was requested.
     pub matches_in_session: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl SearchHit {
         self.place.id.session
     }
 
-    /// Returns whether it has the very pixels that were searched for.
+    /// Returns whether its pixels are identical to those searched for.
     pub fn is_identical(&self) -> bool {
         self.distance.is_some() && self.place.rank == 0
     }
@@ -155,7 +155,8 @@ impl Workspace {
         SearchResults { workspace: self, search, after: None, ahead: VecDeque::new(), exhausted: false }
     }
 
-    /// Returns the results after a place in their order, skipping some. Everything acknowledged before is covered.
+    /// Returns the results after a position in their order, skipping some. Covers everything acknowledged before the
+    /// call.
     pub(crate) fn search_page(
         &self,
         search: &Search,
@@ -179,7 +180,7 @@ impl Workspace {
         };
         let watching = context.clone();
         let progress: Progress = Arc::new(move |what: &str, done: u64, of: u64| {
-            // An index that is being built is finished even if this caller has gone, since the next one needs it too.
+            // Finish building the index even if this caller is gone, since the next one needs it too.
             let _ = watching.step(what, done, of);
         });
         let findings = self.log.search(&question, Some(&progress))?;
@@ -200,7 +201,7 @@ impl Workspace {
         seen_file(path, self.images.see_file(path))
     }
 
-    /// Returns what an image looks like.
+    /// Computes the appearance of an image.
     fn appearance(&self, image: &SimilarTo) -> Result<Appearance, Error> {
         let seen = |seen: images::Seen| Appearance {
             perceptual_hash: seen.perceptual_hash,
@@ -235,7 +236,7 @@ impl Workspace {
         }
     }
 
-    /// Returns the current time by the workspace's clock.
+    /// Returns the current time of the workspace's clock.
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }
@@ -252,7 +253,7 @@ fn seen_file(path: &Path, seen: Result<images::Seen, images::ImageUnavailable>) 
 }
 
 impl SimilarTo {
-    /// Reads what a caller wrote: a reference, the hash of a recorded image, or the path of an image file.
+    /// Parses a reference, the hash of a recorded image, or the path of an image file.
     pub fn parse(text: &str, workspace: &Workspace) -> Result<SimilarTo, Error> {
         if let Ok(reference) = text.parse::<Reference>() {
             return Ok(SimilarTo::Iteration(workspace.resolve_exactly(reference)?));

@@ -1,4 +1,4 @@
-//! Handles on a session and on an iteration: what the library's users hold on to between calls.
+//! Handles for sessions and iterations, which users of the library keep between calls.
 
 use crate::model::{Annotation, IterationId, IterationState, Recipe, SessionId, Summary, Timestamp};
 
@@ -13,7 +13,7 @@ pub struct NewSession<'a> {
     project: Option<String>,
 }
 
-/// A session, as it was when it was looked up.
+/// A session in the state in which it was looked up.
 #[derive(Clone)]
 pub struct SessionHandle<'a> {
     workspace: &'a Workspace,
@@ -40,7 +40,7 @@ impl Workspace {
         Ok(SessionHandle { workspace: self, summary: self.summary(id)? })
     }
 
-    /// Returns an iteration, without reading the rest of its recipe's session again for each use.
+    /// Returns an iteration.
     pub fn iteration(&self, id: IterationId) -> Result<IterationHandle<'_>, Error> {
         let state = self.state(id)?;
         Ok(IterationHandle::new(self, id, state.iteration.recipe, self.summary(id.session)?))
@@ -89,7 +89,7 @@ impl<'a> SessionHandle<'a> {
         Recording::new(self.workspace, Some(self.summary.id), recipe)
     }
 
-    /// Returns its iterations in ascending order. Those that were lost to damage are missing.
+    /// Returns its iterations in ascending order. Lost iterations are left out.
     pub fn iterations(&self) -> Result<impl Iterator<Item = (IterationId, IterationState)> + use<>, Error> {
         let id = self.summary.id;
         let session = self.workspace.load_session(id)?;
@@ -101,12 +101,12 @@ impl<'a> SessionHandle<'a> {
         self.workspace.name_session(self.summary.id)
     }
 
-    /// Archives the session: it takes no more iterations.
+    /// Archives the session, so that it accepts no more iterations.
     pub fn archive(&self, reason: Option<&str>) -> Result<Summary, Error> {
         self.workspace.archive(self.summary.id, reason)
     }
 
-    /// Restores the session from the archive.
+    /// Restores the archived session.
     pub fn restore(&self, reason: Option<&str>) -> Result<Summary, Error> {
         self.workspace.restore(self.summary.id, reason)
     }

@@ -1,4 +1,4 @@
-//! `status`: how a workspace is doing, for `retake doctor`.
+//! `status`: the state of a workspace, for `retake doctor`.
 
 use std::fs;
 use std::path::Path;
@@ -82,13 +82,13 @@ impl Workspace {
         Ok(self.log.recoveries()?)
     }
 
-    /// Marks all recoveries as read: the listing no longer mentions them.
+    /// Marks all recoveries as read, so that listings no longer mention them.
     pub fn mark_recoveries_read(&self) -> Result<(), Error> {
         Ok(self.log.mark_recoveries_read()?)
     }
 }
 
-/// Returns the size of a directory tree. Entries that cannot be read are left out: the figure is for information.
+/// Returns the size of a directory tree. Unreadable entries are left out, since the number is only informative.
 fn bytes_below(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! How work went: each iteration as a step from the one it was derived from.
+//! The history of work: each iteration as a step from its parent.
 
 use crate::model::{IterationId, IterationState, OutcomeStatus, Recipe, StepLabel};
 
@@ -12,16 +12,16 @@ pub struct Step {
     pub id: IterationId,
     /// The iteration with its annotation, without large parameters.
     pub state: IterationState,
-    /// The kind of the step; `None` at the beginning, or if the parent could not be compared.
+    /// The kind of step; `None` at the beginning, or if the parent could not be compared.
     pub label: Option<StepLabel>,
-    /// What changed, in one line; at the beginning the prompt.
+    /// The changes in one line; at the beginning, the prompt.
     pub summary: String,
-    /// The number of rerolls that followed without an annotation and are not steps of their own here.
+    /// The number of unannotated rerolls after this step, which are not listed as separate steps.
     pub rerolls: u32,
 }
 
 impl Workspace {
-    /// Returns these iterations, each as a step from its parent. Those that were lost are left out.
+    /// Returns these iterations as steps from their parents. Lost iterations are left out.
     pub fn steps(&self, ids: impl IntoIterator<Item = IterationId>) -> Result<Vec<Step>, Error> {
         let mut lineage = Lineage::new(self);
         let steps = ids.into_iter().map(|id| lineage.step(id));
@@ -30,8 +30,8 @@ impl Workspace {
 }
 
 impl Workspace {
-    /// Returns how an iteration was made: its ancestors and itself as steps, oldest first, of which the last `limit`; and
-    /// the number of further ones before them.
+    /// Returns how an iteration was made: the last `limit` steps of its ancestry, oldest first and ending with itself,
+    /// and the number of earlier ones.
     pub fn ancestry(&self, id: IterationId, limit: usize) -> Result<(Vec<Step>, usize), Error> {
         let mut lineage = Lineage::new(self);
         let line = lineage.line(id)?;
@@ -62,11 +62,11 @@ impl Lineage<'_> {
     }
 }
 
-/// The factor by which an upscale is at least larger; less is a crop.
+/// The minimum factor of an upscale; below it is a crop.
 const MIN_UPSCALE: f64 = 1.2;
 
-/// Returns the label of a step from its recipes and the sizes of its images: tools that only enlarge an image often leave
-/// the recipe as it was, so that the size alone tells.
+/// Returns the label of a step from its recipes and the sizes of its images. Tools that only enlarge an image often
+/// leave the recipe unchanged, so that only the size tells.
 pub(crate) fn step_label(
     label: StepLabel,
     (old, old_size): (&Recipe, Option<(u32, u32)>),
@@ -75,7 +75,7 @@ pub(crate) fn step_label(
     let same_idea = matches!(label, StepLabel::Reroll | StepLabel::Tweak) && old.seed.is_some() && old.seed == new.seed;
     let (Some((w0, h0)), Some((w1, h1))) = (old_size, new_size) else { return label };
     let scale = f64::from(w1) / f64::from(w0.max(1));
-    // Sizes are multiples of eight, so an exact shape is off by a few pixels.
+    // Sizes are multiples of eight, so the same aspect ratio may be off by a few pixels.
     let same_shape = (f64::from(h0) * scale - f64::from(h1)).abs() <= 8.0;
     if same_idea && scale >= MIN_UPSCALE && same_shape { StepLabel::Refine } else { label }
 }

@@ -1,4 +1,4 @@
-//! The filmstrip of a session: its iterations side by side, with the lanes that branches take, a window at a time.
+//! The filmstrip of a session: its iterations in a row, with a lane for each branch, read in windows.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use super::{Error, Workspace};
 pub struct Strip {
     /// The session.
     pub session: Summary,
-    /// The number of lanes that its branches take; 1 if there are none.
+    /// The number of lanes; 1 if there are no branches.
     pub lanes: u32,
-    /// What the session is about if it has no title: the beginning of its first prompt, or the name of its first file.
+    /// The subject of an untitled session: the beginning of its first prompt, or the name of its first file.
     pub subject: Option<String>,
     /// The mark of every iteration of the session, by index.
     pub marks: Vec<Mark>,
-    /// The image that was chosen as the cover: the index of its iteration, and its number there.
+    /// The image chosen as the cover: the index of its iteration, and its number there.
     pub cover: Option<(u32, u32)>,
-    /// The iterations of the window, in ascending order, without those that were lost.
+    /// The iterations of the window, in ascending order, without lost ones.
     pub steps: Vec<StripStep>,
 }
 
-/// The tag of an iteration that was rejected. Galleries hide it; nothing is deleted.
+/// The tag of a rejected iteration. Galleries hide it; nothing is deleted.
 pub const REJECTED_TAG: &str = "rejected";
 
-/// What was decided about an iteration, in a word.
+/// The review state of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Not rated and not rejected.
@@ -70,13 +70,13 @@ pub struct StripStep {
     pub outcome: OutcomeStatus,
     /// Its rating.
     pub rating: Option<u8>,
-    /// What was decided about it.
+    /// Its review state.
     pub mark: Mark,
     /// The iteration it was derived from.
     pub parent: Option<IterationId>,
     /// The kind of step from its parent; `None` if the parent is elsewhere or lost.
     pub label: Option<StepLabel>,
-    /// What changed since its parent, in one line; `None` if the parent is elsewhere or lost.
+    /// The changes from its parent, in one line; `None` if the parent is elsewhere or lost.
     pub change: Option<String>,
     /// Its lane, from 0.
     pub lane: u32,
@@ -103,7 +103,7 @@ const MAX_PROMPT_BYTES: usize = 160;
 const MAX_CHANGE_BYTES: usize = 200;
 
 impl Workspace {
-    /// Returns at most `limit` iterations of a session, from an index on.
+    /// Returns at most `limit` iterations of a session, starting at an index.
     #[doc(hidden)]
     pub fn strip(&self, id: SessionId, from: u32, limit: u32) -> Result<Strip, Error> {
         let summary = self.summary(id)?;
@@ -168,7 +168,7 @@ fn step(session: &Session, index: u32, state: &IterationState, lanes: &BTreeMap<
     }
 }
 
-/// Returns the image that people chose as the cover of the session.
+/// Returns the image that was chosen as the cover of the session.
 fn chosen_cover(session: &Session) -> Option<(u32, u32)> {
     session.iterations.iter().rev().find_map(|(index, state)| {
         let number = state.annotation.tags.iter().find_map(|tag| cover_image(tag))?;
@@ -176,7 +176,7 @@ fn chosen_cover(session: &Session) -> Option<(u32, u32)> {
     })
 }
 
-/// Returns what a session without a title is about.
+/// Returns the subject of an untitled session.
 fn subject(session: &Session) -> Option<String> {
     let text = |state: &IterationState| {
         let prompt = state.iteration.recipe.prompt.trim();
@@ -189,8 +189,8 @@ fn subject(session: &Session) -> Option<String> {
     })
 }
 
-/// Returns the lane of every iteration: the first child continues in its parent's lane, and a later one takes the lowest
-/// free lane. A lane is free once nothing in it continues.
+/// Assigns a lane to every iteration: the first child continues in its parent's lane, and later children take the
+/// lowest free lane. A lane is free once nothing in it continues.
 fn lanes(session: &Session) -> BTreeMap<u32, u32> {
     let parent_of = |index: u32| {
         let parent = session.iterations.get(&index)?.iteration.parent?;
@@ -204,7 +204,7 @@ fn lanes(session: &Session) -> BTreeMap<u32, u32> {
         }
     }
     let mut lanes: BTreeMap<u32, u32> = BTreeMap::new();
-    // The index up to which each lane is taken.
+    // The last index in each lane.
     let mut taken: Vec<u32> = Vec::new();
     for &index in session.iterations.keys() {
         let parent = parent_of(index);
@@ -215,7 +215,7 @@ fn lanes(session: &Session) -> BTreeMap<u32, u32> {
             while let Some(next) = heir.get(&end) {
                 end = *next;
             }
-            // Never the parent's own lane, where it would seem to follow the parent's first child.
+            // Never the parent's own lane, where it would appear to follow the parent's first child.
             let parents = parent.and_then(|parent| lanes.get(&parent).copied());
             let free = (0u32..).zip(&taken).position(|(lane, until)| *until < index && Some(lane) != parents);
             let at = free.unwrap_or(taken.len());
@@ -265,7 +265,7 @@ mod tests {
         // 0 ─ 1 ─ 2 ─────── 6
         //     └─ 3   └ 4 ─ 5
         assert_eq!(laid_out(&[None, Some(0), Some(1), Some(1), Some(2), Some(4), Some(2)]), [0, 0, 0, 1, 0, 0, 1]);
-        // Rerolls of one iteration share a lane, one after the other.
+        // Rerolls of one iteration share a lane.
         assert_eq!(laid_out(&[None, Some(0), Some(0), Some(0), Some(1)]), [0, 0, 1, 1, 0]);
     }
 }

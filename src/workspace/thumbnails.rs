@@ -1,5 +1,5 @@
-//! `make_thumbnails`: makes those that are missing, or all of them again. They are also made while images are recorded and
-//! on demand, so this is for a cache that was deleted, or to wait only once.
+//! `make_thumbnails`: creates missing thumbnails, or recreates all of them. Thumbnails are also created on recording
+//! and on demand, so this is for a deleted cache, or to avoid waiting later.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,12 +13,12 @@ use crate::store::Detail;
 
 use super::{CallContext, Error, Workspace};
 
-/// Which thumbnails to make.
+/// The thumbnails to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thumbnails {
-    /// Those that are not there.
+    /// Only missing ones.
     Missing,
-    /// All, also those that are there.
+    /// All, including existing ones.
     All,
 }
 
@@ -48,11 +48,11 @@ pub struct UnavailableImage {
     pub message: String,
 }
 
-/// The most that one answer names.
+/// The maximum number of images listed in a report.
 const MAX_UNSEEN: usize = 50;
 
 impl Workspace {
-    /// Makes thumbnails on all cores. Files that could never be decoded are skipped.
+    /// Creates thumbnails on all cores. Files that could never be decoded are skipped.
     pub fn make_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<ThumbnailsReport, Error> {
         let wanted = self.without_thumbnails(which, context)?;
         let total = wanted.len() as u64;
@@ -80,7 +80,7 @@ impl Workspace {
         Ok(view)
     }
 
-    /// Returns the images whose thumbnails are to be made, each with an iteration that has it.
+    /// Returns the images whose thumbnails must be created, each with an iteration that contains it.
     fn without_thumbnails(&self, which: Thumbnails, context: &CallContext) -> Result<Vec<(Hash, IterationId)>, Error> {
         let mut wanted = BTreeMap::new();
         self.each_session(|id| {
@@ -89,7 +89,8 @@ impl Workspace {
                 for image in iteration.images {
                     self.images.remember(&image);
                     let is_wanted = match which {
-                        // What could not be decoded when it was recorded has none, and gets none by asking again.
+                        // An image that could not be decoded when it was recorded has no thumbnail, and retrying does
+                        // not help.
                         Thumbnails::Missing => {
                             let has_one = image.perceptual_hash.is_some() || images::is_video(&image.mime_type);
                             has_one && !self.images.has_thumbnails(image.hash)

@@ -1,13 +1,12 @@
 //! The user that this process runs as, for the audit trail.
 //!
-//! It is a claim and not a proof: `USER` can be set to anything, and so can the fields of a request.
+//! This is a claim, not a proof: `USER` can be set to anything, and so can the fields of a request.
 
 use std::env;
 
 use crate::platform::user_name;
 
-/// Returns the user's name: from the environment, else as the system knows it, else its number. Empty if there is no way to
-/// find out.
+/// Returns the user's name: from the environment, or else from the system, or else the user id. Empty if none is known.
 pub(crate) fn current() -> String {
     let named = ["USER", "USERNAME", "LOGNAME"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! `verify` and `repair`: every byte of the workspace checked, and each copy rebuilt from the other.
+//! `verify` and `repair`: checks every byte of the workspace, and rebuilds each copy of the events from the other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -65,7 +65,7 @@ pub struct RepairReport {
 }
 
 impl VerifyReport {
-    /// Returns whether nothing is wrong.
+    /// Returns whether no problem was found.
     pub fn is_whole(&self) -> bool {
         self.problems.is_empty() && self.losses.is_empty()
     }
@@ -77,7 +77,7 @@ impl Workspace {
         self.verify_with(self.progress.clone())
     }
 
-    /// Checks every byte, and reports progress to this callback in place of the workspace's own.
+    /// Checks every byte and reports progress to this callback instead of the workspace's own.
     pub fn verify_with(&self, progress: Option<Progress>) -> Result<VerifyReport, Error> {
         let found = self.log.verify(progress.clone())?;
         let mut report = VerifyReport {
@@ -104,8 +104,8 @@ impl Workspace {
         Ok(report)
     }
 
-    /// Returns the number of images in the store, at most 1000, that are older than a log without a single event: that log
-    /// was created in the place of another. Images that are younger were stored by a recording that was interrupted.
+    /// Returns the number of stored images, at most 1000, that are older than an empty log: that log must have replaced
+    /// another one. Younger images were stored by an interrupted recording.
     pub(crate) fn images_without_a_log(&self) -> Result<u64, Error> {
         if self.log.totals()?.events > 0 {
             return Ok(0);
@@ -119,17 +119,17 @@ impl Workspace {
         Ok(stored.take(MAX_UNREFERENCED).count() as u64)
     }
 
-    /// Rebuilds what is wrong with the events, each copy from the other. Images are kept once and cannot be mended.
+    /// Rebuilds damaged events, each copy from the other. There is only one copy of images, so they cannot be repaired.
     pub fn repair(&self) -> Result<RepairReport, Error> {
         let recovery = self.log.repair(self.progress.clone())?;
         Ok(RepairReport { repaired: recovery.is_some(), recovery })
     }
 
-    /// Adds every image that is missing or altered to the report, once for each iteration it belongs to, and every known
-    /// loss. Returns all images that events name.
+    /// Adds missing and altered images to the report, once for each iteration they belong to, and all known losses.
+    /// Returns all images that events refer to.
     fn verify_images(&self, report: &mut VerifyReport, progress: Option<&Progress>) -> Result<HashSet<Hash>, Error> {
         let total = self.log.totals()?.sessions;
-        // An image that several iterations share is read once and named for each of them.
+        // An image shared by several iterations is read once and reported for each of them.
         let mut seen = HashMap::new();
         let mut done = 0;
         self.each_session(|id| {
@@ -173,7 +173,7 @@ impl Workspace {
     }
 }
 
-/// Returns in one line what a session lost and has not got back; `None` if nothing.
+/// Describes on one line what a session lost and has not recovered; `None` if nothing.
 pub(crate) fn lost_of(id: SessionId, events: &[Event]) -> Option<String> {
     let there: HashSet<u32> = events.iter().map(|event| event.seq).collect();
     let losses =
@@ -203,7 +203,7 @@ pub(crate) fn lost_of(id: SessionId, events: &[Event]) -> Option<String> {
     Some(line)
 }
 
-/// The maximum number of events or iterations that one line names.
+/// The maximum number of events or iterations listed on one line.
 const MAX_NAMED: usize = 20;
-/// The maximum number of images without an event that a report names.
+/// The maximum number of unreferenced images listed in a report.
 const MAX_UNREFERENCED: usize = 1000;

@@ -1,4 +1,4 @@
-//! What every writing call shares: actor, time, idempotency key, and what a repeated key means.
+//! Shared by all writes: the actor, the time, the idempotency key, and the handling of a repeated key.
 
 use crate::model::iteration::check_name;
 use crate::model::{Actor, Draft, Event, EventBody, SessionId};
@@ -9,12 +9,12 @@ use super::{Error, Workspace};
 /// The maximum size of an actor's client or user in an event.
 const MAX_ACTOR_BYTES: usize = 256;
 
-/// Who writes, and under which idempotency key.
+/// The author of a write, and its idempotency key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Author {
     /// The actor; the workspace's own if absent.
     pub(crate) actor: Option<Actor>,
-    /// The caller's key; a new one is made if absent.
+    /// The caller's key; a new one is generated if absent.
     pub(crate) key: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Workspace {
         Ok(Batch { target, expected_iterations: None, at: self.now(), actor, key, drafts })
     }
 
-    /// Checks an append whose key had been seen before: its events must belong to this session, if one is given, and
+    /// Checks an append whose key was used before: its events must belong to this session, if one is given, and
     /// `is_same` must recognise the request in them.
     pub(crate) fn check_repeated(
         &self,
@@ -54,7 +54,7 @@ impl Workspace {
         Err(Error::KeyReused { key: key.to_owned(), used })
     }
 
-    /// Returns whether a session has an event with that key, so that the request is a retry.
+    /// Returns whether a session has an event with this key, so that the request is a retry.
     pub(crate) fn has_key(&self, id: SessionId, key: Option<&str>) -> Result<bool, Error> {
         let Some(key) = key else { return Ok(false) };
         Ok(self.log.events(id, Detail::Brief)?.iter().any(|event| event.key == key))
@@ -70,14 +70,14 @@ fn describe(event: &Event) -> String {
     }
 }
 
-/// Reduces a name to one line that is neither too long nor empty.
+/// Reduces a name to one line that is neither empty nor too long.
 fn actor_name(text: &str) -> String {
     let mut name: String = text.chars().filter(|c| !c.is_control()).collect();
     truncate(&mut name, MAX_ACTOR_BYTES);
     if name.trim().is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// Cuts a text to at most `most` bytes, at a character, with an ellipsis where it was cut.
+/// Truncates a text to at most `most` bytes at a character boundary, with an ellipsis.
 pub(crate) fn truncate(text: &mut String, most: usize) {
     const ELLIPSIS: char = '…';
     if text.len() > most {
@@ -88,7 +88,7 @@ pub(crate) fn truncate(text: &mut String, most: usize) {
     }
 }
 
-/// Returns 128 random bits of the system in hexadecimal digits.
+/// Returns 128 random bits from the system as hexadecimal digits.
 fn new_key() -> Result<String, Error> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| Error::NoRandomness(error.into()))?;

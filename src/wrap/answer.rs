@@ -1,4 +1,4 @@
-//! What the result of a call says: its texts, the JSON in them, the images and the places where images are.
+//! Parses the result of a call: its texts, the JSON in them, images, and the locations of images.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -9,36 +9,36 @@ use serde_json::{Map, Value};
 use super::base64::decode;
 use super::redact::normalized;
 
-/// The result of a call, split into its parts.
+/// The parts of a call's result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToolAnswer {
-    /// Every text block, and the message of a JSON-RPC error.
+    /// All text blocks, and the message of a JSON-RPC error.
     pub(crate) texts: Vec<String>,
-    /// Every JSON value: the structured content, and texts that are or contain JSON.
+    /// All JSON values: the structured content, and texts that are or contain JSON.
     pub(crate) values: Vec<Value>,
-    /// Images in the result itself, in order.
+    /// Images embedded in the result, in order.
     pub(crate) inline: Vec<Vec<u8>>,
-    /// Where files may be, most telling first, without repetition.
+    /// Possible file paths, most significant first, without duplicates.
     pub(crate) paths: Vec<String>,
-    /// Directories that the result names, in which bare file names may be.
+    /// Directories mentioned in the result, which may contain files given by bare names.
     pub(crate) dirs: Vec<String>,
-    /// Web addresses of images.
+    /// URLs of images.
     pub(crate) urls: Vec<String>,
-    /// Resources that the client may read.
+    /// Resources that the client can read.
     pub(crate) links: Vec<String>,
     /// Whether the result, or a block in it, is flagged as an error, or the call ended in a JSON-RPC error.
     pub(crate) is_error: bool,
-    /// The task that the call became, in the protocol's own terms.
+    /// The MCP task that the call became.
     pub(crate) task: Option<String>,
 }
 
-/// The shortest base64 text that can be an image.
+/// The minimum length of a base64 text that can be an image.
 const MIN_IMAGE_CHARS: usize = 64;
-/// How deep JSON inside JSON strings is parsed.
+/// The maximum depth at which JSON inside JSON strings is parsed.
 const MAX_NESTING: usize = 4;
 
 impl ToolAnswer {
-    /// Splits a result into its parts.
+    /// Parses a result.
     pub(crate) fn read(result: &Result<Value, Value>) -> ToolAnswer {
         let mut answer = ToolAnswer::default();
         match result {
@@ -53,13 +53,13 @@ impl ToolAnswer {
         answer
     }
 
-    /// Returns the first value at one of these keys, in the structured content first. Keys are compared without case and
-    /// separators, at any depth.
+    /// Returns the first value with one of these keys, preferring the structured content. Keys are compared without
+    /// case and separators, at any depth.
     pub(crate) fn find(&self, keys: &[&str]) -> Option<&Value> {
         keys.iter().find_map(|key| self.values.iter().find_map(|value| find(value, key, 0)))
     }
 
-    /// Returns all texts as one.
+    /// Returns all texts joined.
     pub(crate) fn text_joined(&self) -> String {
         self.texts.join("\n")
     }
@@ -115,7 +115,7 @@ impl ToolAnswer {
     }
 
     fn text(&mut self, text: &str) {
-        // Some servers send nothing but the base64 of the image as the text.
+        // Some servers send only the base64 of the image as text.
         if text.len() >= MIN_IMAGE_CHARS
             && !text.trim_start().starts_with(['/', '.', '~', '{', '['])
             && let Some(decoded) = decode(text)
@@ -130,7 +130,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Keeps a JSON value, with JSON in its strings opened up.
+    /// Adds a JSON value, with JSON in its strings parsed.
     fn value(&mut self, value: Value, depth: usize) {
         if depth < MAX_NESTING {
             let nested = |text: &str| text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten();
@@ -145,7 +145,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Collects images and places from all values and texts.
+    /// Collects images and locations from all values and texts.
     fn collect(&mut self) {
         let values = std::mem::take(&mut self.values);
         for value in &values {
@@ -153,7 +153,7 @@ impl ToolAnswer {
         }
         self.values = values;
         for text in std::mem::take(&mut self.texts) {
-            // A text that is JSON has been looked into already, with its keys.
+            // A text that is JSON has been searched already, with its keys.
             if !text.trim_start().starts_with(['{', '[']) || serde_json::from_str::<Value>(&text).is_err() {
                 self.prose(&text);
             }
@@ -210,7 +210,7 @@ impl ToolAnswer {
         }
     }
 
-    /// Finds images and places in a text that people read.
+    /// Finds images and locations in prose.
     fn prose(&mut self, text: &str) {
         for data in DATA_URL.find_iter(text) {
             self.inline.extend(decode(data.as_str()).map(|decoded| decoded.bytes));
@@ -223,7 +223,7 @@ impl ToolAnswer {
             self.urls.push(url.as_str().trim_end_matches(['.', ',', ';', ':', '!', '*', '`']).to_owned());
         }
         for line in text.lines() {
-            // A line that names the image the call started from: `Original: /a/b.png`.
+            // A line that names the source image: `Original: /a/b.png`.
             if INPUT_LABEL.is_match(line) {
                 continue;
             }
@@ -245,7 +245,7 @@ impl ToolAnswer {
             let inner = quoted.iter().skip(1).flatten().next().map(|inner| inner.as_str());
             self.paths.extend(inner.map(str::to_owned));
         }
-        // With spaces: from where a path begins to the extension, the list split at commas first.
+        // Paths with spaces: from the start of a path to the extension, after splitting lists at commas.
         for found in SPACED.find_iter(&line) {
             let parts: Vec<&str> = LIST_COMMA.split(found.as_str()).collect();
             self.paths.extend(parts.iter().map(|part| part.trim().to_owned()));
@@ -265,15 +265,15 @@ impl ToolAnswer {
     }
 }
 
-/// Returns whether a text is nothing but an address. It may have blanks in it, from a prompt that was not encoded, if it goes
-/// on as an address after them.
+/// Returns whether a text consists only of a URL. The URL may contain spaces from an unencoded prompt, if it continues
+/// as a URL after them.
 fn is_lone_address(text: &str) -> bool {
     let goes_on = text.split(' ').next_back().is_some_and(|last| last.contains(['?', '&']));
     let is_address = text.starts_with("https://") || text.starts_with("http://");
     is_address && goes_on && text.len() < 4096 && !text.contains(['\n', ',', '"'])
 }
 
-/// Returns whether a result may hold an image or name one, judged from its text alone.
+/// Returns whether a result may contain or name an image, judging only by its text.
 pub(crate) fn mentions_image(result: &Result<Value, Value>) -> bool {
     let Ok(result) = result else { return false };
     let mut found = result.get("task").is_some();
@@ -314,7 +314,8 @@ fn find<'a>(value: &'a Value, wanted: &str, depth: usize) -> Option<&'a Value> {
     }
 }
 
-/// Returns the JSON that a text is, or that begins somewhere in it and goes to its end or to the end of its line.
+/// Returns the JSON that a text consists of, or that starts within it and extends to the end of the text or of its
+/// line.
 fn json_in(text: &str) -> Option<Value> {
     let trimmed = text.trim();
     if trimmed.starts_with(['{', '[']) {
@@ -329,7 +330,7 @@ fn json_in(text: &str) -> Option<Value> {
         .filter(|value| value.is_object() || value.as_array().is_some_and(|items| items.iter().any(Value::is_object)))
 }
 
-/// Returns the path of a `file:` URI, with its escapes undone.
+/// Returns the path of a `file:` URI, unescaped.
 pub(crate) fn from_file_uri(uri: &str) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);

@@ -1,7 +1,7 @@
-//! What the arguments of a call say: the recipe as far as it was asked for, the input images, and where the output goes.
+//! Parses the arguments of a call: the requested recipe, the input images, and the output location.
 //!
-//! Servers name the same thing in many ways, so keys are compared without case and separators, and one level of nesting
-//! (`params`, `input`, …) is looked through, also where it is JSON in a string.
+//! Servers use many names for the same thing, so keys are compared without case and separators, and one level of
+//! nesting (`params`, `input`, …) is resolved, even if it is JSON in a string.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,27 +17,27 @@ use super::profile::ToolProfile;
 use super::redact::normalized;
 use super::values::{filled, lora, number, prompt_list, seed, size, texts, whole};
 
-/// What a call asked for.
+/// The parsed arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CallArguments {
-    /// The prompts, as typed: one, unless the call asks for several images in one go.
+    /// The prompts as typed: one, unless the call requests several images at once.
     pub(crate) prompts: Vec<String>,
-    /// The recipe as far as it was asked for, without the prompt. A seed is never a stand-in for "any"; the parameters are
-    /// the arguments that no field has, as they came.
+    /// The requested recipe, without the prompt. The seed is never a placeholder for "any"; the parameters are the
+    /// remaining arguments, unchanged.
     pub(crate) recipe: Recipe,
-    /// How many images were asked for.
+    /// The number of requested images.
     pub(crate) count: Option<u64>,
     /// The values of arguments that name an input image.
     pub(crate) inputs: Vec<NamedArgument>,
     /// The values of arguments that name a mask.
     pub(crate) masks: Vec<NamedArgument>,
-    /// The values of arguments that say where to put the output.
+    /// The values of arguments that name the output location.
     pub(crate) outputs: Vec<NamedArgument>,
-    /// For each field that was found, the argument it came from.
+    /// For each field found, the argument it came from.
     #[serde(skip)]
     pub(crate) sources: Vec<(&'static str, String)>,
-    /// Whether an argument holds a ComfyUI graph.
+    /// Whether an argument contains a ComfyUI graph.
     pub(crate) has_graph: bool,
 }
 
@@ -51,21 +51,21 @@ pub(crate) struct NamedArgument {
 }
 
 impl CallArguments {
-    /// Reads the arguments of a call. The profile of the tool, where there is one, says which argument is which first.
+    /// Parses the arguments of a call. The roles in the tool's profile, if there is one, take precedence.
     pub(crate) fn read(arguments: &Value, tool: Option<&ListedTool>, profile: Option<&ToolProfile>) -> CallArguments {
         let mut reader = Reader { fields: flattened(arguments), asked: CallArguments::default(), profile };
         reader.read(tool);
         reader.finish()
     }
 
-    /// Returns the prompt, with several prompts one a line.
+    /// Returns the prompt, with several prompts on separate lines.
     pub(crate) fn prompt(&self) -> Option<String> {
         (!self.prompts.is_empty()).then(|| self.prompts.join("\n"))
     }
 }
 
 struct Field {
-    /// The name as it came.
+    /// The original name.
     name: String,
     key: String,
     value: Value,
@@ -74,7 +74,7 @@ struct Field {
     used: bool,
 }
 
-/// Lists the arguments, those inside of a container in place of it.
+/// Lists the arguments, with containers replaced by their contents.
 fn flattened(arguments: &Value) -> Vec<Field> {
     let mut fields = Vec::new();
     let Some(arguments) = arguments.as_object() else { return fields };
@@ -99,7 +99,7 @@ fn flattened(arguments: &Value) -> Vec<Field> {
 
 fn nested(value: &Value) -> Option<Map<String, Value>> {
     match value {
-        // A graph keeps its form: its keys are nodes, not arguments.
+        // A graph is kept as it is: its keys are nodes, not arguments.
         Value::Object(object) if !is_graph(value) => Some(object.clone()),
         Value::String(text) if text.trim_start().starts_with('{') => {
             serde_json::from_str::<Map<String, Value>>(text).ok()
@@ -108,7 +108,7 @@ fn nested(value: &Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// Returns whether a value is a ComfyUI graph in the form in which it is queued.
+/// Returns whether a value is a ComfyUI graph in the format in which it is queued.
 pub(crate) fn is_graph(value: &Value) -> bool {
     value
         .as_object()
@@ -206,8 +206,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the argument that the tool's schema calls a prompt or a description as the prompt, whatever its name is; else
-    /// the only text with several words.
+    /// Uses the argument that the tool's schema describes as a prompt, whatever its name; otherwise the only text of
+    /// several words.
     fn described_prompt(&mut self, tool: Option<&ListedTool>) {
         let is_described = |name: &str| {
             let schema = tool.and_then(|tool| tool.properties.get(name));
@@ -243,7 +243,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the requested seed. -1 stands for any seed, and so does 0 unless the schema of the tool says otherwise.
+    /// Returns the requested seed. -1 means any seed, and so does 0 unless the tool's schema says otherwise.
     fn seed(&mut self, tool: Option<&ListedTool>) -> Option<Seed> {
         let randomized = self.fields.iter().any(|field| {
             field.key.starts_with("random") && field.key.ends_with("seed") && field.value == Value::Bool(true)
@@ -272,9 +272,9 @@ impl Reader<'_> {
         let height = self.take("height", HEIGHTS, &pixels);
         (self.asked.recipe.width, self.asked.recipe.height) = (width, height);
         if width.is_none() && height.is_none() {
-            // The text itself stays among the parameters: `auto` and `landscape_4_3` say more than two numbers.
+            // The text itself stays in the parameters: `auto` and `landscape_4_3` say more than two numbers.
             let found = self.fields.iter().find_map(|field| {
-                // `custom_size: "1536x1024"`: the value says that it is one.
+                // `custom_size: "1536x1024"` is recognised by its value.
                 (SIZES.contains(&field.key.as_str())
                     || field.key.ends_with("size")
                     || field.key.ends_with("dimensions"))
@@ -297,7 +297,7 @@ impl Reader<'_> {
         self.asked.recipe.loras = self.take("loras", &["loras", "lora"], &loras).unwrap_or_default();
     }
 
-    /// Takes the first of these arguments whose value can be read; the profile's choice comes first.
+    /// Takes the first of these arguments whose value can be parsed, preferring the profile's choice.
     fn take<T>(&mut self, field: &'static str, keys: &[&str], read: &dyn Fn(&Value) -> Option<T>) -> Option<T> {
         let profile = self.profile;
         let claimed = move |name: &str| profile.and_then(|profile| profile.role_of(name));

@@ -1,5 +1,5 @@
-//! From exchanges to findings: recognises the calls that make images, follows jobs until they are done, and finds out which
-//! iteration an input image came from. Reads files that results name, and writes nothing.
+//! Turns exchanges into findings: recognises calls that make images, tracks jobs until they are done, and determines
+//! which iteration an input image came from. Reads files that results name, and writes nothing.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ use super::outcome::{self, CallOutcome};
 use super::profile::{Profiles, ToolKind, ToolProfile};
 use super::recognise::{Kind, Recognised, recognise, words};
 
-/// What to do with an exchange.
+/// The decision about an exchange.
 #[derive(Clone, Debug)]
 pub(crate) enum Decision {
     /// An iteration is complete.
@@ -28,7 +28,7 @@ pub(crate) enum Decision {
     Wait {
         /// Its id.
         job: String,
-        /// The rule.
+        /// The rule that applied.
         why: String,
     },
     /// It is not an iteration.
@@ -42,12 +42,12 @@ pub(crate) struct Assembler {
     fallback_name: String,
     jobs: Vec<Job>,
     lineage: ConnectionLineage,
-    /// Begins the idempotency keys of jobs.
+    /// The prefix of the idempotency keys of jobs.
     run: String,
     started: u64,
 }
 
-/// A job whose image has not passed yet.
+/// A job whose image has not arrived yet.
 struct Job {
     finding: Finding,
     asked: CallArguments,
@@ -56,44 +56,44 @@ struct Job {
     last: Exchange,
     /// Whether the server reported that it is done.
     is_done: bool,
-    /// Whether another call is expected to bring the image.
+    /// Whether another call is expected to return the image.
     image_follows: bool,
     previews: Vec<FoundImage>,
     /// Whether another process started it, so that its conversation is not one of ours.
     is_adopted: bool,
 }
 
-/// A job as it is stored, so that another process can wait for its image.
+/// A job in the format in which it is stored, so that another process can wait for its image.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct StoredJob {
     /// What is known so far.
     pub(crate) finding: Finding,
-    /// What was asked for.
+    /// The arguments of the call.
     pub(crate) asked: CallArguments,
-    /// The ids by which it is asked about.
+    /// The ids by which later calls refer to it.
     pub(crate) ids: Vec<String>,
-    /// When it was asked for, in milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub(crate) started: i64,
     /// When a message last mentioned it, in milliseconds since 1970.
     pub(crate) last: i64,
     /// Whether the server reported that it is done.
     pub(crate) is_done: bool,
-    /// Whether another call is expected to bring the image.
+    /// Whether another call is expected to return the image.
     pub(crate) image_follows: bool,
     /// Previews of its image.
     pub(crate) previews: Vec<FoundImage>,
 }
 
-/// How long a job is waited for after the last message about it.
+/// How long to wait for a job after the last message about it.
 pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// The most jobs that are waited for at once.
+/// The maximum number of jobs that are tracked at once.
 const MAX_JOBS: usize = 256;
-/// The shortest id that is looked for inside of an argument.
+/// The minimum length of an id that is searched for within an argument.
 const MIN_CONTAINED_ID: usize = 6;
 
 impl Assembler {
-    /// Creates an assembler for a server that is called `fallback_name` unless it introduces itself.
+    /// Creates an assembler. A server that does not introduce itself is called `fallback_name`.
     pub(crate) fn new(profiles: Profiles, base: Base, fallback_name: String) -> Assembler {
         let (run, started) = (String::new(), 0);
         Assembler {
@@ -107,18 +107,18 @@ impl Assembler {
         }
     }
 
-    /// Makes the keys of jobs begin with the name of this run.
+    /// Sets the run name with which the keys of jobs start.
     #[must_use]
     pub(crate) fn with_run(self, run: &str) -> Assembler {
         Assembler { run: run.to_owned(), ..self }
     }
 
-    /// Returns the name of the server at the other end.
+    /// Returns the name of the server.
     pub(crate) fn server_name<'a>(&'a self, connection: &'a Connection) -> &'a str {
         connection.server.as_ref().map_or(self.fallback_name.as_str(), |server| server.name.as_str())
     }
 
-    /// Returns the jobs as they are stored.
+    /// Returns the jobs in the format in which they are stored.
     pub(crate) fn jobs(&self) -> Vec<StoredJob> {
         let stored = |job: &Job| StoredJob {
             finding: job.finding.clone(),
@@ -133,7 +133,7 @@ impl Assembler {
         self.jobs.iter().map(stored).collect()
     }
 
-    /// Waits for jobs that another process started, on the clock of this one.
+    /// Continues jobs that another process started, converting their times to the clock of this one.
     pub(crate) fn adopt(&mut self, jobs: Vec<StoredJob>, now: Moment) {
         let at = |wall: i64| {
             let before = u64::try_from(now.wall.millis().saturating_sub(wall)).unwrap_or(0);
@@ -151,17 +151,17 @@ impl Assembler {
         self.jobs.extend(jobs.into_iter().map(job));
     }
 
-    /// Remembers what a finding was recorded as, so that later calls can have it as their parent.
+    /// Remembers the reference of a recorded finding, so that later calls can use it as their parent.
     pub(crate) fn recorded(&mut self, finding: &Finding, reference: &str) {
         self.lineage.remember(finding.names.iter().cloned(), reference);
     }
 
-    /// Returns whether jobs wait for their image.
+    /// Returns whether any jobs are waiting for their image.
     pub(crate) fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
     }
 
-    /// Decides what to do with an exchange. `stderr` is what the server wrote there recently.
+    /// Decides what to do with an exchange. `stderr` is the server's recent error output.
     pub(crate) fn exchange(&mut self, connection: &Connection, exchange: &Exchange, stderr: &str) -> Vec<Decision> {
         match &exchange.ask {
             ObservedRequest::Call { tool, arguments } => self.call(connection, exchange, tool, arguments, stderr),
@@ -174,7 +174,7 @@ impl Assembler {
         }
     }
 
-    /// Gives up on jobs, and returns what is known of them: of all jobs, or of those without a message for [`JOB_TIMEOUT`].
+    /// Gives up on jobs and returns what is known about them: all jobs, or those without a message for [`JOB_TIMEOUT`].
     pub(crate) fn give_up(&mut self, now: Option<Moment>) -> Vec<Finding> {
         let timeout = u64::try_from(JOB_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
         let is_late = |job: &Job| now.is_none_or(|now| now.millis.saturating_sub(job.last.ended.millis) > timeout);
@@ -290,7 +290,7 @@ impl Assembler {
         Decision::Wait { job: id, why: why.to_owned() }
     }
 
-    /// Takes a job further with what another call brought.
+    /// Updates a job with the result of another call.
     fn advance(
         &mut self,
         place: usize,
@@ -361,7 +361,7 @@ impl Assembler {
         finding.inputs = ConnectionLineage::inputs(asked, &self.base);
     }
 
-    /// Returns the job that a value names, anywhere in it.
+    /// Returns the job whose id occurs anywhere in a value.
     fn job_named_in(&self, value: &Value, exchange: &Exchange) -> Option<usize> {
         let mut found = None;
         each_text(value, &mut |text| {
@@ -375,7 +375,7 @@ impl Assembler {
 }
 
 impl Job {
-    /// Returns what is known of a job whose image never passed.
+    /// Returns what is known about a job whose image never arrived.
     fn abandoned(self) -> Finding {
         let Job { mut finding, ids, last, is_done, previews, .. } = self;
         let id = ids.first().cloned().unwrap_or_default();
@@ -407,13 +407,13 @@ fn decide(profile: Option<&ToolProfile>, rules: impl FnOnce() -> Recognised) -> 
     }
 }
 
-/// Returns whether a result without an image points at one that another call can bring.
+/// Returns whether a result without an image refers to one that another call can return.
 fn brings_later(answer: &ToolAnswer, connection: &Connection) -> bool {
     let downloads = |name: &String| words(name).iter().any(|word| word == "download");
     !answer.links.is_empty() || !answer.urls.is_empty() && connection.tools.keys().any(downloads)
 }
 
-/// Makes one finding per prompt of a call that asked for several, if each has its image.
+/// Splits a call with several prompts into one finding per prompt, if each has its image.
 fn split(finding: Finding, asked: &CallArguments) -> Vec<Finding> {
     let count = asked.prompts.len();
     if count < 2 || finding.images.len() != count {
@@ -441,15 +441,15 @@ fn each_text(value: &Value, found: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Decides what a call is for without looking at its result or at any file.
+/// Decides the purpose of a call without reading its result or any file.
 pub(crate) fn kind_of(connection: &Connection, profiles: &Profiles, tool: &str, arguments: &Value) -> Kind {
     let profile = profiles.choose(connection).and_then(|profile| profile.tool(tool));
     let listed = connection.tools.get(tool);
     decide(profile, || recognise(tool, listed, &CallArguments::read(arguments, listed, profile))).kind
 }
 
-/// Returns whether an exchange needs a closer look, decided without touching any file. `has_jobs` says whether jobs are
-/// waited for, which any call may complete.
+/// Returns whether an exchange needs a closer look, without reading any file. `has_jobs` states whether jobs are
+/// pending, which any call may complete.
 pub(crate) fn may_matter(connection: &Connection, profiles: &Profiles, exchange: &Exchange, has_jobs: bool) -> bool {
     let ObservedRequest::Call { tool, arguments } = &exchange.ask else { return has_jobs };
     match kind_of(connection, profiles, tool, arguments) {

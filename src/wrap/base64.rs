@@ -1,4 +1,4 @@
-//! Base64 as servers and clients write it: padded or not, either alphabet, with line breaks, or as a data URL.
+//! Lenient base64: padded or not, in either alphabet, with line breaks, or as a data URL.
 
 use base64::Engine;
 use base64::alphabet;
@@ -13,7 +13,7 @@ pub(crate) struct Decoded {
     pub(crate) is_data_url: bool,
 }
 
-/// Decodes a text that is base64 to its last character.
+/// Decodes a text that is entirely base64.
 pub(crate) fn decode(text: &str) -> Option<Decoded> {
     let (data, is_data_url) = match text.trim_start().strip_prefix("data:") {
         Some(url) => (url.split_once(";base64,")?.1, true),
@@ -31,18 +31,18 @@ pub(crate) fn decode(text: &str) -> Option<Decoded> {
     Some(Decoded { bytes, is_data_url })
 }
 
-/// Bytes as base64 in JSON.
+/// Serialises bytes as base64 in JSON.
 pub(crate) mod text {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    /// Writes bytes.
+    /// Serialises bytes.
     pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&STANDARD.encode(bytes))
     }
 
-    /// Reads bytes.
+    /// Deserialises bytes.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         STANDARD.decode(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }

@@ -1,5 +1,4 @@
-//! The wrapped server as a process: its own group, so that nothing it started survives it, and the ladder by which it is
-//! asked to end.
+//! The wrapped server as a child process, in its own process group, so that none of its descendants outlive it.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::platform;
 
-/// Starts the server in a process group of its own. With `keep_stderr`, its stderr comes through a pipe.
+/// Starts the server in its own process group. With `keep_stderr`, its stderr is piped.
 pub(crate) fn spawn(command: &[OsString], keep_stderr: bool) -> io::Result<Child> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command was given"));

@@ -1,4 +1,4 @@
-//! `retake wrap --explain`: what would be recorded from a transcript, and why; for people who write profiles.
+//! `retake wrap --explain`: shows what would be recorded from a transcript, and why, for authors of profiles.
 
 use std::io;
 use std::path::Path;
@@ -20,38 +20,38 @@ use super::observe::{Connection, Moment, ObservedRequest, Observer, Scope};
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explained {
-    /// The server, as it introduced itself.
+    /// The name under which the server introduced itself.
     pub server: Option<String>,
     /// The profile that was used.
     pub profile: Option<String>,
-    /// Lines that are not messages: they pass unchanged.
+    /// The number of lines that are not messages; they are forwarded unchanged.
     pub other_lines: usize,
     /// Every call, in order.
     pub calls: Vec<ExplainedCall>,
 }
 
-/// What one call would lead to.
+/// The decision about one call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCall {
-    /// What was called: the tool, or the method and what it asks for.
+    /// The called tool, or the method and its target.
     pub call: String,
     /// `recorded`, `waiting` or `skipped`.
     pub decision: &'static str,
-    /// The rule that decided.
+    /// The rule that applied.
     pub why: String,
     /// What would be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<Value>,
-    /// For each part, where it was found.
+    /// The source of each part.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub sources: Map<String, Value>,
 }
 
-/// Reads a transcript, and returns what would be recorded from it.
+/// Reads a transcript and returns what would be recorded from it.
 ///
-/// A transcript is an object with a list `transcript`, or a line each, of entries `{"t": seconds, "dir": "c->s" or
-/// "s->c", "msg": message or text}`.
+/// A transcript is an object with a list `transcript`, or one entry per line, where an entry is
+/// `{"t": seconds, "dir": "c->s" or "s->c", "msg": message or text}`.
 pub fn explain(transcript: &Path, profile: Option<&str>, profiles: Option<&Path>) -> io::Result<Explained> {
     let text = std::fs::read_to_string(transcript)?;
     let entries = entries(&text).ok_or_else(|| {
@@ -114,7 +114,7 @@ fn entries(text: &str) -> Option<Vec<Value>> {
 
 fn moment(entry: &Value) -> Moment {
     let millis = entry.get("t").and_then(Value::as_f64).unwrap_or(0.0) * 1000.0;
-    // Transcripts have no date; a file that one names is older than now, and shown as such.
+    // Transcripts have no date; the files they name are older than now, and reported as such.
     Moment { millis: format!("{millis:.0}").parse().unwrap_or(0), wall: Timestamp::now() }
 }
 
@@ -160,7 +160,7 @@ fn sources(trace: &[Note]) -> Map<String, Value> {
     sources
 }
 
-/// Returns a finding under the names of `record-iteration`.
+/// Returns a finding with the field names of `record-iteration`.
 fn iteration(finding: &Finding) -> Value {
     let images: Vec<Value> = finding
         .images

@@ -1,5 +1,5 @@
-//! Fetching images from hosts that the user allowed: without credentials, without following redirects, with bounds on time
-//! and size, and only if what comes back is an image.
+//! Fetches images from hosts that the user allowed: without credentials or redirects, with limits on time and size, and
+//! only if the response is an image.
 
 use std::io;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tokio::runtime::Runtime;
 
 use crate::images::{Header, UNKNOWN_TYPE};
 
-/// How long one image may take.
+/// The timeout for one image.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest image that is fetched.
+/// The maximum size of a fetched image.
 const MAX_FETCHED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Fetches images from allowed hosts.
@@ -39,7 +39,7 @@ impl Fetcher {
         Ok(Some(Fetcher { hosts, runtime, client }))
     }
 
-    /// Returns the image at an address, if its host is allowed and it is one.
+    /// Fetches the image at a URL, if its host is allowed.
     pub(crate) fn image(&self, address: &str) -> Option<Vec<u8>> {
         let uri: Uri = address.parse().ok()?;
         if !self.is_allowed(&uri) {
@@ -52,7 +52,7 @@ impl Fetcher {
 
     fn is_allowed(&self, uri: &Uri) -> bool {
         let Some(authority) = uri.authority() else { return false };
-        // An address with a user name in it may look like another host.
+        // A URL with a user name can be made to look like another host.
         let host = authority.host();
         let is_plain = !authority.as_str().contains('@');
         let is_meant =

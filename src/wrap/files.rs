@@ -1,4 +1,4 @@
-//! Files that a server names: only regular files that are images are taken, and never through a symbolic link.
+//! Reads files that a server names: only regular files that are images, and never through a symbolic link.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,7 +18,7 @@ pub(crate) struct ServerFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Where relative names and `~` lead: the working directory and the home directory of the server.
+/// The base for relative paths and `~`: the working directory and the home directory of the server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Base {
     /// The working directory.
@@ -34,7 +34,7 @@ impl Base {
         Base { dir: std::env::current_dir().unwrap_or_default(), home }
     }
 
-    /// Makes a name absolute.
+    /// Makes a path absolute.
     pub(crate) fn resolve(&self, name: &str) -> PathBuf {
         let rest = name.strip_prefix("~/").or_else(|| name.strip_prefix("~\\"));
         match (rest, &self.home) {
@@ -50,7 +50,7 @@ impl Base {
 }
 
 fn read(path: &Path) -> Option<ServerFile> {
-    // A name that the server gives may lead anywhere: not through links, and not to devices or pipes.
+    // The server may name any path: do not follow links, and do not read devices or pipes.
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
     if found.len() == 0 || found.len() > MAX_IMAGE_BYTES {
         return None;

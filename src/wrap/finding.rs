@@ -1,4 +1,4 @@
-//! A finding: everything known from one call about one iteration, ready to be recorded, with the reason for each part.
+//! A finding: everything known about one iteration from a call, ready to be recorded, with the source of each part.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -22,46 +22,46 @@ pub(crate) struct Finding {
     pub(crate) scope: Scope,
     /// The tool that was called.
     pub(crate) tool: String,
-    /// The recipe: the prompt as typed, the reported model or else the requested one, `server/tool` as the provider, and as
-    /// parameters all other arguments as they came, with their origin under `mcp`.
+    /// The recipe: the prompt as typed, the reported model or else the requested one, `server/tool` as the provider,
+    /// and as parameters all other arguments unchanged, with their origin under `mcp`.
     pub(crate) recipe: Recipe,
     /// The outcome.
     pub(crate) outcome: OutcomeStatus,
-    /// The message of the server, if it failed or was refused.
+    /// The server's message, if it failed or was refused.
     pub(crate) message: Option<String>,
-    /// From the request to the final result.
+    /// The time from the request to the final result.
     pub(crate) duration_ms: u64,
     /// What it cost.
     pub(crate) cost: Option<Cost>,
-    /// When the final result passed.
+    /// When the final result arrived.
     pub(crate) created_at: Option<Timestamp>,
     /// The images.
     pub(crate) images: Vec<FoundImage>,
-    /// Web addresses that the result gives.
+    /// URLs in the result.
     pub(crate) urls: Vec<String>,
-    /// The iteration it came from.
+    /// The parent iteration.
     pub(crate) parent: Option<String>,
-    /// The input images by the hash of their content, where no iteration of the connection made them.
+    /// The content hashes of input images that were not made on this connection.
     pub(crate) inputs: Vec<Hash>,
-    /// The idempotency key, if it was chosen before: a job keeps the one it was started with.
+    /// The idempotency key if it was chosen earlier: a job keeps the one it was started with.
     pub(crate) key: Option<String>,
-    /// Names by which a later call may mean this iteration.
+    /// Names by which a later call may refer to this iteration.
     pub(crate) names: Vec<String>,
-    /// How each part was found.
+    /// The source of each part.
     #[serde(skip)]
     pub(crate) trace: Vec<Note>,
 }
 
-/// How a part of a finding was found.
+/// The source of a part of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     /// The part.
     pub(crate) field: &'static str,
-    /// Where it came from.
+    /// The source.
     pub(crate) why: String,
 }
 
-/// Where the facts of a finding come from.
+/// The inputs of a finding.
 pub(crate) struct Sources<'a> {
     /// The two ends of the connection.
     pub(crate) connection: &'a Connection,
@@ -69,16 +69,16 @@ pub(crate) struct Sources<'a> {
     pub(crate) fallback_name: &'a str,
     /// The profile of the server.
     pub(crate) profile: Option<&'a Profile>,
-    /// What the profile says about the tool.
+    /// The profile of the tool.
     pub(crate) tool_profile: Option<&'a ToolProfile>,
     /// The tool.
     pub(crate) tool: &'a str,
-    /// The arguments, read.
+    /// The parsed arguments.
     pub(crate) asked: &'a CallArguments,
 }
 
 impl Finding {
-    /// Starts a finding with what the arguments say.
+    /// Starts a finding from the arguments.
     pub(crate) fn asked(sources: &Sources<'_>, exchange: &Exchange) -> Finding {
         let Sources { connection, fallback_name, profile, tool_profile, tool, asked } = sources;
         let server = connection.server.as_ref();
@@ -101,7 +101,7 @@ impl Finding {
             finding.note("model", "the profile".to_owned());
         }
         if finding.recipe.prompt.trim().is_empty() {
-            // A background is removed without a prompt; the name of the tool says what was asked for.
+            // Background removal has no prompt; the name of the tool says what was requested.
             finding.recipe.prompt = super::recognise::words(tool).join(" ");
             finding.note("prompt", "the name of the tool, since no argument is a prompt".to_owned());
         }
@@ -124,7 +124,7 @@ impl Finding {
         finding
     }
 
-    /// Adds what a result says.
+    /// Adds information from a result.
     pub(crate) fn answered(&mut self, answer: &ToolAnswer, tool_profile: Option<&ToolProfile>) {
         let chosen = |field: &str| {
             let path = tool_profile.and_then(|profile| profile.result.get(field))?;
@@ -194,7 +194,7 @@ impl Finding {
         }
     }
 
-    /// Adds the images, and what they say where nothing else did.
+    /// Adds the images, and missing information from their metadata.
     pub(crate) fn located(&mut self, located: Located) {
         let Located { images, missing, pre_existing, previews } = located;
         if !missing.is_empty() && images.is_empty() {
@@ -221,12 +221,12 @@ impl Finding {
         self.images = images;
     }
 
-    /// Fills the gaps from what the image itself says.
+    /// Fills in missing fields from the image's metadata.
     fn fill(&mut self, bytes: &[u8]) {
         let reading = metadata::read(bytes);
         let Some(generator) = reading.generator else { return };
         let mut found = reading.recipe;
-        // What the image says is the prompt is the prompt as it was sent.
+        // The prompt in the image is the prompt as it was sent.
         let sent = Some(found.prompt.trim()).filter(|sent| !sent.is_empty() && *sent != self.recipe.prompt.trim());
         found.prompt_sent = sent.map(str::to_owned);
         for field in recipe::fill_gaps(&mut self.recipe, found) {
@@ -252,32 +252,32 @@ impl Finding {
         }
     }
 
-    /// Returns the parent as an id; `None` if there is none, or none that was recorded.
+    /// Returns the id of the parent; `None` if there is none, or if it was not recorded.
     pub(crate) fn parent(&self) -> Option<IterationId> {
         self.parent.as_deref().and_then(|parent| parent.parse().ok())
     }
 
-    /// Adds a fact about where the iteration came from.
+    /// Adds a fact about the origin of the iteration.
     pub(crate) fn origin(&mut self, key: &str, value: Value) {
         if let Some(Value::Object(origin)) = self.recipe.parameters.get_mut("mcp") {
             origin.insert(key.to_owned(), value);
         }
     }
 
-    /// Notes how a part was found.
+    /// Records the source of a part.
     pub(crate) fn note(&mut self, field: &'static str, why: String) {
         self.trace.push(Note { field, why });
     }
 }
 
-/// Returns what a text for people says after one of these labels: `**Revised prompt:** …`. The whole line.
+/// Returns the rest of the line after one of these labels in prose: `**Revised prompt:** …`.
 fn labelled_line(answer: &ToolAnswer, labels: &[&str]) -> Option<String> {
     let label = |line: &str| after_label(line, labels);
     answer.texts.iter().flat_map(|text| text.lines()).find_map(label)
 }
 
-/// Returns a name that a text for people gives after one of these labels, also among others on a line:
-/// `Model: flux-dev | Seed: 7`. A text that is JSON says it with its keys.
+/// Returns the name after one of these labels in prose, even among others on a line: `Model: flux-dev | Seed: 7`. JSON
+/// is read by its keys instead.
 fn labelled(answer: &ToolAnswer, labels: &[&str]) -> Option<String> {
     let prose = answer.texts.iter().filter(|text| !text.trim_start().starts_with(['{', '[']));
     let parts = prose.flat_map(|text| text.lines()).flat_map(|line| line.split(['|', '•', '·', ';']));

@@ -1,5 +1,5 @@
-//! `retake wrap --url`: a reverse proxy in front of an MCP server over HTTP. Bodies stream through as they come; only an
-//! answer to a tool call is held back, event by event, until it can be marked.
+//! `retake wrap --url`: a reverse proxy in front of an MCP server over HTTP. Bodies are streamed; only the response to
+//! a tool call is held back, event by event, until it can be marked.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,26 +36,26 @@ use super::pump::may_complete;
 use super::sse::{self, Events};
 use super::tap::{MAX_OBSERVED_BYTES, Tap};
 
-/// The most pieces of a body that wait for a slow client.
+/// The maximum number of body chunks queued for a slow client.
 const MAX_QUEUED_PIECES: usize = 16;
-/// The header that names a session.
+/// The header that identifies a session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 /// A body in either direction.
 type Body = BoxBody<Bytes, io::Error>;
 
-/// What every connection needs.
+/// The state shared by all connections.
 struct Proxy {
     target: Uri,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     tap: Tap,
     announce: Announce,
     exchanges: AtomicU64,
-    /// Whether only this machine can reach us, so that only requests for this machine are taken.
+    /// Whether only this machine can reach us, so that only requests to a local host name are accepted.
     is_local: bool,
 }
 
-/// Serves until the process is asked to end. Calls `ready` with the address once clients can connect.
+/// Serves until the process is asked to stop. Calls `ready` with the address once clients can connect.
 pub(crate) fn run(
     target: Uri,
     address: SocketAddr,
@@ -119,7 +119,7 @@ impl Proxy {
         }
     }
 
-    /// Keeps out web pages that reach this machine under another name.
+    /// Rejects web pages that reach this machine under another name (DNS rebinding).
     fn is_welcome(&self, headers: &HeaderMap) -> bool {
         let is_local = |name: &str| {
             let host = name
@@ -146,7 +146,7 @@ impl Proxy {
             *headers = end_to_end(head.headers);
             headers.remove(HOST);
             headers.remove(CONTENT_LENGTH);
-            // What is compressed cannot be looked into.
+            // Compressed bodies cannot be inspected.
             if headers.contains_key(ACCEPT_ENCODING) {
                 headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
@@ -186,7 +186,7 @@ impl Proxy {
         }
     }
 
-    /// Forwards events as they come, and holds one back only while it may be the answer to a call.
+    /// Forwards events as they arrive, and holds one back only if it may be the response to a call.
     fn stream(self: Arc<Self>, body: Incoming, scope: Scope) -> Body {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
@@ -197,11 +197,11 @@ impl Proxy {
                 let Ok(frame) = frame.map_err(|error| tracing::debug!(%error, "a stream broke off")) else { break };
                 let Ok(bytes) = frame.into_data() else { continue };
                 if !is_holding {
-                    // An event that was begun without holding it back is not held back any more.
+                    // An event that was partly forwarded is not held back any more.
                     is_holding = self.announce != Announce::Off && self.tap.is_armed() && events.is_empty();
                 }
                 if !is_holding {
-                    // A client that is gone does not end the call: what it made is still recorded.
+                    // A disconnected client does not end the call: its result is still recorded.
                     let _ = sender.send(Ok(Frame::data(bytes.clone()))).await;
                 }
                 for event in events.split(&bytes) {
@@ -231,7 +231,7 @@ impl Proxy {
         ChannelBody(receiver).boxed()
     }
 
-    /// Forwards a body as it comes, and hands on a copy of it at the end.
+    /// Forwards a body as it arrives, and passes on a copy of it at the end.
     fn tee(self: Arc<Self>, body: Incoming, scope: Scope, is_observed: bool) -> Body {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED_PIECES);
         tokio::spawn(async move {
@@ -259,7 +259,7 @@ impl Proxy {
         ChannelBody(receiver).boxed()
     }
 
-    /// Returns the conversation of a request: its session, or for a client without one the request itself.
+    /// Returns the conversation of a request: its session, or the request itself for a client without one.
     fn scope(&self, session: Option<&HeaderValue>) -> Scope {
         match session {
             Some(session) => {
@@ -271,7 +271,8 @@ impl Proxy {
         }
     }
 
-    /// Returns the address to forward a request to: `/` and the path of the server are the server, anything else is below its host.
+    /// Returns the URL to forward a request to: `/` and the path of the server map to the server, anything else to its
+    /// host.
     fn uri(&self, asked: &Uri) -> Result<Uri, String> {
         let own = self.target.path();
         let path = if asked.path() == "/" { own } else { asked.path() };
@@ -284,7 +285,7 @@ impl Proxy {
     }
 }
 
-/// Returns the headers that are not only about the connection itself.
+/// Removes the headers that only concern the connection itself.
 fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -300,7 +301,7 @@ fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A body whose pieces come from a channel.
+/// A body whose chunks are received from a channel.
 struct ChannelBody(mpsc::Receiver<io::Result<Frame<Bytes>>>);
 
 impl hyper::body::Body for ChannelBody {

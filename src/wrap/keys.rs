@@ -1,9 +1,8 @@
-//! The names of arguments: what servers call a prompt, a seed or an input image. All are compared without case and
-//! separators.
+//! The names of arguments for prompts, seeds, input images and so on. All are compared without case and separators.
 
 use super::redact::normalized;
 
-/// Arguments that hold the real ones.
+/// Arguments that contain the actual arguments.
 pub(super) const CONTAINERS: &[&str] = &[
     "input",
     "inputs",
@@ -23,7 +22,7 @@ pub(super) const CONTAINERS: &[&str] = &[
     "config",
     "settings",
 ];
-/// Names of the prompt, most telling first.
+/// Names of the prompt, most specific first.
 pub(super) const PROMPTS: &[&str] = &[
     "prompt",
     "text",
@@ -169,17 +168,17 @@ pub(super) const COUNTS: &[&str] = &[
     "variationcount",
 ];
 
-/// What an argument that names a file is for.
+/// The role of an argument that names a file.
 pub(super) enum ArgumentRole {
-    /// An image to start from.
+    /// An input image.
     Input,
     /// A mask.
     Mask,
-    /// Where the result goes.
+    /// The output location.
     Output,
 }
 
-/// Returns what an argument of this normalised name is for, if it names a file or an image.
+/// Returns the role of an argument with this normalised name, if it names a file or an image.
 pub(super) fn place(key: &str) -> Option<ArgumentRole> {
     const OUTPUTS: &[&str] = &[
         "output",
@@ -279,7 +278,7 @@ pub(crate) fn is_prompt_key(name: &str) -> bool {
     known || PROMPT_LISTS.contains(&key.as_str()) || is_kind_of_prompt(&key)
 }
 
-/// Returns whether a normalised name is that of a prompt of some kind: `blend_prompt`, `prompt_text`, or in a language,
+/// Returns whether a normalised name is a variant of a prompt: `blend_prompt`, `prompt_text`, or with a language,
 /// `prompt_zh`.
 pub(super) fn is_kind_of_prompt(key: &str) -> bool {
     let text = ["text", "input", "content", "string", "body", "description", "1", "main", "positive"];
@@ -291,8 +290,8 @@ pub(super) fn is_kind_of_prompt(key: &str) -> bool {
     (key.ends_with("prompt") || of || matches!(key, "提示词" | "描述")) && !excluded
 }
 
-/// Returns whether an argument that has no known name holds an input image, judged from its value as well: a name that
-/// speaks of images or of where something comes from, with the name of an image or an image itself in it.
+/// Returns whether an argument with an unknown name holds an input image, also judging by its value: the name must
+/// suggest an image or a source, and the value must be an image or the name of one.
 pub(super) fn is_input_by_value(key: &str, value: &str) -> bool {
     let speaks = ["image", "img", "photo", "picture", "frame", "source", "input", "reference", "face", "file", "asset"];
     let is_output = ["output", "save", "export", "dest", "target"].iter().any(|word| key.starts_with(word));
@@ -311,7 +310,7 @@ pub(crate) fn is_model_key(name: &str) -> bool {
     MODELS.contains(&key.as_str()) && key != "version" && key != "endpoint"
 }
 
-/// Returns whether a text names or is an image rather than describing one.
+/// Returns whether a text is an image or names one, rather than describing one.
 pub(crate) fn looks_like_image(text: &str) -> bool {
     let text = text.trim();
     let lower = text.to_lowercase();

@@ -1,4 +1,5 @@
-//! Which iteration an input image came from: everything by which a later call may name what an earlier one made.
+//! Determines which iteration an input image came from, by everything a later call may use to refer to an earlier
+//! result.
 
 use std::collections::HashMap;
 
@@ -11,26 +12,26 @@ use super::arguments::{CallArguments, NamedArgument};
 use super::base64::decode;
 use super::files::Base;
 
-/// What was made on this connection, by path, address, id and content.
+/// The iterations made on this connection, by path, URL, id and content.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLineage {
     known: HashMap<String, String>,
     last: Option<String>,
 }
 
-/// The most input images of a call that are looked up.
+/// The maximum number of input images of a call that are looked up.
 const MAX_INPUTS: usize = 8;
-/// The shortest id that is looked for inside of a longer text.
+/// The minimum length of an id that is searched for within a longer text.
 const MIN_CONTAINED_ID: usize = 6;
 
 impl ConnectionLineage {
-    /// Remembers that these names mean that iteration.
+    /// Remembers that these names refer to this iteration.
     pub(crate) fn remember(&mut self, names: impl IntoIterator<Item = String>, reference: &str) {
         self.known.extend(names.into_iter().filter(|name| !name.is_empty()).map(|name| (name, reference.to_owned())));
         self.last = Some(reference.to_owned());
     }
 
-    /// Returns the iteration that was recorded last.
+    /// Returns the last recorded iteration.
     pub(crate) fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }
@@ -40,7 +41,7 @@ impl ConnectionLineage {
         self.known.contains_key(&content_name(bytes))
     }
 
-    /// Returns the iteration that the arguments name as an input, and the argument that does.
+    /// Returns the iteration that the arguments use as an input, and the argument that names it.
     pub(crate) fn parent(&self, arguments: &Value, asked: &CallArguments, base: &Base) -> Option<(String, String)> {
         let inputs = asked.inputs.iter().find_map(|named| {
             let found = self.named(&named.value, base).or_else(|| self.by_content(&named.value, base));
@@ -57,7 +58,7 @@ impl ConnectionLineage {
 
     fn anywhere(&self, key: &str, value: &Value, asked: &CallArguments, base: &Base) -> Option<(String, String)> {
         match value {
-            // Where the output goes, an earlier one may still lie.
+            // A previous output may still exist at the output location.
             Value::String(_) if asked.outputs.iter().any(|output| output.argument == key) => None,
             Value::String(text) => self.named(text, base).map(|reference| (reference.clone(), key.to_owned())),
             Value::Array(items) => items.iter().find_map(|item| self.anywhere(key, item, asked, base)),
@@ -83,7 +84,7 @@ impl ConnectionLineage {
     }
 }
 
-/// Returns the bytes of an input image: of the file that the text names, or of the base64 that it is.
+/// Returns the bytes of an input image: of the file that the text names, or of the base64 it consists of.
 fn input_bytes(text: &str, base: &Base) -> Option<Vec<u8>> {
     match base.image(from_file_uri(text).as_deref().unwrap_or(text)) {
         Some(file) => Some(file.bytes),
@@ -91,7 +92,7 @@ fn input_bytes(text: &str, base: &Base) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns the name of an image by its content.
+/// Returns the content-based name of an image.
 pub(crate) fn content_name(bytes: &[u8]) -> String {
     format!("blake3:{}", blake3::hash(bytes).to_hex())
 }

@@ -1,5 +1,5 @@
-//! Finding the images that a call made: files that the result or the arguments name, images in the result itself, and
-//! which of them is the real one where the result also carries a preview.
+//! Finds the images that a call made: files named in the result or the arguments, and images in the result itself.
+//! Decides which is the real one if the result also contains a preview.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -22,33 +22,34 @@ pub(crate) struct FoundImage {
     pub(crate) path: Option<String>,
 }
 
-/// What was found.
+/// The images found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Located {
     /// The images.
     pub(crate) images: Vec<FoundImage>,
-    /// Paths that the result names where there is no image.
+    /// Paths in the result at which there is no image.
     pub(crate) missing: Vec<String>,
-    /// Whether the files are older than the call, as those of a cache are.
+    /// Whether the files are older than the call, as in a cache.
     pub(crate) pre_existing: bool,
-    /// How many images in the result were left out as previews of files.
+    /// The number of images in the result that were left out as previews of files.
     pub(crate) previews: usize,
 }
 
-/// How much older than the call a file may be that it made: file systems round times.
+/// The tolerance for files older than the call, since file systems round times.
 const CLOCK_SLACK: Duration = Duration::from_secs(2);
-/// The most images of one iteration.
+/// The maximum number of images of one iteration.
 const MAX_IMAGES: usize = 64;
 
-/// Finds the images that a call made which began at that time.
+/// Finds the images made by a call that started at this time.
 pub(crate) fn locate(answer: &ToolAnswer, asked: &CallArguments, started: SystemTime, base: &Base) -> Located {
-    // An input that was written since is an output: an edit in place, or `image_path` of a tool that only generates.
+    // An input written since the start is an output: an edit in place, or the `image_path` of a tool that only
+    // generates.
     let is_written = |file: &ServerFile| file.modified.is_some_and(|at| at >= started);
     let inputs: BTreeSet<_> =
         asked.inputs.iter().chain(&asked.masks).map(|named| resolve(base, &named.value)).collect();
     let mut files: Vec<ServerFile> = Vec::new();
     let mut missing = Vec::new();
-    // A bare name may be one in the directory that the result, or else the arguments name.
+    // A bare name may refer to the directory named in the result, or else in the arguments.
     let dirs = answer.dirs.iter().chain(asked.outputs.iter().map(|named| &named.value));
     let dirs: Vec<&String> = dirs.collect();
     let below =
@@ -56,7 +57,7 @@ pub(crate) fn locate(answer: &ToolAnswer, asked: &CallArguments, started: System
             dirs.iter().map(move |dir| (format!("{}/{name}", dir.trim_end_matches(['/', '\\'])), true))
         });
     let named = answer.paths.iter().map(|name| (name.clone(), true)).chain(below.collect::<Vec<_>>());
-    // Where the arguments say that the output goes, an earlier one may still lie.
+    // A previous output may still exist at the requested location.
     let asked_for = outputs(asked).into_iter().map(|name| (name, false));
     for (name, is_named) in named.chain(asked_for) {
         let is_input = inputs.contains(&base.resolve(&name));
@@ -84,7 +85,7 @@ pub(crate) fn locate(answer: &ToolAnswer, asked: &CallArguments, started: System
         largest(inline.iter().map(|bytes| bytes.as_slice())) > largest(files.iter().map(|file| file.bytes.as_slice()));
     let use_files = !files.is_empty() && !larger_inline && (!pre_existing || inline.is_empty());
     if !files.is_empty() {
-        // Of a list with spaces in it, pieces that are not files were only one way to read it.
+        // If a list contains spaces, the pieces that are not files were only one way to split it.
         missing.clear();
     }
     let previews = if use_files { inline.len() } else { 0 };
@@ -99,7 +100,7 @@ pub(crate) fn locate(answer: &ToolAnswer, asked: &CallArguments, started: System
     Located { images, missing, pre_existing: pre_existing && use_files, previews }
 }
 
-/// Returns where the arguments ask for the output: each place by itself, and file names below directories.
+/// Returns the requested output locations: each one by itself, and file names below directories.
 fn outputs(asked: &CallArguments) -> Vec<String> {
     let places: Vec<String> =
         asked.outputs.iter().map(|named| from_file_uri(&named.value).unwrap_or_else(|| named.value.clone())).collect();

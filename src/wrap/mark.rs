@@ -1,5 +1,5 @@
-//! The one thing that is ever added to the wire: the reference of the iteration, in the response that completed it. All
-//! other bytes of the line stay as the server wrote them.
+//! Adds the reference of the iteration to the response that completed it. This is the only change ever made to the
+//! traffic; all other bytes of the line stay as the server wrote them.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -7,15 +7,15 @@ use serde_json::value::RawValue;
 /// The key of the reference in `_meta` of a result.
 pub const META_KEY: &str = "dev.retake/iteration";
 
-/// How the client learns what was recorded.
+/// How the client is informed of the recorded iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Announce {
     /// In `_meta` of the result.
     #[default]
     Meta,
-    /// As one more text block of the result, which every model sees.
+    /// As an additional text block of the result, which every model sees.
     Text,
-    /// Not at all: every byte is forwarded as it came.
+    /// Not at all: every byte is forwarded unchanged.
     Off,
 }
 
@@ -27,7 +27,7 @@ struct Envelope<'a> {
 
 #[derive(Deserialize)]
 struct CallResult<'a> {
-    // With `null`, the key is there and must not be added again.
+    // A key with the value `null` is present and must not be added again.
     #[serde(borrow, default, rename = "_meta", deserialize_with = "present")]
     meta: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -38,12 +38,12 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Returns the line with the reference in it; `None` if it is not one successful response, or has no place for it.
+/// Returns the line with the reference added; `None` if it is not a single successful response, or has no place for it.
 pub(crate) fn marked(line: &[u8], reference: &str, how: Announce) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(line).ok()?;
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
-    // A batch stays as it is, and so does a message in which a key occurs twice, which is an error here. The bracket is
-    // checked because serde also reads a struct from a list.
+    // Leave batches unchanged, as well as messages with duplicate keys, which fail to parse here. The bracket is
+    // checked because serde also deserialises a struct from a list.
     if !body.trim_start().starts_with('{') {
         return None;
     }
@@ -72,18 +72,18 @@ pub(crate) fn marked(line: &[u8], reference: &str, how: Announce) -> Option<Vec<
     Some([before, addition.as_bytes(), after].concat())
 }
 
-/// Returns where in the text the part goes on after its opening bracket.
+/// Returns the position in the text after the opening bracket of the part.
 fn after_opening(text: &str, part: &str, bracket: char) -> Option<usize> {
     part.starts_with(bracket).then_some(offset(text, part)? + 1)
 }
 
-/// Returns what must stand between a new first element and those there are.
+/// Returns the separator between a new first element and the existing ones.
 fn comma(part: &str, bracket: char) -> Option<&'static str> {
     let rest = part.strip_prefix(bracket)?.trim_start();
     Some(if rest.starts_with(['}', ']']) { "" } else { "," })
 }
 
-/// Returns where in the text a part of it begins.
+/// Returns the offset of a part in the text.
 fn offset(text: &str, part: &str) -> Option<usize> {
     (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize).filter(|start| start + part.len() <= text.len())
 }

@@ -1,12 +1,12 @@
-//! JSON-RPC messages as the observer sees them: requests, answers and notifications, alone or in a batch.
+//! JSON-RPC messages as the observer sees them: requests, responses and notifications, single or in a batch.
 //!
-//! Nothing here is ever written back to the wire; a line that is not understood yields no messages.
+//! Nothing here is ever written to the wire; a line that cannot be parsed yields no messages.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// One way through the proxy.
+/// A direction through the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {
     /// From the client to the server.
@@ -16,7 +16,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Returns the way an answer to a message of this direction takes.
+    /// Returns the direction of the response to a message of this direction.
     pub(crate) fn back(self) -> Direction {
         match self {
             Direction::ToServer => Direction::ToClient,
@@ -44,7 +44,7 @@ impl fmt::Display for Id {
 /// A JSON-RPC message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RpcMessage {
-    /// A request, which expects an answer.
+    /// A request, which expects a response.
     Request {
         /// Its id, unique per direction.
         id: Id,
@@ -69,7 +69,7 @@ pub(crate) enum RpcMessage {
     },
 }
 
-/// Parses a line into its messages: none if it is not JSON-RPC, several if it is a batch.
+/// Parses a line into messages: none if it is not JSON-RPC, several if it is a batch.
 pub(crate) fn parse(line: &[u8]) -> Vec<RpcMessage> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     match serde_json::from_slice(line) {
@@ -79,7 +79,7 @@ pub(crate) fn parse(line: &[u8]) -> Vec<RpcMessage> {
     }
 }
 
-/// Reads one message from its JSON value.
+/// Parses one message from its JSON value.
 pub(crate) fn message(value: Value) -> Option<RpcMessage> {
     let Value::Object(mut object) = value else { return None };
     let id = object.get("id").and_then(Id::new);

@@ -1,18 +1,18 @@
-//! `wrap`: sits between an MCP client and an image server, forwards every byte, and records every generation.
+//! `wrap`: a proxy between an MCP client and an image server that forwards every byte and records every generation.
 //!
 //! ```text
 //! client ── pump ──────────────────────── server      bytes, unchanged, first
 //!             └─ tap ── observer ── recorder ── workspace
 //! ```
-//! The **pumps** (`pump`, `http`) forward; the **tap** (`tap`) takes copies into a bounded queue and never waits. The
-//! **observer** (`observe`) pairs requests with answers. The **assembler** (`assemble`) recognises generations
-//! (`recognise`), reads what was asked (`arguments`) and what came back (`answer`, `locate`, `outcome`), follows
-//! jobs and finds parents (`lineage`); **profiles** (`profile`) say what the rules cannot know. The **recorder**
-//! (`record`) is the only file that knows the workspace; what must outlive this process first is in the **spool** (`spool`).
-//! One response is marked with the reference (`mark`).
-//! `docs/wrap.md` has the rules and the reasons.
+//! The **pumps** (`pump`, `http`) forward; the **tap** (`tap`) puts copies into a bounded queue and never blocks. The
+//! **observer** (`observe`) pairs requests with responses. The **assembler** (`assemble`) recognises generations
+//! (`recognise`), parses the arguments (`arguments`) and the results (`answer`, `locate`, `outcome`), tracks jobs and
+//! finds parents (`lineage`); **profiles** (`profile`) provide what the rules cannot know. The **recorder** (`record`)
+//! is the only module that writes to the workspace; anything that must survive this process before that is in the
+//! **spool** (`spool`). One response is marked with the reference (`mark`).
+//! `docs/wrap.md` explains the rules and the reasons.
 //!
-//! This module does not know how anything is printed, nor the store below the use cases.
+//! This module does not know how anything is printed, nor the log below the use cases.
 
 mod answer;
 mod arguments;
@@ -58,37 +58,37 @@ use fetch::Fetcher;
 use pipeline::Setup;
 use profile::Profiles;
 
-/// How to wrap a server.
+/// The options for wrapping a server.
 #[derive(Clone)]
 pub struct WrapOptions {
-    /// Where iterations go.
+    /// The destination of iterations.
     pub destination: Destination,
-    /// A profile, by its name or file, instead of the one that matches the server.
+    /// A profile, by name or file, instead of the one that matches the server.
     pub profile: Option<String>,
-    /// The directory with the user's profiles.
+    /// The directory of the user's profiles.
     pub profiles: Option<PathBuf>,
-    /// Hosts from which images may be fetched if a result only has their address.
+    /// Hosts from which images may be fetched if a result only contains their URL.
     pub fetch_hosts: Vec<String>,
-    /// How the client learns what was recorded.
+    /// How the client is informed of recorded iterations.
     pub announce: Announce,
     /// How long a response may be held back to be marked.
     pub announce_timeout: Duration,
-    /// Reports what people should know, in one line.
+    /// A callback for warnings of one line.
     pub warn: Warn,
 }
 
-/// How long a response is held back by default: far less than a generation takes, and enough to record it.
+/// The default time for which a response is held back: far less than a generation takes, and enough to record it.
 pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Runs a stdio server as a child, between our own stdin and stdout, and returns its exit code.
+/// Runs a stdio server as a child process, between our own stdin and stdout, and returns its exit code.
 pub fn run(command: &[OsString], options: WrapOptions) -> io::Result<i32> {
     let name = command.iter().rev().map(|part| stem(Path::new(part))).find(|part| !part.starts_with('-'));
     let announce = options.announce;
     stdio::run(command, options.setup(name.unwrap_or_default())?, announce)
 }
 
-/// Forwards requests to a server over HTTP until the process is asked to end. Calls `ready` with the address once clients
-/// can connect.
+/// Forwards requests to a server over HTTP until the process is asked to stop. Calls `ready` with the address once
+/// clients can connect.
 pub fn run_http(url: &str, address: SocketAddr, options: WrapOptions, ready: &dyn Fn(SocketAddr)) -> io::Result<()> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
     let target: hyper::Uri = url.parse().map_err(|error| invalid(format!("{url} is not a URL: {error}")))?;
@@ -109,7 +109,7 @@ impl WrapOptions {
     }
 }
 
-/// Checks that there is a profile with this name, or in this file.
+/// Checks that a profile with this name or file exists.
 pub fn find_profile(name: &str, dir: Option<&Path>) -> Result<(), String> {
     let mut profiles = Profiles::built_in();
     if let Some(dir) = dir {

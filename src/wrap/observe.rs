@@ -1,5 +1,5 @@
-//! The observer: pairs requests with their answers in both directions and hands on the tool calls that may have made an
-//! image. A pure state machine: no clock, no files, no threads.
+//! The observer: pairs requests with their responses in both directions, and passes on tool calls that may have made an
+//! image. A pure state machine without clock, files or threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::model::Timestamp;
 
 use super::message::{Direction, Id, RpcMessage};
 
-/// When something passed the proxy.
+/// The time at which something passed the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Milliseconds on a clock that never goes backwards.
+    /// Milliseconds on a monotonic clock.
     pub(crate) millis: u64,
-    /// The time of day.
+    /// The wall-clock time.
     pub(crate) wall: Timestamp,
 }
 
-/// The conversation a message belongs to.
+/// The conversation that a message belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Scope {
-    /// The client: one on stdio; over HTTP one per session, and one for all requests without a session.
+    /// The client: a single one on stdio; over HTTP one per session, and one for all requests without a session.
     pub(crate) group: u64,
     /// The request of a client without a session: over HTTP, ids are only unique within it.
     pub(crate) exchange: u64,
@@ -38,12 +38,12 @@ pub(crate) struct Implementation {
     pub(crate) version: String,
 }
 
-/// A tool, as the server listed it.
+/// A tool from the server's list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ListedTool {
     /// Its name.
     pub(crate) name: String,
-    /// What the server says it does.
+    /// The server's description of it.
     pub(crate) description: String,
     /// Its arguments: the `properties` of the input schema.
     pub(crate) properties: Map<String, Value>,
@@ -56,28 +56,28 @@ pub(crate) struct Connection {
     pub(crate) server: Option<Implementation>,
     /// The client, once it introduced itself.
     pub(crate) client: Option<Implementation>,
-    /// The tools, by name, as far as they were listed.
+    /// The tools listed so far, by name.
     pub(crate) tools: HashMap<String, ListedTool>,
 }
 
-/// A request that was answered.
+/// A request with its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Exchange {
     /// The conversation.
     pub(crate) scope: Scope,
-    /// What was asked.
+    /// The request.
     pub(crate) ask: ObservedRequest,
     /// The result, or the JSON-RPC error.
     pub(crate) result: Result<Value, Value>,
     /// When the request passed; for a call in several rounds, the first one.
     pub(crate) started: Moment,
-    /// When the answer passed.
+    /// When the response passed.
     pub(crate) ended: Moment,
-    /// Whether the client had cancelled the request before the answer came.
+    /// Whether the client cancelled the request before the response.
     pub(crate) cancelled: bool,
 }
 
-/// A question that may lead to an image.
+/// A request that may lead to an image.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ObservedRequest {
     /// `tools/call`.
@@ -93,12 +93,12 @@ pub(crate) enum ObservedRequest {
     Task(String),
 }
 
-/// Pairs requests with answers.
+/// Pairs requests with responses.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     connection: Arc<Connection>,
     pending: HashMap<(Scope, Direction, Id), Pending>,
-    /// Calls that were answered with a request for more input, waiting for the client to send them again.
+    /// Calls whose response asked for more input, waiting for the client to repeat them.
     rounds: Vec<Round>,
 }
 
@@ -126,9 +126,9 @@ struct Round {
     started: Moment,
 }
 
-/// The most requests that are remembered while they wait for an answer; the oldest are forgotten first.
+/// The maximum number of requests remembered while they wait for a response; the oldest are dropped first.
 const MAX_PENDING: usize = 10_000;
-/// The most calls that are remembered between two rounds.
+/// The maximum number of calls remembered between two rounds.
 const MAX_ROUNDS: usize = 256;
 /// The prefix of the `_meta` keys of the stateless protocol.
 const META_PREFIX: &str = "io.modelcontextprotocol/";
@@ -139,12 +139,12 @@ impl Observer {
         &self.connection
     }
 
-    /// Returns how many requests wait for an answer that may complete an iteration.
+    /// Returns the number of pending requests whose response may complete an iteration.
     pub(crate) fn calls_in_flight(&self) -> usize {
         self.pending.values().filter(|pending| matches!(pending.kind, PendingKind::Ask(_))).count()
     }
 
-    /// Takes note of a message, and returns the exchange that it completes, if that may concern an image.
+    /// Processes a message, and returns the exchange that it completes, if that may concern an image.
     pub(crate) fn message(
         &mut self,
         scope: Scope,
@@ -168,7 +168,7 @@ impl Observer {
                         params.get("requestId").and_then(|id| super::message::message(answer_with(id)))
                     && let Some(pending) = self.pending.get_mut(&(scope, direction, id))
                 {
-                    // The answer may still come: the image exists and was paid for.
+                    // The response may still arrive: the image exists and was paid for.
                     pending.cancelled = true;
                 }
                 None
@@ -218,8 +218,8 @@ impl Observer {
         (PendingKind::Ask(ask), started)
     }
 
-    /// Returns when the first round of a call passed, if this is a later round of it: the same request state, or, where
-    /// the server gave none, the only waiting call of the same tool.
+    /// Returns when the first round of a call passed, if this is a later round of it: the same request state or, if the
+    /// server provided none, the only waiting call of the same tool.
     fn continued(&mut self, scope: Scope, ask: &ObservedRequest, state: Option<&Value>) -> Option<Moment> {
         let same_tool = |round: &Round| match (&round.ask, ask) {
             (ObservedRequest::Call { tool: one, .. }, ObservedRequest::Call { tool: other, .. }) => one == other,
@@ -351,7 +351,7 @@ mod tests {
         let mut observer = Observer::default();
         assert!(feed(&mut observer, ToServer, call(json!(0)), 5).is_none());
         assert!(feed(&mut observer, ToServer, call(json!("0")), 6).is_none());
-        // The server's own request with the same id, and the client's answer to it.
+        // A server request with the same id, and the client's response to it.
         let elicit = json!({"id": 0, "method": "elicitation/create", "params": {}});
         assert!(feed(&mut observer, ToClient, elicit, 7).is_none());
         assert!(feed(&mut observer, ToServer, json!({"id": 0, "result": {"action": "accept"}}), 8).is_none());

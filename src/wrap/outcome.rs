@@ -1,5 +1,5 @@
-//! The outcome of a call: whether it succeeded, failed or was refused, and what it cost. Read from flags and from the text,
-//! since four servers in ten report a failure as an ordinary result.
+//! Determines the outcome of a call: success, failure or refusal, and the cost. Uses flags and the text, since four in
+//! ten servers report a failure as an ordinary result.
 
 use std::sync::LazyLock;
 
@@ -14,28 +14,28 @@ use super::redact;
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CallOutcome {
-    /// It produced what was asked for, or nothing indicates otherwise.
+    /// It returned what was requested, or nothing indicates otherwise.
     Succeeded,
     /// It failed, with this message.
     Failed(String),
     /// The provider refused it, with this message.
     Refused(String),
-    /// It continues as the job with this id.
+    /// It continues as a job with this id.
     Pending(String),
 }
 
-/// An ending and the rule that led to it.
+/// An outcome and the rule that led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OutcomeReading {
     /// The outcome of the call.
     pub(crate) ending: CallOutcome,
-    /// The rule.
+    /// The rule that applied.
     pub(crate) why: &'static str,
 }
 
-/// The most of a message that is kept.
+/// The maximum size of a message.
 const MAX_MESSAGE_BYTES: usize = 4096;
-/// The keys of a job's id, most telling first.
+/// The keys of a job id, most specific first.
 const JOB_KEYS: &[&str] = &[
     "jobid",
     "taskid",
@@ -90,7 +90,7 @@ const FAILED_STATES: &[&str] = &[
     "tasknotfound",
 ];
 
-/// Reads the outcome of a call. `has_image` is whether an image was found.
+/// Determines the outcome of a call. `has_image` states whether an image was found.
 pub(crate) fn read(answer: &ToolAnswer, has_image: bool) -> OutcomeReading {
     let read = |ending, why| OutcomeReading { ending, why };
     let failed = |why| {
@@ -121,7 +121,8 @@ pub(crate) fn read(answer: &ToolAnswer, has_image: bool) -> OutcomeReading {
         return failed("the result has an error in it");
     }
     let text = answer.text_joined();
-    // A file of an earlier call may lie where this one should have written; an image in the result itself is its own.
+    // The output location may contain a file from an earlier call, but an image in the result itself belongs to this
+    // one.
     if FAILS_AT_ONCE.is_match(&text) && answer.inline.is_empty() {
         return failed("the text begins with an error");
     }
@@ -145,22 +146,22 @@ pub(crate) fn read(answer: &ToolAnswer, has_image: bool) -> OutcomeReading {
         }
         _ => (),
     }
-    // A page of prose may speak of errors beside the address of an image.
+    // Prose may mention errors next to the URL of an image.
     if addresses.is_empty() && FAILURE.is_match(&text) {
         return failed("the text says that it failed");
     }
     read(CallOutcome::Succeeded, "nothing says that it failed")
 }
 
-/// Returns whether a result without anything that could be an image still claims to have made one. One that does not is a
-/// failure of which the reason is unknown.
+/// Returns whether a result without anything that could be an image still claims success. Otherwise it is a failure of
+/// unknown cause.
 pub(crate) fn claims_success(answer: &ToolAnswer) -> bool {
     let flag = answer.find(&["success", "ok", "succeeded"]) == Some(&Value::Bool(true));
     let is_good = |state: String| !FAILED_STATES.contains(&state.as_str()) && !PENDING_STATES.contains(&state.as_str());
     flag || state(answer).is_some_and(is_good) || SUCCESS.is_match(&answer.text_joined())
 }
 
-/// Returns the outcome of a call that should have made an image, has none, and does not claim to have made one.
+/// Returns the outcome of a call that should have made an image, has none, and does not claim success.
 pub(crate) fn no_image(answer: &ToolAnswer) -> OutcomeReading {
     let message = message(answer);
     let refused = REFUSAL.is_match(&message);
@@ -168,7 +169,7 @@ pub(crate) fn no_image(answer: &ToolAnswer) -> OutcomeReading {
     OutcomeReading { ending, why: "there is no image, and nothing says that one was made" }
 }
 
-/// Returns whether a result has an address that may be that of an image.
+/// Returns whether a result contains a URL that may be that of an image.
 pub(crate) fn has_address(answer: &ToolAnswer) -> bool {
     let is_other = |url: &str| {
         let path = url.split(['?', '#']).next().unwrap_or_default().to_lowercase();
@@ -177,13 +178,12 @@ pub(crate) fn has_address(answer: &ToolAnswer) -> bool {
     answer.urls.iter().any(|url| !is_page(url) && !is_other(url))
 }
 
-/// What the addresses of other media end with.
+/// The file extensions of other media.
 const OTHER_FILES: &[&str] = &[
     ".mp4", ".webm", ".mov", ".mp3", ".wav", ".ogg", ".m4a", ".flac", ".glb", ".gltf", ".obj", ".pdf", ".html", ".txt",
 ];
 
-/// Returns whether an address is a page for people to read, as failures often give one: where to get a key, what a
-/// policy says.
+/// Returns whether a URL is a page for people, as failures often include: where to get a key, or a policy.
 fn is_page(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest).to_lowercase();
     let host = rest.split('/').next().unwrap_or_default();
@@ -219,19 +219,19 @@ fn is_false(value: &Value) -> bool {
     }
 }
 
-/// Returns whether a status is final and good, as a job reports it.
+/// Returns whether the status of a job is final and successful.
 pub(crate) fn is_done(answer: &ToolAnswer) -> bool {
     state(answer).is_none_or(|state| !PENDING_STATES.contains(&state.as_str()))
 }
 
-/// Returns the ids that a result mentions, by which a later call may name it.
+/// Returns the ids in a result, by which a later call may refer to it.
 pub(crate) fn ids(answer: &ToolAnswer) -> Vec<String> {
     let mut keys: Vec<&str> = JOB_KEYS.to_vec();
     keys.extend(["assetid", "fileid", "historyid"]);
     keys.iter().filter_map(|key| answer.find(&[key]).and_then(id_text)).collect()
 }
 
-/// Returns what the call cost, where the result says so.
+/// Returns the cost of the call, if the result contains it.
 pub(crate) fn cost(answer: &ToolAnswer) -> Option<Cost> {
     let mut found = None;
     for value in &answer.values {
@@ -245,7 +245,7 @@ pub(crate) fn cost(answer: &ToolAnswer) -> Option<Cost> {
                     _ if key.contains("credit") => "credits".to_owned(),
                     _ if key.contains("usd") || key.contains("dollar") => "USD".to_owned(),
                     _ if key.contains("eur") => "EUR".to_owned(),
-                    // The number was reported, its unit was not, and guessing one would be inventing a price.
+                    // The number was reported without a unit, and guessing one would be inventing a price.
                     _ => "unspecified".to_owned(),
                 };
                 found = Some(Cost { amount: number, currency });
@@ -267,7 +267,7 @@ pub(crate) fn cost(answer: &ToolAnswer) -> Option<Cost> {
     })
 }
 
-/// Returns the seed that the result reports in its text.
+/// Returns the seed reported in the text of the result.
 pub(crate) fn seed_in_text(answer: &ToolAnswer) -> Option<u64> {
     answer.texts.iter().find_map(|text| SEED.captures(text)?.get(1)?.as_str().parse().ok())
 }
@@ -298,7 +298,7 @@ fn id_text(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the message of a failure: that of the error in the JSON, or the text.
+/// Returns the message of a failure: from the error in the JSON, or else the text.
 fn message(answer: &ToolAnswer) -> String {
     let deep = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -321,7 +321,7 @@ fn message(answer: &ToolAnswer) -> String {
     clip(&text, MAX_MESSAGE_BYTES).to_owned()
 }
 
-/// Cuts a text to so many bytes at most, between two characters.
+/// Truncates a text to at most this many bytes, at a character boundary.
 pub(crate) fn clip(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.get(..end).unwrap_or(text)
@@ -337,7 +337,7 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-/// A callback that receives a number, its key, and the object that both are in.
+/// A callback that receives a number, its key, and the object that contains both.
 type NumberVisitor<'a> = &'a mut dyn FnMut(&str, f64, &Map<String, Value>);
 
 fn numbers(value: &Value, found: NumberVisitor<'_>) {

@@ -1,4 +1,4 @@
-//! What happens after the tap, on two threads: the observer pairs messages and answers at once for all that is not about
+//! The two threads after the tap: the observer pairs messages and immediately releases those that do not concern
 //! images; the recorder reads files and writes to the workspace.
 
 use std::collections::VecDeque;
@@ -25,19 +25,19 @@ use super::recognise::Kind;
 use super::record::{Destination, Recorder, Warn};
 use super::tap::{Counters, Passed, QueuePermit, RecordedReply, Tap};
 
-/// How a wrapped connection is recorded.
+/// The configuration of a wrapped connection.
 pub(crate) struct Setup {
-    /// Where iterations go.
+    /// The destination of iterations.
     pub(crate) destination: Destination,
     /// The profiles.
     pub(crate) profiles: Profiles,
     /// The name of a server that does not introduce itself.
     pub(crate) fallback_name: String,
-    /// How long a response may wait to be marked; zero if none is.
+    /// How long a response may wait to be marked; zero if responses are not marked.
     pub(crate) announce_timeout: Duration,
     /// Fetches images from allowed hosts.
     pub(crate) fetcher: Option<Fetcher>,
-    /// Reports what people should know.
+    /// A callback for warnings.
     pub(crate) warn: Warn,
 }
 
@@ -50,26 +50,26 @@ pub(crate) struct Pipeline {
     warn: Warn,
 }
 
-/// Something for the recorder.
+/// A work item for the recorder.
 enum Work {
-    /// A generation was asked for: the workspace will be needed, and should show that it can be written.
+    /// A generation was requested: open the workspace and check that it can be written.
     Probe,
-    /// An exchange to look into.
+    /// An exchange to examine.
     Exchange {
         connection: Arc<Connection>,
         exchange: Box<Exchange>,
         reply: Option<RecordedReply>,
         permit: Arc<QueuePermit>,
     },
-    /// The client is going away: jobs are not waited for any longer.
+    /// The client is disconnecting: do not wait for jobs any longer.
     GiveUp,
-    /// Everything has passed.
+    /// The end of the traffic.
     End,
 }
 
 /// How often jobs and unrecorded iterations are checked.
 const TICK: Duration = Duration::from_secs(5);
-/// How long the end of the process may wait for the recorder.
+/// The maximum time that the end of the process waits for the recorder.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Pipeline {
@@ -104,18 +104,18 @@ impl Pipeline {
         &self.tap
     }
 
-    /// Returns where the server's messages are kept for a while.
+    /// Returns the buffer of the server's recent stderr output.
     pub(crate) fn stderr(&self) -> &Arc<StderrTail> {
         &self.stderr
     }
 
-    /// Records what is known of jobs whose image has not passed: the client is going away.
+    /// Records what is known about jobs without an image, because the client is disconnecting.
     pub(crate) fn give_up(&self) {
-        // The recorder is only gone if it panicked, and that has been reported.
+        // The recorder is only gone if it panicked, which has been reported.
         let _ = self.work.send(Work::GiveUp);
     }
 
-    /// Waits until everything that passed is recorded, for a bounded time.
+    /// Waits for a bounded time until everything that passed is recorded.
     pub(crate) fn finish(self) {
         let Pipeline { tap, work, threads, warn, .. } = self;
         let dropped = tap.counters().dropped.load(SeqCst);
@@ -125,7 +125,7 @@ impl Pipeline {
         tap.end();
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         let mut threads = VecDeque::from(threads);
-        // The observer ends with the pumps, and must hand on what it has before the recorder ends.
+        // The observer ends with the pumps, and must pass on its messages before the recorder ends.
         let in_time = threads.pop_front().is_none_or(|observer| join_until(&observer, deadline));
         let _ = work.send(Work::End);
         let in_time = threads.pop_front().is_none_or(|recorder| join_until(&recorder, deadline)) && in_time;
@@ -182,15 +182,15 @@ fn observe(passed: &Receiver<Option<Passed>>, profiles: &Profiles, tap: &Tap, wo
     }
 }
 
-/// Returns whether a response may be held back until it is recorded: only if the recorder has shown since the request that
-/// it can write. A workspace whose disk is full, read-only or stalled, or whose owner does not answer, thus delays nothing.
-/// An answer that came sooner than the recorder could be expected to show anything may be held back for its own sake.
+/// Returns whether a response may be held back until it is recorded: only if the recorder has proved since the request
+/// that it can write. Therefore a workspace whose disk is full, read-only or stalled, or whose owner does not respond,
+/// delays nothing. A response that arrives before the recorder can be expected to have answered may be held back too.
 fn may_wait(exchange: &Exchange, counters: &Counters, announce_timeout: Duration) -> bool {
     let took = exchange.ended.millis.saturating_sub(exchange.started.millis);
     u128::from(took) <= announce_timeout.as_millis() || counters.alive_at.load(SeqCst) >= exchange.started.millis
 }
 
-/// Returns whether the answer to a message may complete an iteration.
+/// Returns whether the response to a message may complete an iteration.
 fn is_generation(message: &RpcMessage, connection: &Connection, profiles: &Profiles, counters: &Counters) -> bool {
     let RpcMessage::Request { method, params, .. } = message else { return false };
     if counters.has_jobs.load(SeqCst) && matches!(method.as_str(), "tools/call" | "resources/read" | "tasks/result") {
@@ -203,7 +203,7 @@ fn is_generation(message: &RpcMessage, connection: &Connection, profiles: &Profi
     matches!(kind_of(connection, profiles, tool, &arguments), Kind::Generate | Kind::Edit)
 }
 
-/// Where findings go.
+/// The destination of findings.
 struct Sink {
     recorder: Recorder,
     fetcher: Option<Fetcher>,
@@ -212,7 +212,7 @@ struct Sink {
 }
 
 impl Sink {
-    /// Records a finding, with the images at its addresses if it has no others and their hosts are allowed.
+    /// Records a finding. If it has no images, fetches those at its URLs from allowed hosts.
     fn record(&mut self, connection: &Connection, mut finding: Finding) -> Option<(Finding, String)> {
         if let Some(fetcher) = self.fetcher.as_ref().filter(|_| finding.images.is_empty()) {
             let fetched = finding.urls.iter().filter_map(|url| fetcher.image(url));
@@ -225,7 +225,7 @@ impl Sink {
         self.recorder.record(connection, finding)
     }
 
-    /// Takes over what dead runs left, once it is known which server this is.
+    /// Adopts the files of dead runs, once the server is known.
     fn adopt(&mut self, assembler: &mut Assembler, connection: &Connection, now: Moment) {
         if std::mem::take(&mut self.has_orphans) {
             let oldest = now.wall.millis().saturating_sub(i64::try_from(JOB_TIMEOUT.as_millis()).unwrap_or(i64::MAX));
@@ -259,7 +259,7 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
                     }
                 }
                 tap.counters().has_jobs.store(assembler.has_jobs(), SeqCst);
-                // Dropping the reply lets a response that is not marked pass.
+                // Dropping the reply releases a response that is not marked.
                 drop((reply, permit));
                 if had_jobs || assembler.has_jobs() {
                     sink.recorder.save_jobs(assembler.server_name(&connection), assembler.jobs());
@@ -286,7 +286,7 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
     }
 }
 
-/// Records what is known of jobs that are given up, and returns whether there were any.
+/// Records what is known about abandoned jobs, and returns whether there were any.
 fn abandon(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, now: Option<Moment>) -> bool {
     let abandoned = assembler.give_up(now);
     let any = !abandoned.is_empty();
@@ -302,15 +302,15 @@ fn keep(assembler: &mut Assembler, sink: &mut Sink, connection: &Connection, fin
     Some(reference)
 }
 
-/// The end of what the server wrote to stderr, which is often the only explanation of a failure.
+/// The tail of the server's stderr, which is often the only explanation of a failure.
 #[derive(Debug, Default)]
 pub(crate) struct StderrTail(Mutex<VecDeque<u8>>);
 
-/// How much of the server's stderr is kept.
+/// The number of bytes of the server's stderr that are kept.
 const STDERR_TAIL_BYTES: usize = 4 * 1024;
 
 impl StderrTail {
-    /// Keeps the end of what was written.
+    /// Appends output and keeps only its tail.
     pub(crate) fn push(&self, bytes: &[u8]) {
         let mut tail = self.0.lock();
         tail.extend(bytes);
@@ -334,7 +334,7 @@ mod tests {
     use super::super::record::SessionChoice;
     use super::*;
 
-    /// Returns a recorder whose workspace does not open before something is sent.
+    /// Returns a recorder whose workspace only opens after something is sent.
     fn stalled(announce_timeout: Duration) -> (Pipeline, Sender<()>) {
         let (release, gate) = mpsc::channel::<()>();
         let gate = Mutex::new(gate);
@@ -370,7 +370,7 @@ mod tests {
             }
             let answer = json!({"id": id, "result": {"content": [{"type": "text", "text": "Error: no"}]}});
             assert_eq!(tap.ask(Scope::default(), &Arc::new(answer.to_string().into_bytes())), None);
-            // It would have been set by a wait that took too long.
+            // A wait that took too long would have set this.
             assert!(!tap.counters().is_slow.load(SeqCst), "answer {id} was held back");
         }
         drop(release);

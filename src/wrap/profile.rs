@@ -1,7 +1,7 @@
-//! Profiles: what a server does that the rules cannot know, as a small declarative file.
+//! Profiles: declarative files that describe what the rules cannot know about a server.
 //!
-//! Built-in profiles are chosen by what the server says about itself; a file of the user's, or one that is named with
-//! `--profile`, wins. Nothing in a profile is executed. `docs/wrap.md` describes the format.
+//! Built-in profiles are chosen by how the server introduces itself; a user's file, or one given with `--profile`,
+//! takes precedence. Nothing in a profile is executed. `docs/wrap.md` describes the format.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ pub(crate) struct Profile {
     /// The name, from the file name.
     #[serde(skip)]
     pub(crate) name: String,
-    /// Which servers it is for.
+    /// The servers it applies to.
     #[serde(default, rename = "match")]
     matches: Matches,
-    /// What else to hide.
+    /// Additional redactions.
     #[serde(default)]
     pub(crate) redact: Redact,
     /// The tools, by name.
@@ -30,18 +30,18 @@ pub(crate) struct Profile {
     tool: BTreeMap<String, ToolProfile>,
 }
 
-/// Which servers a profile is for. All that is given must hold.
+/// The condition for a server to match. All parts must hold.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Matches {
-    /// The name the server introduces itself with, in any case.
+    /// The name under which the server introduces itself, case-insensitive.
     server: Option<String>,
     /// Tools that the server must offer.
     #[serde(default)]
     tools: Vec<String>,
 }
 
-/// What else to hide.
+/// Additional redactions.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Redact {
@@ -50,18 +50,18 @@ pub(crate) struct Redact {
     pub(crate) arguments: Vec<String>,
 }
 
-/// What a profile says about one tool.
+/// The profile of one tool.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolProfile {
-    /// What the tool is for.
+    /// The purpose of the tool.
     pub(crate) kind: Option<ToolKind>,
     /// Roles of arguments: `prompt`, `negativePrompt`, `model`, `seed`, `steps`, `count`, `input`, `mask`, `output`,
     /// `parent`, `job`, `ignore`, …, each with the name of the argument.
     #[serde(default)]
     arguments: BTreeMap<String, Names>,
-    /// Where the result says something: `job`, `status`, `error`, `model`, `seed`, `promptSent`, `cost`, each a path into
-    /// the JSON of the result, such as `data.0.seed`.
+    /// Locations in the result: `job`, `status`, `error`, `model`, `seed`, `promptSent`, `cost`, each a path into the
+    /// JSON of the result, such as `data.0.seed`.
     #[serde(default)]
     pub(crate) result: BTreeMap<String, String>,
     /// A constant model, or `"tool"` for the name of the tool.
@@ -69,7 +69,7 @@ pub(crate) struct ToolProfile {
     /// Whether images in the result are previews of the real ones.
     #[serde(default)]
     pub(crate) preview: bool,
-    /// Whether to go on waiting for the image after the job is done, since another call fetches it.
+    /// Whether to keep waiting for the image after the job is done, since another call fetches it.
     #[serde(default)]
     pub(crate) image_follows: bool,
 }
@@ -82,7 +82,7 @@ enum Names {
     Several(Vec<String>),
 }
 
-/// What a tool is for.
+/// The purpose of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ToolKind {
@@ -90,14 +90,14 @@ pub(crate) enum ToolKind {
     Generate,
     /// It makes an image from another one.
     Edit,
-    /// It reports on or fetches the output of a job.
+    /// It reports on a job or fetches its output.
     Poll,
     /// It is never recorded.
     Ignore,
 }
 
 impl ToolProfile {
-    /// Returns what the profile says an argument is for.
+    /// Returns the role of an argument according to the profile.
     pub(crate) fn role_of(&self, argument: &str) -> Option<&str> {
         let same = |name: &String| normalized(name) == normalized(argument);
         let found = self.arguments.iter().find(|(_, names)| match names {
@@ -109,13 +109,13 @@ impl ToolProfile {
 }
 
 impl Profile {
-    /// Reads a profile from its text.
+    /// Parses a profile.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Profile, String> {
         let profile: Profile = toml::from_str(text).map_err(|error| error.to_string())?;
         Ok(Profile { name: name.to_owned(), ..profile })
     }
 
-    /// Returns what the profile says about a tool.
+    /// Returns the profile of a tool.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolProfile> {
         self.tool.get(name)
     }
@@ -130,12 +130,12 @@ impl Profile {
     }
 }
 
-/// The profiles there are.
+/// All known profiles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Profiles {
-    /// The one that was asked for; it is used whatever the server is.
+    /// The one requested by the user, applied to any server.
     forced: Option<Profile>,
-    /// The user's, then the built-in ones.
+    /// The user's profiles, followed by the built-in ones.
     known: Vec<Profile>,
 }
 
@@ -167,7 +167,7 @@ impl Profiles {
         problems
     }
 
-    /// Uses the profile of this name, or in this file, whatever the server says about itself.
+    /// Uses the profile of this name or in this file, regardless of how the server introduces itself.
     pub(crate) fn force(&mut self, name: &str) -> Result<(), String> {
         let known = self.known.iter().find(|profile| profile.name == name).cloned();
         self.forced = Some(match known {

@@ -1,4 +1,4 @@
-//! The pumps of a stdio connection: bytes go from one side to the other as they come, and a copy of each line to the tap.
+//! The pumps of a stdio connection: bytes are forwarded as they arrive, and each line is copied to the tap.
 //!
 //! Only a response that may be marked is held back until its line is complete; a client cannot use half a line anyway.
 
@@ -12,12 +12,12 @@ use super::message::Direction;
 use super::observe::Scope;
 use super::tap::{MAX_OBSERVED_BYTES, Tap};
 
-/// How much is read at once.
+/// The number of bytes read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// All of stdio is one conversation.
 const SCOPE: Scope = Scope { group: 0, exchange: 0 };
 
-/// Forwards what the client writes to the server, until either goes away.
+/// Forwards the client's output to the server, until either disconnects.
 pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut lines = LineSplitter::default();
@@ -25,8 +25,8 @@ pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> i
         let count = read(&mut from, &mut chunk)?;
         let bytes = chunk.get(..count).unwrap_or_default();
         let complete = if bytes.is_empty() { lines.rest() } else { lines.split(bytes) };
-        // Handed on before it is forwarded: a fast answer would otherwise reach the observer before its request. Handing on
-        // never waits.
+        // Pass the line on before forwarding it: otherwise a fast response would reach the observer before its request.
+        // Passing it on never blocks.
         for line in complete {
             let is_call = line.is_call();
             if is_call {
@@ -45,8 +45,8 @@ pub(crate) fn to_server(mut from: impl Read, mut to: impl Write, tap: &Tap) -> i
     }
 }
 
-/// Forwards what the server writes to the client, until the server ends. A client that is gone does not stop it: what
-/// the server still answers is worth recording.
+/// Forwards the server's output to the client, until the server ends. Continues if the client is gone, since further
+/// responses are worth recording.
 pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, announce: Announce) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut lines = LineSplitter::default();
@@ -86,7 +86,7 @@ pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, anno
             }
             match complete.into_iter().next() {
                 Some(ObservedLine::Whole(line)) => {
-                    // What came before goes out first, and is not made to wait.
+                    // Forward earlier bytes first, without delay.
                     write(&outgoing);
                     outgoing.clear();
                     passed.drain(..).for_each(|line| offer(tap, line));
@@ -109,7 +109,7 @@ pub(crate) fn to_client(mut from: impl Read, mut to: impl Write, tap: &Tap, anno
     }
 }
 
-/// Forwards what the server writes to its stderr, and keeps the end of it.
+/// Forwards the server's stderr, and keeps its tail.
 pub(crate) fn stderr(mut from: impl Read, mut to: impl Write, keep: impl Fn(&[u8])) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
@@ -150,7 +150,7 @@ enum ObservedLine {
 }
 
 impl ObservedLine {
-    /// Returns whether the answer to the line may complete an iteration.
+    /// Returns whether the response to the line may complete an iteration.
     fn is_call(&self) -> bool {
         match self {
             ObservedLine::Whole(line) => may_complete(line),
@@ -159,13 +159,13 @@ impl ObservedLine {
     }
 }
 
-/// Returns whether a message may be a request whose answer completes an iteration: `tools/call`, `resources/read` or
-/// `tasks/result`. Encoders may write `tools\/call`, so only the end is looked for.
+/// Returns whether a message may be a request whose response completes an iteration: `tools/call`, `resources/read` or
+/// `tasks/result`. Encoders may write `tools\/call`, so only the end is searched for.
 pub(crate) fn may_complete(message: &[u8]) -> bool {
     [&b"/call\""[..], b"/read\"", b"/result\""].iter().any(|method| memmem::find(message, method).is_some())
 }
 
-/// Splits a stream into lines, and drops those that are too long to observe.
+/// Splits a stream into lines, dropping those that are too long to observe.
 #[derive(Debug, Default)]
 struct LineSplitter {
     pending: Vec<u8>,
@@ -173,7 +173,7 @@ struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Adds bytes, and returns the lines that they complete, each with its line end.
+    /// Adds bytes, and returns the lines they complete, including line ends.
     fn split(&mut self, mut bytes: &[u8]) -> Vec<ObservedLine> {
         let mut complete = Vec::new();
         while let Some(newline) = memchr(b'\n', bytes) {
@@ -188,7 +188,7 @@ impl LineSplitter {
 
     fn add(&mut self, bytes: &[u8]) {
         if self.is_too_long {
-            // A line that was held back has been written out by now.
+            // A line that was held back has been written by now.
             self.pending.clear();
         } else {
             self.pending.extend_from_slice(bytes);
@@ -196,7 +196,7 @@ impl LineSplitter {
         }
     }
 
-    /// Returns what is left as a line, if anything is.
+    /// Returns the incomplete rest as a line, if there is any.
     fn rest(&mut self) -> Vec<ObservedLine> {
         let line = std::mem::take(&mut self.pending);
         if std::mem::take(&mut self.is_too_long) {
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers before `write` returns.
+    /// A server that responds before `write` returns.
     struct FastServer(Tap);
 
     impl Write for FastServer {

@@ -1,5 +1,5 @@
-//! Recipes from servers, which may send anything: gaps filled from what an image says, and values made to keep the limits
-//! of their fields.
+//! Sanitises recipes from servers, which may send anything: fills in missing fields from image metadata, and enforces
+//! the limits of fields.
 
 use retake_recipe::fields::{FIELDS, FieldValue, Kind};
 use retake_recipe::for_each_recipe_field;
@@ -13,7 +13,7 @@ use super::outcome::clip;
 macro_rules! declare_repairs {
     ({} $($(#[$doc:meta])* $name:ident: $type:ty, $set:ty, $kind:ident $(($($bound:expr),*))?,
         $key:literal, $flag:literal, [$($alias:literal),*], $value:literal, $label:literal, $short:literal;)*) => {
-        /// Fills the fields that a recipe lacks from another, and returns their keys.
+        /// Fills in missing fields of a recipe from another, and returns their keys.
         pub(super) fn fill_gaps(recipe: &mut Recipe, other: Recipe) -> Vec<&'static str> {
             let mut filled = Vec::new();
             $(
@@ -29,7 +29,7 @@ macro_rules! declare_repairs {
             filled
         }
 
-        /// Removes the values that break the limits of their fields.
+        /// Removes values that violate the limits of their fields.
         fn remove_invalid(recipe: &mut Recipe) {
             let mut fields = FIELDS.iter();
             $(
@@ -45,8 +45,8 @@ macro_rules! declare_repairs {
 
 for_each_recipe_field!(declare_repairs {});
 
-/// Returns the recipe with every text cut and cleaned to the limits of its field, and without values that still break
-/// theirs.
+/// Returns the recipe with every text truncated and cleaned to the limits of its field, without values that still
+/// violate them.
 pub(super) fn within_limits(recipe: &Recipe) -> Recipe {
     let mut recipe = recipe.clone();
     recipe.prompt = clean(&recipe.prompt, MAX_PROMPT_BYTES);
@@ -58,19 +58,19 @@ pub(super) fn within_limits(recipe: &Recipe) -> Recipe {
     recipe
 }
 
-/// Returns a text without control characters, cut to so many bytes.
+/// Removes control characters from a text and truncates it to this many bytes.
 pub(super) fn clean(text: &str, max_bytes: usize) -> String {
     let clean: String =
         text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\r' | '\t') { '\u{fffd}' } else { c }).collect();
     clip(&clean, max_bytes).to_owned()
 }
 
-/// Returns a name on one line, cut to the limit of names.
+/// Reduces a name to one line, truncated to the limit of names.
 pub(super) fn one_line(name: &str) -> String {
     clean(&name.replace(['\n', '\r'], " "), MAX_NAME_BYTES)
 }
 
-/// Returns the parameters if they are small enough, else where they came from and the names of what is left out.
+/// Returns the parameters if they are small enough; otherwise their origin and the names of those left out.
 fn parameters_within_limit(parameters: Map<String, Value>) -> Map<String, Value> {
     let fits =
         |map: &Map<String, Value>| serde_json::to_string(map).is_ok_and(|text| text.len() <= MAX_PARAMETERS_BYTES);

@@ -1,23 +1,23 @@
-//! The recogniser: is a call one that makes an image? Decided from the name of the tool, what the server says about it
-//! and its arguments; where that leaves doubt, the result decides.
+//! Decides whether a call makes an image, from the name of the tool, its description and its arguments; in doubt, the
+//! result decides.
 //!
-//! `annotations` of tools are ignored: servers mark tools that generate, and even tools that delete, as read-only.
+//! The `annotations` of tools are ignored: servers mark tools that generate, and even tools that delete, as read-only.
 
 use super::arguments::CallArguments;
 use super::keys::{is_input_key, is_model_key, is_prompt_key};
 use super::observe::ListedTool;
 use super::redact::normalized;
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It makes an image from a prompt.
     Generate,
     /// It makes an image from another one.
     Edit,
-    /// It asks how a job is doing, or fetches what a job made.
+    /// It queries a job or fetches its output.
     Poll,
-    /// It may make an image: one in the result that was not there before decides.
+    /// It may make an image: a new image in the result decides.
     Unsure,
     /// It has nothing to do with making images.
     Ignore,
@@ -26,11 +26,11 @@ pub(crate) enum Kind {
 /// A decision and the rule that led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recognised {
-    /// What the call is for.
+    /// The purpose of the call.
     pub(crate) kind: Kind,
-    /// Whether a result without an image, an error or a job is still an iteration.
+    /// Whether a result without an image, an error or a job still counts as an iteration.
     pub(crate) strong: bool,
-    /// The rule.
+    /// The rule that applied.
     pub(crate) why: &'static str,
 }
 
@@ -82,8 +82,8 @@ const IMAGE_WORDS: &[&str] = &[
     "jpg",
     "webp",
 ];
-/// Families of models that make images, by which many tools are called: `flux_schnell`, `dall-e-3`. Compared without the
-/// number of the version.
+/// Families of image models after which many tools are named: `flux_schnell`, `dall-e-3`. Compared without the version
+/// number.
 const IMAGE_MODELS: &[&str] = &[
     "flux",
     "sdxl",
@@ -206,7 +206,7 @@ const DENY: &[&str] = &[
     "refresh",
     "ask",
 ];
-/// What a name speaks of at its end if it only gives information, unless it has a verb that makes something.
+/// Final words of names that only provide information, unless the name contains a verb that makes something.
 const INFORMATION: &[&str] = &[
     "models",
     "styles",
@@ -330,7 +330,7 @@ const GENERATE: &[&str] = &[
     "dream",
     "gen",
 ];
-/// Verbs that speak of an image by themselves.
+/// Verbs that imply an image by themselves.
 const PLAIN: &[&str] = &[
     "imagine",
     "txt2img",
@@ -347,7 +347,7 @@ const PLAIN: &[&str] = &[
     "dream",
 ];
 
-/// Decides what a call is for, from everything but its result.
+/// Decides the purpose of a call from everything but its result.
 pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArguments) -> Recognised {
     let words = unglued(words(name));
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -421,7 +421,7 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
     decided(Kind::Ignore, false, "neither its name nor its arguments speak of making an image")
 }
 
-/// Splits a name or a text into lower-case words, also at changes of case.
+/// Splits a name or a text into lower-case words, including at changes of case.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = None::<char>;
@@ -448,7 +448,7 @@ fn is_verb(word: &str) -> bool {
     DENY.contains(&word) || is_form(word, EDIT) || is_form(word, GENERATE)
 }
 
-/// Returns whether a word is one of these verbs, or a form of one: `editing`, `generated`, `generation`, `upscaler`.
+/// Returns whether a word is one of these verbs or an inflection: `editing`, `generated`, `generation`, `upscaler`.
 fn is_form(word: &str, verbs: &[&str]) -> bool {
     verbs.iter().any(|verb| {
         let Some(ending) = word.strip_prefix(verb.strip_suffix('e').unwrap_or(verb)) else { return false };
@@ -463,7 +463,7 @@ fn is_image_model(word: &str) -> bool {
     IMAGE_MODELS.contains(&word.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
-/// Takes apart words that were written as one: `generateimage`, `imagegen`, `texttoimage`.
+/// Splits compound words: `generateimage`, `imagegen`, `texttoimage`.
 fn unglued(words: Vec<String>) -> Vec<String> {
     let parts = |word: &String| {
         let known = |part: &str| IMAGE_WORDS.contains(&part) || is_verb(part) || OTHER_MEDIA.contains(&part);
@@ -483,7 +483,7 @@ fn unglued(words: Vec<String>) -> Vec<String> {
     words.into_iter().flat_map(|word| parts(&word).unwrap_or_else(|| vec![word])).collect()
 }
 
-/// Returns whether the model, or an argument that chooses what to make, names another medium: `task: "text-to-video"`.
+/// Returns whether the model, or an argument that selects what to make, names another medium: `task: "text-to-video"`.
 fn asks_for_other_medium(asked: &CallArguments) -> bool {
     const CHOICES: &[&str] =
         &["type", "task", "tasktype", "mediatype", "mode", "modality", "outputtype", "kind", "media"];
@@ -497,7 +497,7 @@ fn asks_for_other_medium(asked: &CallArguments) -> bool {
     })
 }
 
-/// Returns whether a name goes on after "and" with a verb that makes something: `search-and-replace`.
+/// Returns whether a name continues after "and" with a verb that makes something: `search-and-replace`.
 fn does_more(words: &[String]) -> bool {
     let after = words.iter().skip_while(|word| *word != "and").skip(1);
     after.into_iter().any(|word| is_form(word, EDIT) || is_form(word, GENERATE))

@@ -1,5 +1,5 @@
-//! The recorder: the one file that knows how an iteration gets into the workspace. It runs on a thread of its own; what it
-//! cannot record now it tries again with the same key, so that everything is recorded once or, in the end, reported.
+//! The recorder: the only module that writes iterations to the workspace. It runs on its own thread. Failed recordings
+//! are retried with the same key, so that everything is recorded exactly once or, in the end, reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use super::observe::Connection;
 use super::recipe::{clean, one_line, within_limits};
 use super::spool::{Adopted, Spool, UnrecordedIteration};
 
-/// Which session iterations go to.
+/// The session that iterations go to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SessionChoice {
     /// One per connection, and a new one after a break.
@@ -27,7 +27,7 @@ pub enum SessionChoice {
     PerConnection,
     /// A new one per connection, without breaks.
     New,
-    /// The session that was modified last when the first iteration is recorded.
+    /// The session that is the most recently modified one when the first iteration is recorded.
     Latest,
     /// This session.
     Named(String),
@@ -36,12 +36,12 @@ pub enum SessionChoice {
 /// Opens the workspace.
 pub type OpenWorkspace = Arc<dyn Fn() -> Result<Workspace, Error> + Send + Sync>;
 
-/// Where iterations go, and on whose behalf.
+/// The destination of iterations, and the user on whose behalf they are recorded.
 #[derive(Clone)]
 pub struct Destination {
-    /// Opens the workspace, when there is something to record and again after it failed.
+    /// Opens the workspace, when there is something to record and again after a failure.
     pub open: OpenWorkspace,
-    /// The directory of the workspace on this machine, which need not be there yet.
+    /// The local directory of the workspace, which may not exist yet.
     pub dir: PathBuf,
     /// The session.
     pub session: SessionChoice,
@@ -51,7 +51,7 @@ pub struct Destination {
     pub user: String,
 }
 
-/// Reports something that people should know, in one line.
+/// A callback for warnings of one line.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Records findings.
@@ -60,13 +60,13 @@ pub(crate) struct Recorder {
     warn: Warn,
     workspace: Option<Workspace>,
     sessions: HashMap<u64, Current>,
-    /// Makes keys unique among all runs.
+    /// A prefix that makes keys unique among all runs.
     run: String,
     count: u64,
     backlog: VecDeque<UnrecordedIteration>,
     backlog_bytes: usize,
     spool: Spool,
-    /// How many of the backlog are also in the spool.
+    /// The number of backlog entries that are also in the spool.
     spooled: usize,
     /// When an attempt last failed after a long wait.
     failed_slowly: Option<Instant>,
@@ -74,23 +74,23 @@ pub(crate) struct Recorder {
     lost: u64,
 }
 
-/// The session a conversation records into.
+/// The current session of a conversation.
 struct Current {
     id: SessionId,
     last: Timestamp,
 }
 
-/// How long a conversation may rest before its next iteration starts another session, in milliseconds.
+/// The pause after which the next iteration of a conversation starts another session, in milliseconds.
 const SESSION_BREAK_MILLIS: i64 = 60 * 60 * 1000;
-/// A failed attempt that took this long is one that waited for something; the next waits for its turn.
+/// The duration above which a failed attempt counts as having waited for something, so that the next one is delayed.
 const SLOW_FAILURE: Duration = Duration::from_secs(1);
-/// How long nothing is attempted after a slow failure.
+/// How long to wait after a slow failure before the next attempt.
 const SLOW_FAILURE_PAUSE: Duration = Duration::from_secs(5);
-/// How many iterations that look the same are compared to find the one with the same bytes.
+/// The maximum number of visually identical iterations that are compared to find the one with the same bytes.
 const MAX_TWINS: usize = 32;
-/// The most iterations that wait to be recorded while the workspace cannot take them.
+/// The maximum number of iterations waiting to be recorded while the workspace is unavailable.
 const MAX_BACKLOG: usize = 256;
-/// The most bytes of images that wait to be recorded.
+/// The maximum size of images waiting to be recorded.
 const MAX_BACKLOG_BYTES: usize = 256 * 1024 * 1024;
 
 impl Recorder {
@@ -115,13 +115,13 @@ impl Recorder {
         }
     }
 
-    /// Returns the name of this run, with which its keys begin.
+    /// Returns the name of this run, which its keys start with.
     pub(crate) fn run(&self) -> &str {
         &self.run
     }
 
-    /// Opens the workspace, so that the first recording does not have to, and returns whether the log answers and the disk
-    /// takes what is written.
+    /// Opens the workspace in advance of the first recording, and returns whether the log responds and the disk accepts
+    /// writes.
     pub(crate) fn probe(&mut self) -> bool {
         let answers = match self.workspace() {
             Ok(workspace) => workspace.count_sessions(Status::Active).map(drop).map_err(Error::from),
@@ -138,7 +138,7 @@ impl Recorder {
         self.spool.has_others()
     }
 
-    /// Takes over what dead runs left: returns jobs of this server, and records what waits.
+    /// Adopts the files of dead runs: returns jobs of this server, and records waiting iterations.
     pub(crate) fn adopt(&mut self, server: &str, expired: Timestamp) -> Vec<StoredJob> {
         let Adopted { jobs, waiting } = self.spool.adopt(server, expired);
         for waiting in waiting {
@@ -151,15 +151,15 @@ impl Recorder {
         jobs
     }
 
-    /// Stores the jobs, so that they outlive this process.
+    /// Stores the jobs, so that they survive this process.
     pub(crate) fn save_jobs(&mut self, server: &str, jobs: Vec<StoredJob>) {
         if let Err(error) = self.spool.save_jobs(server, jobs) {
-            // They are still followed; only a kill would lose them.
+            // They are still tracked; they would only be lost if the process were killed.
             tracing::debug!(%error, "cannot spool the jobs");
         }
     }
 
-    /// Finds the iteration of any session that made an input image, if the connection did not make it.
+    /// Finds the iteration, in any session, that made an input image, if it was not made on this connection.
     pub(crate) fn find_parent(&mut self, finding: &mut Finding) {
         if finding.parent.is_some() || finding.inputs.is_empty() || self.pauses() {
             return;
@@ -173,7 +173,7 @@ impl Recorder {
         }
     }
 
-    /// Records a finding, and returns its reference. If that is not possible now, it is tried again later.
+    /// Records a finding and returns its reference. If that is not possible now, it is retried later.
     pub(crate) fn record(&mut self, connection: &Connection, finding: Finding) -> Option<(Finding, String)> {
         self.retry();
         self.count += 1;
@@ -197,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// Tries again what could not be recorded, in order, up to the first that fails again.
+    /// Retries failed recordings in order, up to the first that fails again.
     pub(crate) fn retry(&mut self) {
         while !self.pauses()
             && let Some(waiting) = self.backlog.pop_front()
@@ -205,7 +205,7 @@ impl Recorder {
             if let Err(error) = self.timed_attempt(&waiting.actor, &waiting.finding, &waiting.key) {
                 tracing::debug!(%error, "still cannot record");
                 if error.kind == ErrorKind::Invalid {
-                    // It will not become valid, and must not keep the others waiting.
+                    // It will never become valid, and must not block the others.
                     self.lost += 1;
                 } else {
                     self.backlog.push_front(waiting);
@@ -219,8 +219,8 @@ impl Recorder {
         }
     }
 
-    /// Attempts to record, and takes note if that fails only after a wait: what waits for a server that does not answer
-    /// would keep all that follows from being spooled.
+    /// Attempts to record, and remembers if that fails only after a long wait: waiting for an unresponsive server would
+    /// delay spooling everything after it.
     fn timed_attempt(&mut self, actor: &Actor, finding: &Finding, key: &str) -> Result<String, Error> {
         let begun = Instant::now();
         let result = self.attempt(actor, finding, key);
@@ -232,12 +232,12 @@ impl Recorder {
         self.failed_slowly.is_some_and(|at| at.elapsed() < SLOW_FAILURE_PAUSE)
     }
 
-    /// Returns whether something waits to be recorded.
+    /// Returns whether anything is waiting to be recorded.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// Ends: tries once more, closes the workspace, and reports what could not be recorded.
+    /// Shuts down: retries once more, closes the workspace, and reports what could not be recorded.
     pub(crate) fn finish(mut self) {
         self.failed_slowly = None;
         self.retry();
@@ -266,21 +266,22 @@ impl Recorder {
         self.workspace.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "the workspace is not open", "try again"))
     }
 
-    /// Records under a key, which makes trying again safe.
+    /// Records under a key, which makes retries safe.
     fn attempt(&mut self, actor: &Actor, finding: &Finding, key: &str) -> Result<String, Error> {
         let session = self.session_for(finding)?;
         let parent = finding.parent();
         let mut result = self.record_in(session, parent, actor, finding, key);
         if let Err(error) = &result {
             match error.kind {
-                // The session was archived meanwhile, or is gone, or the parent is: the iteration is not lost for that.
+                // The session was archived or is gone, or the parent is; the iteration must not be lost because of
+                // that.
                 ErrorKind::Archived | ErrorKind::NotFound if session.is_some() || parent.is_some() => {
                     (self.warn)(&format!("{error}: recording into a new session instead"));
                     let parent = parent.filter(|_| error.kind != ErrorKind::NotFound);
                     result = self.record_in(None, parent, actor, finding, key);
                 }
                 ErrorKind::Busy | ErrorKind::Internal | ErrorKind::Damaged => {
-                    // A workspace whose owner died or that was restored is taken up by opening it anew.
+                    // If the owner died or the workspace was restored, open it again.
                     self.workspace = None;
                     result = self.record_in(session, parent, actor, finding, key);
                 }
@@ -293,7 +294,8 @@ impl Recorder {
         Ok(id.to_string())
     }
 
-    /// Records into a session, or a new one. Every value is made to keep the limits of a recipe: a server may send anything.
+    /// Records into a session or a new one. Enforces the limits of recipes on all values, since a server may send
+    /// anything.
     fn record_in(
         &mut self,
         session: Option<SessionId>,
@@ -348,7 +350,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the actor: the client, and through us the server and the tool, so that an audit shows all of them.
+    /// Returns the actor: the client, with the server and the tool it used, so that an audit shows all of them.
     fn actor(&self, connection: &Connection, provider: &str) -> Actor {
         let wrap = concat!("retake-wrap ", env!("CARGO_PKG_VERSION"));
         let client = match &connection.client {
@@ -366,14 +368,14 @@ impl Recorder {
         }
         match self.spool.save_waiting(&waiting) {
             Ok(()) => self.spooled += 1,
-            // It is still tried again while this process runs.
+            // It is still retried while this process runs.
             Err(error) => tracing::debug!(%error, "cannot spool a generation"),
         }
         self.backlog_bytes += bytes;
         self.backlog.push_back(waiting);
     }
 
-    /// Reports a failure: the first in full, the others in the log.
+    /// Reports a failure: the first as a warning, later ones in the log.
     fn failed(&mut self, error: &Error) {
         tracing::warn!(%error, causes = ?error.causes, "cannot record");
         if !std::mem::replace(&mut self.has_warned, true) {
@@ -383,7 +385,7 @@ impl Recorder {
     }
 }
 
-/// Returns the iteration that made the image with this hash, the latest if there are several.
+/// Returns the iteration that made the image with this hash; the latest if there are several.
 fn made(workspace: &Workspace, hash: Hash) -> Result<Option<IterationId>, workspace::Error> {
     // Most inputs were never recorded, and the store knows that without a search.
     if !workspace.images.contains(hash) {
@@ -400,12 +402,13 @@ fn made(workspace: &Workspace, hash: Hash) -> Result<Option<IterationId>, worksp
     Ok(None)
 }
 
-/// Returns whether these bytes can be recorded: a server may call anything an image, and the rest is worth recording.
+/// Returns whether these bytes can be recorded: a server may call anything an image, and the rest is still worth
+/// recording.
 fn is_image(bytes: &[u8]) -> bool {
     Header::of(bytes.get(..64).unwrap_or(bytes)).mime_type != UNKNOWN_TYPE
 }
 
-/// Returns the file if it is still the one that was read, so that its name is kept, and the bytes otherwise.
+/// Returns the file if it is unchanged since it was read, so that its name is kept; otherwise the bytes.
 fn image(found: &FoundImage) -> ImageSource {
     match &found.path {
         Some(path) if std::fs::read(path).is_ok_and(|bytes| bytes == found.bytes) => ImageSource::File(path.into()),

@@ -1,4 +1,4 @@
-//! Redaction: secrets and bulky data are taken out of arguments and messages before anything is stored.
+//! Redaction: removes secrets and large data from arguments and messages before anything is stored.
 
 use std::sync::LazyLock;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use super::base64::{Decoded, decode};
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 
-/// The shortest text that is tried as base64: anything shorter is worth keeping as it is.
+/// The minimum length of a text that is checked for base64; shorter ones are kept as they are.
 const MIN_BASE64_CHARS: usize = 256;
 
 /// Replaces secrets in a value by [`REDACTED`], and base64 data by the hash of its bytes.
 ///
-/// `extra` names further arguments to hide, compared without case and separators.
+/// `extra` lists further arguments to redact, compared without case and separators.
 pub(crate) fn value(value: &Value, extra: &[String]) -> Value {
     match value {
         Value::Object(object) => Value::Object(self::object(object, extra)),
@@ -25,7 +25,7 @@ pub(crate) fn value(value: &Value, extra: &[String]) -> Value {
     }
 }
 
-/// Redacts an object like [`value`], and hides what its keys call a secret.
+/// Redacts an object like [`value`], including values whose keys denote a secret.
 pub(crate) fn object(object: &Map<String, Value>, extra: &[String]) -> Map<String, Value> {
     let hidden = |key: &str, value: &Value| {
         let secret = is_secret_key(key) || extra.iter().any(|name| normalized(name) == normalized(key));
@@ -39,12 +39,12 @@ pub(crate) fn object(object: &Map<String, Value>, extra: &[String]) -> Map<Strin
     object.iter().map(redacted).collect()
 }
 
-/// Replaces texts that have the form of a key of a well-known service.
+/// Redacts texts in the format of a well-known service's key.
 pub(crate) fn text(text: &str) -> String {
     SECRET_VALUE.replace_all(text, REDACTED).into_owned()
 }
 
-/// Returns a key as it is compared: letters and digits in lower case.
+/// Normalises a key for comparison: letters and digits in lower case.
 pub(crate) fn normalized(key: &str) -> String {
     key.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -53,7 +53,8 @@ fn is_secret_key(key: &str) -> bool {
     SECRET_KEY.is_match(key)
 }
 
-/// Returns a short stand-in for a text that is base64 data: its hash, which is also the name an image has in the store.
+/// Returns a short replacement for a text that is base64 data: its hash, which is also the name of an image in the
+/// store.
 fn bulky(text: &str) -> Option<String> {
     if text.len() < MIN_BASE64_CHARS {
         return None;

@@ -1,14 +1,14 @@
-//! The spool: what must outlive this process before it is in the workspace. Jobs whose image has not passed yet, and
-//! iterations that the workspace could not take.
+//! The spool: data that must survive this process before it is in the workspace. It holds jobs whose image has not
+//! arrived yet, and iterations that could not be recorded.
 //!
 //! ```text
 //! cache/wrap/RUN.lock          held while the process runs, so that others see whose files are orphaned
 //! cache/wrap/RUN.jobs          the jobs of one server, replaced as a whole
 //! cache/wrap/RUN.KEY.waiting   one iteration, with its images and its idempotency key
 //! ```
-//! A process that is killed leaves its files there. The next one that wraps the same server takes over its jobs, so that a
-//! poll completes the same iteration. The next one of any server records what waits, under the same key, so that each
-//! iteration is recorded once.
+//! A killed process leaves its files behind. The next process that wraps the same server adopts its jobs, so that a
+//! poll completes the same iteration. The next process that wraps any server records waiting iterations under the same
+//! keys, so that each is recorded exactly once.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -23,7 +23,7 @@ use crate::model::{Actor, Timestamp};
 use super::assemble::StoredJob;
 use super::finding::Finding;
 
-/// The files of this run, and those that dead ones left.
+/// The files of this run, and those of dead runs.
 #[derive(Debug)]
 pub(crate) struct Spool {
     dir: PathBuf,
@@ -43,16 +43,16 @@ pub(crate) struct UnrecordedIteration {
     pub(crate) key: String,
 }
 
-/// What dead processes left.
+/// The data of dead processes.
 #[derive(Debug, Default)]
 pub(crate) struct Adopted {
-    /// Jobs of the same server, and expired ones of any.
+    /// Jobs of the same server, and expired jobs of any server.
     pub(crate) jobs: Vec<StoredJob>,
     /// Iterations to record, oldest first.
     pub(crate) waiting: Vec<UnrecordedIteration>,
 }
 
-/// The jobs of a run, as stored.
+/// The stored jobs of a run.
 #[derive(Serialize, Deserialize)]
 struct JobsFile {
     version: u32,
@@ -60,18 +60,18 @@ struct JobsFile {
     jobs: Vec<StoredJob>,
 }
 
-/// The version of the files. Others are left alone.
+/// The file format version. Files of other versions are ignored.
 const VERSION: u32 = 2;
-/// The largest file that is taken over.
+/// The maximum size of a file that is adopted.
 const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
 impl Spool {
-    /// Describes the spool of a run below the directory of a workspace. Nothing is created yet.
+    /// Returns the spool of a run below the directory of a workspace, without creating anything.
     pub(crate) fn new(workspace: &Path, run: &str) -> Spool {
         Spool { dir: workspace.join("cache").join("wrap"), run: run.to_owned(), lock: None, has_jobs: false }
     }
 
-    /// Writes and syncs a few bytes: whether the disk takes them, and whether it does so now.
+    /// Writes and syncs a few bytes, to find out whether the disk accepts them without delay.
     pub(crate) fn probe(&mut self) -> io::Result<()> {
         let mut file = self.lock()?;
         file.set_len(0)?;
@@ -79,7 +79,7 @@ impl Spool {
         file.sync_data()
     }
 
-    /// Stores the jobs of a server in place of those stored before.
+    /// Replaces the stored jobs of a server.
     pub(crate) fn save_jobs(&mut self, server: &str, jobs: Vec<StoredJob>) -> io::Result<()> {
         let path = self.path("jobs");
         if jobs.is_empty() {
@@ -92,7 +92,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Stores an iteration that waits to be recorded.
+    /// Stores an iteration that is waiting to be recorded.
     pub(crate) fn save_waiting(&mut self, waiting: &UnrecordedIteration) -> io::Result<()> {
         self.lock()?;
         replace(&self.waiting_path(&waiting.key), &serde_json::to_vec(waiting)?)
@@ -100,17 +100,17 @@ impl Spool {
 
     /// Removes an iteration that was recorded.
     pub(crate) fn remove_waiting(&self, key: &str) {
-        // One that stays is recorded again under the same key, which changes nothing.
+        // If it remains, it is recorded again under the same key, which changes nothing.
         let _ = fs::remove_file(self.waiting_path(key));
     }
 
-    /// Returns whether there are files of other runs, without looking into them.
+    /// Returns whether there are files of other runs, without reading them.
     pub(crate) fn has_others(&self) -> bool {
         self.runs().iter().any(|run| *run != self.run)
     }
 
-    /// Takes over what dead processes left: iterations that wait, jobs of this server, and jobs of any server that were last
-    /// heard of before `expired`. The jobs are saved as ours before the other file is removed.
+    /// Adopts the data of dead processes: waiting iterations, jobs of this server, and jobs of any server without a
+    /// message since `expired`. The jobs are saved as ours before the other file is removed.
     pub(crate) fn adopt(&mut self, server: &str, expired: Timestamp) -> Adopted {
         let mut adopted = Adopted::default();
         for run in self.runs() {
@@ -135,13 +135,13 @@ impl Spool {
         adopted
     }
 
-    /// Removes the files of this run, unless something still waits in them.
+    /// Removes the files of this run, unless something is still waiting in them.
     pub(crate) fn end(mut self) {
         if self.files_of(&self.run).iter().all(|path| path.extension().is_some_and(|it| it == "lock")) {
             if self.lock.take().is_some() {
                 let _ = fs::remove_file(self.path("lock"));
             }
-            // Only goes away if it is empty.
+            // Fails unless it is empty.
             let _ = fs::remove_dir(&self.dir);
         }
     }
@@ -152,12 +152,13 @@ impl Spool {
             return false;
         }
         jobs.extend(found.jobs);
-        // Ours first: a crash between the two leaves both files, and the keys of the jobs make that harmless.
+        // Write ours first: a crash in between leaves both files, which is harmless because the jobs have the same
+        // keys.
         self.save_jobs(server, jobs.clone()).is_ok() && fs::remove_file(path).is_ok()
     }
 
     fn adopt_waiting(&mut self, path: &Path, run: &str, waiting: &mut Vec<UnrecordedIteration>) -> bool {
-        // A file of an earlier layout has no recipe where this one has it, and is left alone as well.
+        // A file of an earlier layout has no recipe in this place, and is ignored as well.
         let has_recipe = |found: &UnrecordedIteration| !found.finding.recipe.prompt.is_empty();
         let Some(found) = read(path).filter(has_recipe) else { return false };
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

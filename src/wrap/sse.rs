@@ -1,8 +1,8 @@
-//! Server-sent events, as far as they must be understood to see the messages in them. Their bytes stay as they are.
+//! Parses server-sent events as far as necessary to find the messages in them. Their bytes are never changed.
 
 use super::tap::MAX_OBSERVED_BYTES;
 
-/// Cuts a stream into events.
+/// Splits a stream into events.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pending: Vec<u8>,
@@ -10,7 +10,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Adds bytes, and returns the events that they complete, each with the blank line that ends it.
+    /// Adds bytes, and returns the events they complete, each with the blank line that ends it.
     pub(crate) fn split(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.pending.extend_from_slice(bytes);
         let mut complete = Vec::new();
@@ -29,12 +29,12 @@ impl Events {
         self.pending.is_empty() && !self.is_too_long
     }
 
-    /// Returns what does not make an event yet.
+    /// Returns the bytes of the incomplete event.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.pending
     }
 
-    /// Takes what does not make an event yet.
+    /// Takes the bytes of the incomplete event.
     pub(crate) fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
@@ -60,7 +60,7 @@ pub(crate) fn data(event: &[u8]) -> Vec<u8> {
     data.collect::<Vec<_>>().join(&b'\n')
 }
 
-/// Returns the event with other data in place of its only line of data.
+/// Returns the event with its only data line replaced.
 pub(crate) fn with_data(event: &[u8], data: &[u8]) -> Option<Vec<u8>> {
     let before = self::data(event);
     if before.contains(&b'\n') || before.is_empty() {

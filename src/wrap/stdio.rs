@@ -1,4 +1,4 @@
-//! `retake wrap -- COMMAND`: a stdio server as a child, with the client on our own stdin and stdout.
+//! `retake wrap -- COMMAND`: runs a stdio server as a child process, with the client on our own stdin and stdout.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -16,11 +16,11 @@ use super::mark::Announce;
 use super::pipeline::{Pipeline, Setup};
 use super::pump;
 
-/// Something the main thread has to act on.
+/// An event for the main thread.
 enum Event {
     /// The client closed our stdin.
     ClientGone,
-    /// A signal came.
+    /// A signal arrived.
     Signal(Signal),
     /// The server ended.
     Exited(io::Result<ExitStatus>),
@@ -28,25 +28,25 @@ enum Event {
     Drained,
 }
 
-/// How long a server may take to end by itself after its stdin was closed. A client that is still there sends its own
-/// signals sooner.
+/// How long a server may take to exit after its stdin was closed. A client that is still there sends its own signals
+/// sooner.
 const EOF_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a server that was asked to end may take before it is killed: less than the two seconds that clients give us,
-/// since after that this process is gone.
+/// How long a server may take to exit after it was asked to, before it is killed: less than the two seconds that
+/// clients allow us before they kill this process.
 const TERM_TIMEOUT: Duration = Duration::from_millis(1500);
-/// How long calls that are in flight are waited for when the client is gone.
+/// How long to wait for calls in flight after the client is gone.
 const CALLS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long processes that outlive the server may hold its stdout open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often the state of the calls is polled while waiting for them.
+/// How often the calls are polled while waiting for them.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Runs the server until it ends, and returns its exit code.
+/// Runs the server until it exits, and returns its exit code.
 pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io::Result<i32> {
     let (events, incoming) = mpsc::channel();
     let signals = events.clone();
     platform::on_signals(move |signal| signals.send(Event::Signal(signal)).is_ok())?;
-    // On a terminal the server keeps its colours; elsewhere a copy of what it says explains failures.
+    // On a terminal, the server keeps its colours; otherwise a copy of its stderr explains failures.
     let keep_stderr = !io::stderr().is_terminal();
     let mut server = child::spawn(command, keep_stderr)?;
     let pid = server.id();
@@ -84,7 +84,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
     status.map(exit_code)
 }
 
-/// Passes signals on and asks the server to end when the client is gone, until the server has ended.
+/// Forwards signals, and asks the server to exit when the client is gone, until it has exited.
 fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::Result<ExitStatus> {
     let mut deadline: Option<(Instant, Signal)> = None;
     let mut gone_since: Option<Instant> = None;
@@ -123,7 +123,7 @@ fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::R
     }
 }
 
-/// Waits for the last output of a server that has ended, and ends the processes it left running.
+/// Waits for the last output of a server that has exited, and kills processes it left running.
 fn clean_up(incoming: &Receiver<Event>, pid: u32) {
     let is_drained = |timeout: Duration| {
         let deadline = Instant::now() + timeout;

@@ -1,9 +1,9 @@
-//! The tap: takes copies of what passes to the observer, without ever making the traffic wait for it.
+//! The tap: passes copies of the traffic to the observer without ever blocking the traffic.
 //!
-//! The queue is bounded by bytes. What does not fit is dropped and counted, since a client that waits is worse than an
-//! iteration that is missing. Only a response that may be marked is waited for, only for a moment, and only if the recorder
-//! has shown since its request that it can write; if that moment was not enough, nothing is waited for again until the
-//! recorder has caught up.
+//! The queue is bounded by bytes. Messages that do not fit are dropped and counted, since a blocked client is worse
+//! than a missing iteration. Only a response that may be marked is waited for, only for a moment, and only if the
+//! recorder has proved since the request that it can write. If that moment was not enough, nothing is waited for again
+//! until the recorder has caught up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -15,36 +15,36 @@ use crate::model::Timestamp;
 use super::message::Direction;
 use super::observe::{Moment, Scope};
 
-/// The longest message that is observed; a longer one is only forwarded.
+/// The maximum size of a message that is observed; larger ones are only forwarded.
 pub(crate) const MAX_OBSERVED_BYTES: usize = 64 * 1024 * 1024;
-/// The most bytes that wait to be observed.
+/// The maximum number of bytes waiting to be observed.
 const MAX_QUEUED_BYTES: usize = 256 * 1024 * 1024;
 
-/// What the clock of a tap begins at: jobs that another process started lie before it.
+/// The initial value of a tap's clock, so that jobs started by another process lie before it.
 const EPOCH_MILLIS: u64 = 1 << 40;
 
-/// A message that passed.
+/// A message that passed the proxy.
 pub(crate) struct Passed {
     /// The conversation.
     pub(crate) scope: Scope,
-    /// Its way.
+    /// Its direction.
     pub(crate) direction: Direction,
     /// Its bytes.
     pub(crate) line: Arc<Vec<u8>>,
     /// When it passed.
     pub(crate) at: Moment,
-    /// Where to report what was recorded, if a pump waits for it.
+    /// The callback for the recorded reference, if a pump waits for it.
     pub(crate) reply: Option<RecordedReply>,
     /// Whether it was announced with [`Tap::arm`].
     armed: bool,
-    /// The part of the queue it takes up.
+    /// The part of the queue it occupies.
     pub(crate) permit: QueuePermit,
 }
 
-/// Reports the reference of what was recorded; dropping it reports that nothing was.
+/// Receives the reference of the recorded iteration; dropping it means that nothing was recorded.
 pub(crate) type RecordedReply = Box<dyn FnOnce(String) + Send>;
 
-/// A part of the queue, given back when dropped.
+/// A part of the queue, released on drop.
 pub(crate) struct QueuePermit {
     counters: Arc<Counters>,
     bytes: usize,
@@ -56,38 +56,38 @@ impl Drop for QueuePermit {
     }
 }
 
-/// Counters that the pumps and the threads after the tap share.
+/// Counters shared by the pumps and the threads after the tap.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     queued: AtomicUsize,
-    /// Requests that passed and that the observer has not seen yet.
+    /// Requests that passed but were not observed yet.
     armed: AtomicUsize,
-    /// Tool calls that wait for their answer, as the observer knows.
+    /// Tool calls waiting for their response, according to the observer.
     pub(crate) in_flight: AtomicUsize,
     /// Messages that were dropped.
     pub(crate) dropped: AtomicU64,
     /// Whether the recorder was too slow the last time it was waited for.
     pub(crate) is_slow: AtomicBool,
-    /// Whether jobs wait for their image.
+    /// Whether jobs are waiting for their image.
     pub(crate) has_jobs: AtomicBool,
-    /// Whether the recorder has been asked to show that it can write, and has not answered.
+    /// Whether a probe of the recorder is pending.
     pub(crate) is_probed: AtomicBool,
-    /// When the recorder last showed that it can write; zero if never.
+    /// When the recorder last proved that it can write; zero if never.
     pub(crate) alive_at: AtomicU64,
 }
 
-/// The pumps' end.
+/// The end of the queue used by the pumps.
 #[derive(Clone)]
 pub(crate) struct Tap {
     queue: Sender<Option<Passed>>,
     counters: Arc<Counters>,
-    /// How long to wait for a recording, to mark the response with it; zero if responses are not marked.
+    /// How long to wait for a recording in order to mark the response; zero if responses are not marked.
     announce_timeout: Duration,
     epoch: Instant,
 }
 
 impl Tap {
-    /// Creates a tap, and the other end of its queue, in which `None` is the end.
+    /// Creates a tap and the other end of its queue, in which `None` marks the end.
     pub(crate) fn new(announce_timeout: Duration) -> (Tap, Receiver<Option<Passed>>) {
         let (queue, passed) = mpsc::channel();
         (Tap { queue, counters: Arc::default(), announce_timeout, epoch: Instant::now() }, passed)
@@ -98,19 +98,19 @@ impl Tap {
         &self.counters
     }
 
-    /// Returns the time now.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Moment {
         let elapsed = u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX);
         let millis = EPOCH_MILLIS.saturating_add(elapsed);
         Moment { millis, wall: Timestamp::now() }
     }
 
-    /// Returns how long a response may be waited for.
+    /// Returns how long to wait for a response to be recorded.
     pub(crate) fn announce_timeout(&self) -> Duration {
         self.announce_timeout
     }
 
-    /// Announces a tool call that is about to be forwarded, so that its answer is not missed.
+    /// Announces a tool call that is about to be forwarded, so that its response is not missed.
     pub(crate) fn arm(&self) {
         self.counters.armed.fetch_add(1, SeqCst);
     }
@@ -121,7 +121,7 @@ impl Tap {
             && (self.counters.armed.load(SeqCst) > 0 || self.counters.in_flight.load(SeqCst) > 0)
     }
 
-    /// Queues a message for the observer, without waiting.
+    /// Queues a message for the observer without blocking.
     pub(crate) fn offer(
         &self,
         scope: Scope,
@@ -139,9 +139,9 @@ impl Tap {
         }
     }
 
-    /// Marks the end of the queue; a pump may still wait for its peer and hold a tap.
+    /// Marks the end of the queue, since a pump may still wait for its peer and hold a tap.
     pub(crate) fn end(&self) {
-        // An observer that is gone needs no end.
+        // If the observer is gone, it needs no end marker.
         let _ = self.queue.send(None);
     }
 
@@ -153,7 +153,7 @@ impl Tap {
         }
     }
 
-    /// Hands on a response, and waits a moment for what it is recorded as.
+    /// Passes on a response, and waits briefly for its recorded reference.
     pub(crate) fn ask(&self, scope: Scope, line: &Arc<Vec<u8>>) -> Option<String> {
         if self.counters.is_slow.load(SeqCst) {
             self.offer(scope, Direction::ToClient, Arc::clone(line), false, None);
@@ -171,7 +171,7 @@ impl Tap {
 }
 
 impl Tap {
-    /// Hands on a response like [`ask`](Tap::ask), without blocking the thread.
+    /// Passes on a response like [`ask`](Tap::ask), without blocking the thread.
     pub(crate) async fn ask_async(&self, scope: Scope, line: &Arc<Vec<u8>>) -> Option<String> {
         if self.counters.is_slow.load(SeqCst) {
             self.offer(scope, Direction::ToClient, Arc::clone(line), false, None);
@@ -191,7 +191,7 @@ impl Tap {
 }
 
 impl Passed {
-    /// Takes note that the observer has seen the message, and how many calls wait for their answer now.
+    /// Records that the observer has processed the message, and the number of calls still waiting for a response.
     pub(crate) fn observed(&self, in_flight: usize) {
         self.permit.counters.in_flight.store(in_flight, SeqCst);
         if self.armed {

@@ -1,4 +1,5 @@
-//! Values of arguments, as clients and servers write them: numbers as texts, sizes in four forms, lists of prompts.
+//! Parses argument values as clients and servers write them: numbers as text, sizes in four notations, lists of
+//! prompts.
 
 use serde_json::{Number, Value};
 
@@ -6,7 +7,7 @@ use crate::model::{Lora, Seed};
 
 use super::keys::is_prompt_key;
 
-/// Returns the texts in a value: itself, those of a list, or that of an object that stands for an image.
+/// Returns the texts in a value: itself, those of a list, or that of an object that represents an image.
 pub(super) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => vec![text.clone()],
@@ -19,7 +20,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns a text that is not blank.
+/// Returns the text if it is not blank.
 pub(super) fn filled(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
@@ -27,7 +28,7 @@ pub(super) fn filled(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the prompts of a list: texts, or objects that have one.
+/// Returns the prompts in a list of texts or objects.
 pub(super) fn prompt_list(value: &Value) -> Option<Vec<String>> {
     let one = |item: &Value| match item {
         Value::Object(object) => object
@@ -40,7 +41,7 @@ pub(super) fn prompt_list(value: &Value) -> Option<Vec<String>> {
     list.filter(|list| !list.is_empty())
 }
 
-/// Reads a seed from a number or a text; -1 and the like are not seeds.
+/// Parses a seed from a number or a text; -1 and similar values are not seeds.
 pub(crate) fn seed(value: &Value) -> Option<Seed> {
     match value {
         Value::Number(number) => whole_number(number).map(Seed),
@@ -49,7 +50,7 @@ pub(crate) fn seed(value: &Value) -> Option<Seed> {
     }
 }
 
-/// Reads a whole number from a number or a text.
+/// Parses a whole number from a number or a text.
 pub(super) fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => whole_number(number),
@@ -66,7 +67,7 @@ fn whole_number(number: &Number) -> Option<u64> {
     })
 }
 
-/// Reads a finite number from a number or a text.
+/// Parses a finite number from a number or a text.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
@@ -76,7 +77,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     number.filter(|number: &f64| number.is_finite())
 }
 
-/// Reads a size in pixels; an aspect ratio is not one.
+/// Parses a size in pixels; an aspect ratio is not a size.
 pub(super) fn size(value: &Value) -> Option<(u32, u32)> {
     let side = |value: &Value| whole(value).and_then(|side| u32::try_from(side).ok());
     let (width, height) = match value {
@@ -91,17 +92,17 @@ pub(super) fn size(value: &Value) -> Option<(u32, u32)> {
         },
         _ => return None,
     };
-    // Smaller ones are aspect ratios.
+    // Smaller numbers are aspect ratios.
     (width >= 64 && height >= 64).then_some((width, height))
 }
 
-/// Reads a LoRA and its weight.
+/// Parses a LoRA and its weight.
 pub(super) fn lora(value: &Value) -> Option<Lora> {
     let object = value.as_object()?;
     let name =
         ["name", "path", "lora", "model", "id", "url"].iter().find_map(|key| object.get(*key).and_then(filled))?;
     let weight =
         ["weight", "scale", "strength", "strength_model"].iter().find_map(|key| object.get(*key).and_then(number));
-    // Through JSON, so that a LoRA may get further fields without a change here.
+    // Through JSON, so that new fields of LoRAs need no change here.
     serde_json::from_value(serde_json::json!({ "name": name, "weight": weight.unwrap_or(1.0) })).ok()
 }

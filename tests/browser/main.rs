@@ -1,8 +1,8 @@
-//! The gallery in a real browser: the binary serves, headless Chromium looks, and the scripts beside this file press keys
-//! and click as people do. Screenshots of every page go to `target/screenshots`.
+//! The gallery in a real browser: the binary serves, and scripts in this directory press keys and click in headless
+//! Chromium. Screenshots of every page go to `target/screenshots`.
 //!
-//! Needs Chromium, Node.js, Playwright (without a browser of its own) and axe. Where one is missing the tests are
-//! reported as ignored; `RETAKE_TEST_INSTALL=1` installs them (see `tools.rs`).
+//! Needs Chromium, Node.js, Playwright (without its own browser) and axe. If one is missing, the tests are reported as
+//! ignored; `RETAKE_TEST_INSTALL=1` installs them (see `tools.rs`).
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -98,7 +98,7 @@ fn every_image_of_a_batch_counts() {
     tools.converse("batch.mjs", &served.url, |request| beside(dir.path(), request));
 }
 
-/// Runs a script on a sample history of its own.
+/// Runs a script on a fresh sample history.
 fn on_the_sample(script: &str) {
     let tools = Tools::ready();
     let dir = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn the_loupe_is_usable_by_any_hand() {
     tools.converse("loupe.mjs", &served.url, |request| beside(dir.path(), request));
 }
 
-/// Carries out `run ["record", …]`: a command in a process of its own, beside the server.
+/// Runs `run ["record", …]`: a command in a separate process, next to the server.
 fn beside(workspace: &Path, request: &str) {
     let args: Vec<String> = serde_json::from_str(request.strip_prefix("run ").unwrap()).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_retake")).args(&args).arg("--workspace").arg(workspace).output();

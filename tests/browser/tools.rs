@@ -1,5 +1,5 @@
-//! The programs that drive the browser: where they are, and how they get here when `RETAKE_TEST_INSTALL=1` asks for it.
-//! Chromium and Node.js come from Debian's packages, Playwright and axe from the npm registry into `target/`.
+//! The programs that drive the browser: finding them, and installing them if `RETAKE_TEST_INSTALL=1`. Chromium and
+//! Node.js come from Debian's packages, Playwright and axe from the npm registry into `target/`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Returns what to do about missing tools; `None` if they are here or may be installed.
+    /// Returns what to do about missing tools; `None` if they are installed or may be installed.
     pub(crate) fn missing() -> Option<String> {
         let absent = [
             (chromium().is_none(), "Chromium"),
@@ -51,7 +51,7 @@ impl Tools {
         Tools { chromium: chromium.clone(), modules: npm_dir().join("node_modules") }
     }
 
-    /// Runs one of the scripts beside this file.
+    /// Runs one of the scripts in this directory.
     pub(crate) fn run(&self, script: &str, url: &str) {
         self.converse(script, url, |request| panic!("{script} makes the unexpected request {request:?}"));
     }
@@ -108,7 +108,7 @@ fn install(packages: &[&str]) {
         is_root && is_installed("apt-get"),
         "system packages can only be installed as root on Debian: install {packages:?}"
     );
-    // A Node.js from elsewhere brings its own npm, which conflicts with Debian's.
+    // A Node.js from elsewhere has its own npm, which conflicts with Debian's.
     let wanted = packages.iter().filter(|name| **name == "chromium" || !is_installed("npm"));
     for args in [
         vec!["update"],

@@ -1,4 +1,4 @@
-//! What is wrong is named, with what would be right and the right exit status, and nothing is written.
+//! Invalid input: errors name the problem and the expected input, with the right exit status, and nothing is written.
 
 use crate::support::{FIRST, TestWorkspace, Transcript};
 

@@ -1,4 +1,4 @@
-//! What changed from step to step: a session as a story, what it takes to go on, and iterations side by side.
+//! Changes from step to step: a session as a story, resuming it, and iterations side by side.
 
 use serde_json::json;
 
@@ -6,7 +6,8 @@ use crate::support::{FIRST, TestWorkspace, Transcript};
 
 const SECOND: &str = "session-2024-12-11-002";
 
-/// A session with rerolls, a branch that was left, a failure, a rating, and one that goes on from it elsewhere.
+/// Creates a session with rerolls, an abandoned branch, a failure and a rating, and another session that continues from
+/// it.
 fn workspace() -> TestWorkspace {
     let workspace = TestWorkspace::new();
     let base = ["--model", "sdxl", "--steps", "20", "--cfg", "7", "--size", "1024x768"];
@@ -38,7 +39,7 @@ fn a_session_is_shown_as_a_story() {
     let mut screen = Transcript::new(&workspace);
     screen.run(&["show", FIRST]).run(&["show", SECOND]).run(&["show", FIRST, "--limit", "2"]);
     screen.check("story_of_a_session");
-    // What a script gets is the contract's list, whatever people see.
+    // Scripts get the list defined by the contract, whatever people see.
     let list = workspace.json(&["show", FIRST]);
     assert_eq!((&list["totalIterations"], &list["returnedCount"]), (&json!(7), &json!(7)));
     assert!(list["iterations"][3].get("summary").is_none());

@@ -1,4 +1,4 @@
-//! What people need day by day: names in listings, local times, costs, originals, recipes from images, many sessions audited.
+//! Everyday use: names in listings, local times, costs, originals, recipes from images, audits of many sessions.
 
 use std::fs;
 
@@ -140,7 +140,7 @@ fn fields_beside_a_prompt_are_read_from_the_image() {
         assert_eq!(recipe().get("seed"), None, "it may be about the image that this one was edited from");
     }
 
-    // The image knows the seed it was made with; `--like` fills in what neither the flags nor the image say.
+    // The image contains the seed it was made with; `--like` fills in what neither the flags nor the image contain.
     let like = workspace.record(0, &["a red fox, snow", "--seed", "1", "--scheduler", "karras"]);
     let recorded = record(&["--like", &like]);
     assert!(recorded["readFromImage"].to_string().contains("\"seed\""), "{recorded}");

@@ -1,5 +1,5 @@
-//! A damaged workspace: readers report it and end with status 3 if something is gone, writers warn, and
-//! `repair` shows the reports once.
+//! A damaged workspace: readers report it and exit with status 3 if something is lost, writers warn, and `repair` shows
+//! the reports once.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ fn journal(workspace: &TestWorkspace) -> PathBuf {
 #[test]
 fn a_loss_is_shown_until_its_report_is_read() {
     let workspace = workspace();
-    // In neither copy any more: the database is gone, and the journal's copy of one event has another prompt.
+    // Missing from both copies: the database is gone, and the journal's copy of one event has another prompt.
     let mut bytes = fs::read(journal(&workspace)).unwrap();
     let at = bytes.windows(12).position(|window| window == b"the lost cat").unwrap();
     bytes[at..at + 12].copy_from_slice(b"THE LOST CAT");
@@ -45,7 +45,7 @@ fn a_loss_is_shown_until_its_report_is_read() {
         .check("loss");
 }
 
-/// The header of the event is whole, so that it is known to have been an iteration.
+/// The header of the event is intact, so that it is known to have been an iteration.
 #[test]
 fn the_number_of_a_lost_iteration_is_not_used_again() {
     let workspace = workspace();

@@ -1,4 +1,4 @@
-//! The help of every verb, read as a new user reads it.
+//! The help of every command, as a new user reads it.
 
 use crate::support::TestWorkspace;
 
@@ -60,7 +60,7 @@ fn references_in_examples_are_quoted() {
         else {
             continue;
         };
-        // Whatever follows two spaces explains the example.
+        // The text after two spaces explains the example.
         let command = command.trim().split("  ").next().unwrap_or_default();
         for word in command.split_whitespace().filter(|word| word.contains('#')) {
             found += 1;
@@ -70,7 +70,7 @@ fn references_in_examples_are_quoted() {
     assert!(found > 10, "only {found} references were found");
 }
 
-/// A terminal of 80 columns shows every line of an example whole, and the list of commands in one line each.
+/// A terminal of 80 columns shows every line of an example in full, and the list of commands with one line each.
 #[test]
 fn help_is_narrow() {
     let workspace = TestWorkspace::new();

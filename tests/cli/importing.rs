@@ -1,5 +1,5 @@
-//! `import` when things are wrong or end early: there is a report and a status, the workspace checks out, and the next
-//! import goes on from there.
+//! `import` with problems or interruptions: there is a report and an exit status, the workspace verifies, and the next
+//! import continues from there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use retake_testutils::made::{self, write};
 
 const NOON: u64 = 1_714_564_800; // 2024-05-01T12:00:00Z
 
-/// A picture as A1111 writes it; each number is another one.
+/// Returns an image as A1111 writes it; each number is a different one.
 pub(crate) fn picture(number: u64) -> Vec<u8> {
     let text = format!(
         "a fox, snow\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: {}, Size: 16x16, Model: sdxl, Version: v1.10.1",
@@ -24,7 +24,7 @@ fn folder(workspace: &TestWorkspace) -> PathBuf {
     workspace.dir().join("pictures")
 }
 
-/// Writes pictures of these numbers, a minute apart.
+/// Writes images with these numbers, a minute apart.
 fn fill(folder: &Path, numbers: std::ops::Range<u64>) {
     for number in numbers {
         write(&folder.join(format!("{number:05}.png")), &picture(number), NOON + number * 60);
@@ -35,7 +35,7 @@ fn report(ran: &Ran) -> Value {
     serde_json::from_slice(&ran.output.stdout).unwrap_or_else(|error| unreachable!("{error}: {ran}"))
 }
 
-/// Which files were named, by the ends of their paths, and why.
+/// Returns the reported files, by the ends of their paths, with the reasons.
 fn problems(report: &Value) -> Vec<(String, String)> {
     let named = report["problems"].as_array().unwrap().iter().map(|problem| {
         let name = Path::new(problem["path"].as_str().unwrap()).file_name().unwrap();
@@ -44,7 +44,7 @@ fn problems(report: &Value) -> Vec<(String, String)> {
     named.collect()
 }
 
-/// Every byte of the workspace is as it should be, and it holds so many images, each once.
+/// Checks that the workspace verifies, and that it contains this many images, each once.
 fn is_whole(workspace: &TestWorkspace, images: u64) {
     let verified = workspace.json(&["verify"]);
     assert_eq!((&verified["whole"], &verified["images"]), (&true.into(), &images.into()), "{verified}");
@@ -74,7 +74,7 @@ fn what_may_not_be_read_is_named_and_comes_in_once_it_may() {
     let reason = "not allowed to read it".to_owned();
     assert_eq!(problems(&said), [("locked".to_owned(), reason.clone()), ("00002.png".to_owned(), reason)]);
     assert_eq!((&said["iterations"], said.get("stopped")), (&2.into(), None));
-    // Named alone it is the same: reported, and nothing is made up.
+    // Given by itself, it is reported in the same way, and nothing is made up.
     let alone = workspace.run_bound(&["import", "pictures/locked"]);
     assert_eq!(alone.status(), 1, "{alone}");
     assert!(alone.stderr().contains("pictures/locked: not allowed to read it"), "{alone}");
@@ -98,7 +98,7 @@ fn a_workspace_that_may_not_be_written_to_is_told_and_goes_on_once_it_may() {
     assert_eq!(workspace.run_bound(&["import", "pictures"]).status(), 0);
     fill(&dir, 3..6);
 
-    // Only where pictures are kept.
+    // Only where images are stored.
     let images = workspace.workspace().join("images");
     let shelves: Vec<PathBuf> = fs::read_dir(&images).unwrap().map(|entry| entry.unwrap().path()).collect();
     shelves.iter().chain([&images]).for_each(|dir| allow(dir, 0o555));
@@ -164,7 +164,7 @@ fn file_names_that_are_not_utf_8_are_imported_and_printed() {
     assert_eq!(problems(&report(&ran)), [("empty\u{fffd}.png".to_owned(), "it is empty".to_owned())]);
     let image = &workspace.json(&["show", "latest"])["images"][0];
     assert!(image["name"].as_str().unwrap().starts_with("fox\u{fffd}"), "{image}");
-    // A folder of such a name can be given as well, and the files are the same.
+    // A folder with such a name can be given as well, and the files are the same.
     let again = workspace.run(&[OsStr::new("import"), odd.as_os_str()]);
     assert!(again.stdout().contains("1 image was already here"), "{again}");
     is_whole(&workspace, 1);
@@ -177,8 +177,8 @@ fn a_disk_that_is_full_half_way_leaves_a_beginning() {
     let dir = folder(&workspace);
     workspace.record(0, &["what was there before"]);
     fill(&dir, 1..4);
-    // The shell's limit on the size of files is the nearest to a full disk that needs no rights: 16 MB or 32 MB, as the
-    // shell counts. The journal stays below it, and the fourth picture does not.
+    // The shell's limit on file sizes is the closest to a full disk that needs no privileges: 16 MB or 32 MB, depending
+    // on the shell. The journal stays below it, and the fourth image does not.
     let large = dir.join("00004.png");
     write(&large, &picture(4), NOON + 240);
     let file = fs::File::options().write(true).open(&large).unwrap();
@@ -202,7 +202,7 @@ fn a_disk_that_is_full_half_way_leaves_a_beginning() {
     assert_eq!((&verified["whole"], &verified["images"]), (&true.into(), &6.into()), "{verified}");
 }
 
-/// Waits until the import under way has kept its first picture.
+/// Waits until the running import has stored its first image.
 fn wait_for_the_first(workspace: &TestWorkspace, child: &mut std::process::Child) {
     let images = workspace.workspace().join("images");
     while fs::read_dir(&images).map_or(0, Iterator::count) == 0 && child.try_wait().unwrap().is_none() {
@@ -222,7 +222,7 @@ fn files_that_vanish_while_it_runs_cost_only_themselves() {
     (FILES / 2..FILES).for_each(|number| fs::remove_file(dir.join(format!("{number:05}.png"))).unwrap());
     let ran = workspace.waited(child, &["import", "pictures", "--json"]);
     let said = report(&ran);
-    // How many were kept before they were gone is a matter of luck; that each is counted is not.
+    // How many were stored before they were deleted is random, but each is counted.
     let gone = problems(&said);
     assert!(gone.iter().all(|(_, reason)| reason == "it is gone"), "{gone:?}");
     assert_eq!(said["images"].as_u64().unwrap() + gone.len() as u64, FILES, "{said}");
@@ -248,7 +248,7 @@ fn an_import_that_is_interrupted_says_how_far_it_came_and_goes_on() {
     let said = report(&ran);
     let done = said["images"].as_u64().unwrap();
     assert!(done > 0, "{ran}");
-    // A machine that is quick enough has done it all by then.
+    // A fast machine has finished by then.
     let interrupted = said.get("interrupted").is_some();
     assert_eq!((ran.status(), interrupted), (i32::from(done < FILES), done < FILES), "{ran}");
     is_whole(&workspace, done);

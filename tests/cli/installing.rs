@@ -1,5 +1,5 @@
-//! `retake mcp install`: into the configuration files of clients, both new and edited ones.
-//! On Linux, where the tests decide what home is.
+//! `retake mcp install`: into new and edited configuration files of clients. Only on Linux, where the tests control the
+//! home directory.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -30,7 +30,7 @@ fn read(path: &PathBuf) -> Value {
     }
 }
 
-/// The arguments that let agents record files below the home directory and the temporary one only.
+/// Returns the arguments that let agents record files only below the home directory and the temporary one.
 fn with_roots(workspace: &TestWorkspace) -> Value {
     json!(["mcp", "--root", workspace.root().join("home"), "--root", "/tmp"])
 }
@@ -63,7 +63,7 @@ fn another_workspace_than_the_clients_is_pointed_out() {
     let doctor = |workspace: &TestWorkspace| workspace.run(&["doctor"]).stdout();
     assert!(doctor(&workspace).contains("Cursor uses the workspace of the directory it starts in"));
 
-    // A project's client starts where its file is.
+    // A project's client starts in the directory of its file.
     let project = workspace.json(&["mcp", "install", "cursor", "--project"]);
     assert_eq!(project.get("otherWorkspace"), None, "{project}");
     let named = workspace.json(&["mcp", "install", "cursor", "--write", "--workspace", here]);
@@ -82,7 +82,7 @@ fn a_team_workspace_stays_a_url() {
     assert_eq!(printed["mcpServers"]["retake"]["args"][2], url, "{printed}");
 }
 
-/// What a bundle's user does not fill in is the workspace of the commands.
+/// A setting that a bundle's user leaves empty means the workspace of the commands.
 #[test]
 fn a_bundle_and_the_commands_agree() {
     let manifest = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/data/mcp/manifest.json")).unwrap();
@@ -199,7 +199,7 @@ fn for_one_directory_and_through_links() {
     assert_eq!(read(&real)["mcpServers"]["takes"]["args"], json!(["mcp", "--root", renders]));
 }
 
-/// What it writes starts a server.
+/// The entry that it writes starts a server.
 #[test]
 fn the_entry_works() {
     let workspace = TestWorkspace::new();

@@ -1,5 +1,5 @@
-//! The whole command line, run as a user runs it: what is printed where, and with which exit status. What the verbs mean
-//! is tested with the workspace; here is how they are asked and answered.
+//! The whole command line, run as a user runs it: what is printed where, and with which exit status. The use cases
+//! themselves are tested in `tests/workspace`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! Which workspace a command works on, and who it says has done it.
+//! The choice of the workspace, and the actor that is recorded.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `show --raw`: any picture, recorded or not, and what is none.
+//! `show --raw`: any image, recorded or not, and files that are not images.
 
 use retake::internals::images::metadata::embed;
 
@@ -31,7 +31,7 @@ fn lays_out_what_is_in_a_file() {
     transcript.check("raw");
 }
 
-/// What is said of a format: "no text" only if it was looked for, and that it cannot be decoded if it cannot.
+/// The message for each format: "no text" only if it was searched, and that it cannot be decoded if it cannot.
 #[test]
 fn each_format_is_named_with_what_cannot_be_done_with_it() {
     let workspace = TestWorkspace::new();

@@ -1,5 +1,5 @@
-//! Reading never creates a workspace; what is not there is said; nothing that is lost is hidden; and recording says at once
-//! what is unusual.
+//! Reading never creates a workspace; missing things are reported; no loss is hidden; and recording immediately reports
+//! anything unusual.
 
 use std::fs;
 
@@ -38,13 +38,13 @@ fn reading_never_creates_a_workspace() {
     assert!(!workspace.dir().join("sent").exists());
     let left = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
     let ours = |name: &str| name.starts_with("retake-empty-");
-    // Others may run at the same time: theirs have the ids of processes that are alive.
+    // Others may run at the same time: their directories contain the ids of live processes.
     for entry in left.filter(|entry| ours(&entry.file_name().to_string_lossy())) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = name.rsplit('-').next().unwrap();
         assert!(fs::exists(format!("/proc/{pid}")).unwrap_or(true) || !entry.path().exists(), "{name} is left");
     }
-    // A folder full of other things stays as it is.
+    // A folder full of other things stays unchanged.
     let before = fs::read_dir(workspace.dir().join("pictures")).unwrap().count();
     workspace.run(&["list", "--workspace", "pictures"]);
     assert_eq!(fs::read_dir(workspace.dir().join("pictures")).unwrap().count(), before);
@@ -169,7 +169,7 @@ fn a_demo_that_is_interrupted_leaves_nothing() {
     fs::create_dir(&tmp).unwrap();
     let mut command = workspace.command(&["demo", "--addr", "127.0.0.1:0"]);
     let child = command.env("TMPDIR", &tmp).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // Once its directory is there, it is painting.
+    // Once its directory exists, it is painting.
     while fs::read_dir(&tmp).unwrap().count() == 0 {
         std::thread::yield_now();
     }

@@ -1,14 +1,14 @@
-//! The console blocks of the README and of the book, run as a reader would run them, each page in a fresh workspace.
+//! Runs the console blocks of the README and of the book as a reader would, each page in a fresh workspace.
 //!
-//! Every line that starts with `$ ` in a ```` ```console ```` block is run in order by the shell, and what follows up to the
-//! next one is what it must print. What differs from day to day is compared by its shape: dates, times and hashes. The
-//! day in session ids is that of the page in the text and today when it is run. The home directory is `/home/ada`; it has
-//! four images of A1111 in `webui/outputs`. In the current directory is `cat.png`. `<!-- setup: COMMAND -->` runs a
-//! command without showing it, and `<!-- not run -->` before a block leaves it out.
+//! Every line that starts with `$ ` in a ```` ```console ```` block is run in order by the shell, and the text up to
+//! the next one is its expected output. Dates, times and hashes are only compared by shape. The day in session ids is
+//! that of the page in the text and today when it is run. The home directory is `/home/ada`; it has four A1111 images
+//! in `webui/outputs`. The current directory contains `cat.png`. `<!-- setup: COMMAND -->` runs a command without
+//! showing it, and `<!-- not run -->` before a block skips it.
 //!
-//! `RETAKE_BLESS=readme cargo test --test cli readme` writes what the commands print into the pages.
+//! `RETAKE_BLESS=readme cargo test --test cli readme` writes the actual output into the pages.
 //!
-//! Commands in other blocks need servers, browsers or files of the reader. They are not run, but the program must accept
+//! Commands in other blocks need servers, browsers or the reader's files. They are not run, but the program must accept
 //! their flags and values.
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ fn the_readme_and_the_book_name_only_flags_that_exist() {
     for path in pages() {
         for line in commands_not_run(&fs::read_to_string(&path).unwrap()) {
             checked += 1;
-            // Help comes before anything is done, but after the flags and values on its left were accepted.
+            // `--help` takes effect before anything is done, but after the flags and values on its left were parsed.
             let line = match line.split_once(" -- ") {
                 Some((ours, _)) => format!("{ours} --help"),
                 None => format!("{line} --help"),
@@ -102,13 +102,13 @@ never
     assert_eq!(ran.text, text, "and is put right");
 }
 
-/// What came of running a text.
+/// The result of running a text.
 struct Outcome {
-    /// How many commands were run.
+    /// The number of commands run.
     commands: usize,
-    /// The commands that print something else.
+    /// The commands whose output differs.
     differences: Vec<String>,
-    /// The text with what they print.
+    /// The text with the actual output.
     text: String,
 }
 
@@ -151,10 +151,10 @@ fn run(text: &str) -> Outcome {
     outcome
 }
 
-/// A shell in which the days of the README are those of today.
+/// A shell in which the days of the README are mapped to today.
 struct Shell<'a> {
     workspace: &'a TestWorkspace,
-    /// The days in the README's session ids, and what they are here.
+    /// The days in the README's session ids, and the actual ones.
     days: HashMap<String, String>,
 }
 
@@ -163,7 +163,7 @@ impl Shell<'_> {
         Shell { workspace, days: HashMap::new() }
     }
 
-    /// Creates the images that a reader has: one idea, another seed, another prompt, another parameter.
+    /// Creates the reader's images: one idea, another seed, another prompt, another parameter.
     fn generate(&self) {
         let dir = self.home().join("webui/outputs");
         fs::create_dir_all(&dir).unwrap();
@@ -209,7 +209,7 @@ impl Shell<'_> {
             .unwrap()
     }
 
-    /// Learns which day of the README is which here, from the first id of an output.
+    /// Maps a day of the README to the actual one, from the first id of an output.
     fn learn(&mut self, expected: &str, printed: &str) {
         if let (Some(written), Some(here)) = (first_day(expected), first_day(printed)) {
             self.days.entry(written).or_insert(here);
@@ -221,7 +221,7 @@ impl Shell<'_> {
     }
 }
 
-/// Returns the README and the pages of the book, without the references, which are generated.
+/// Returns the README and the pages of the book, without the generated references.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -233,7 +233,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Returns the calls of `retake` in blocks of shell lines that are not run: without variables before and comments after.
+/// Returns the calls of `retake` in shell blocks that are not run, without leading variables and trailing comments.
 fn commands_not_run(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut block = None;
@@ -259,7 +259,7 @@ fn first_day(text: &str) -> Option<String> {
     rest.get(..10).map(str::to_owned)
 }
 
-/// A text with digits of dates, times and hashes replaced, and without white space that depends on them.
+/// Returns a text with the digits of dates, times and hashes replaced, and without white space that depends on them.
 fn shape(text: &str) -> Vec<String> {
     text.trim_end().lines().map(|line| line.split_whitespace().map(word_shape).collect::<Vec<_>>().join(" ")).collect()
 }

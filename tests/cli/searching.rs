@@ -1,4 +1,4 @@
-//! Searching from a terminal: what matched, what did not, and where a query goes wrong.
+//! Searching from a terminal: matches, no matches, and errors in a query.
 
 use crate::support::{TestWorkspace, Transcript};
 

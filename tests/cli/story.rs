@@ -1,4 +1,4 @@
-//! A workflow from the first iteration to an import elsewhere, as one reads it on the screen and as a script gets it.
+//! A workflow from the first iteration to an import elsewhere, as shown on the screen and as JSON for scripts.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Many requests on one stdin: each is answered when it is on the disk and before the next one is needed.
+//! Many requests on one stdin: each gets its response once it is durable, before the next one is needed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -22,10 +22,10 @@ fn each_request_is_answered_before_the_next_one_comes() {
         let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
         assert_eq!(answer["reference"], format!("{FIRST}#{index}"));
     }
-    // Others are not kept out meanwhile, and can see whom they share the workspace with.
+    // Others are not locked out meanwhile, and can see the owner of the workspace.
     assert_eq!(workspace.json(&["doctor"])["owner"]["pid"], child.id());
     assert_eq!(workspace.record(5, &["from elsewhere", "--session", FIRST]), format!("{FIRST}#3"));
-    // What was answered is kept, however this ends.
+    // Acknowledged requests are kept, however the process ends.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(workspace.json(&["show", FIRST])["totalIterations"], 4);

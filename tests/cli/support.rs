@@ -1,4 +1,4 @@
-//! A directory to work in and the real binary, with nothing of the environment that the tests themselves run in.
+//! A working directory and the real binary, isolated from the environment of the tests.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(crate) use retake_testutils::images::PIXEL;
 /// The first session that [`TestWorkspace::record`] starts.
 pub(crate) const FIRST: &str = "session-2024-12-11-001";
 
-/// A fresh directory with a workspace in it, `.retake/`, that is the current directory of every command.
+/// A fresh directory with a workspace `.retake/`, which is the current directory of every command.
 pub(crate) struct TestWorkspace {
     root: tempfile::TempDir,
 }
@@ -26,17 +26,17 @@ impl TestWorkspace {
         TestWorkspace { root }
     }
 
-    /// The current directory of the commands.
+    /// Returns the current directory of the commands.
     pub(crate) fn dir(&self) -> PathBuf {
         self.root.path().join("desk")
     }
 
-    /// The directory that holds everything, the home directory included.
+    /// Returns the directory that contains everything, including the home directory.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The workspace's own directory.
+    /// Returns the workspace directory.
     pub(crate) fn workspace(&self) -> PathBuf {
         self.dir().join(".retake")
     }
@@ -47,14 +47,14 @@ impl TestWorkspace {
         path
     }
 
-    /// The binary, ready to run here.
+    /// Returns the binary, ready to run here.
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
         self.settle(&mut command, args);
         command
     }
 
-    /// Arguments, place and environment.
+    /// Sets the arguments, the current directory and the environment.
     fn settle(&self, command: &mut Command, args: &[impl AsRef<OsStr>]) {
         command
             .args(args)
@@ -70,13 +70,13 @@ impl TestWorkspace {
         self.run_with(args, b"")
     }
 
-    /// Runs with that on stdin.
+    /// Runs with this input on stdin.
     pub(crate) fn run_with(&self, args: &[impl AsRef<OsStr>], input: &[u8]) -> Ran {
         self.ended_with(self.command(args), args, input)
     }
 
-    /// Runs as someone whom rights bind: as nobody where these tests run as root, for whom there are none. All that is here
-    /// becomes nobody's first.
+    /// Runs as a user who is bound by permissions: as `nobody` if the tests run as root. All files here are given to
+    /// that user first.
     #[cfg(unix)]
     pub(crate) fn run_bound(&self, args: &[impl AsRef<OsStr>]) -> Ran {
         use std::os::unix::fs::{MetadataExt, lchown};
@@ -85,7 +85,7 @@ impl TestWorkspace {
         if tempfile::tempfile().unwrap().metadata().unwrap().uid() != 0 {
             return self.run(args);
         }
-        // Where the tests' own binary is, nobody may not go.
+        // `nobody` cannot access the directory of the test binary.
         let binary = self.root().join("retake");
         if !binary.exists() {
             let ours = env!("CARGO_BIN_EXE_retake");
@@ -103,7 +103,7 @@ impl TestWorkspace {
         self.ended_with(command, args, b"")
     }
 
-    /// Runs another command here to its end; the arguments are to be shown.
+    /// Runs another command here to its end; the arguments are only shown.
     pub(crate) fn ended(&self, mut command: Command, args: &[impl AsRef<OsStr>]) -> Ran {
         command.current_dir(self.dir()).env_clear().env("HOME", self.root.path().join("home"));
         self.ended_with(command, args, b"")
@@ -113,35 +113,36 @@ impl TestWorkspace {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
-        // From a thread, so that neither side waits for the other. Who does not read its input may end before.
+        // Write from a thread, so that neither side waits for the other. A process that does not read its input may
+        // exit early.
         let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let ran = self.waited(child, args);
         writer.join().unwrap();
         ran
     }
 
-    /// Waits for the end of one that was started with these arguments.
+    /// Waits for a process that was started with these arguments.
     pub(crate) fn waited(&self, child: Child, args: &[impl AsRef<OsStr>]) -> Ran {
         let output = child.wait_with_output().unwrap();
         let args = args.iter().map(|arg| arg.as_ref().to_string_lossy().into_owned()).collect();
         Ran { args, output, root: self.root.path().to_owned() }
     }
 
-    /// Runs what must go well, and gives its JSON.
+    /// Runs a command that must succeed, and returns its JSON.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json"]].concat());
         assert_eq!(ran.status(), 0, "{ran}");
         serde_json::from_slice(&ran.output.stdout).unwrap()
     }
 
-    /// Records an iteration made in the morning of 2024-12-11, and gives its reference.
+    /// Records an iteration made in the morning of 2024-12-11, and returns its reference.
     pub(crate) fn record(&self, minute: u32, args: &[&str]) -> String {
         let made = format!("2024-12-11T10:{minute:02}:00Z");
         let recorded = self.json(&[&["record", "--created-at", &made], args].concat());
         recorded["reference"].as_str().unwrap().to_owned()
     }
 
-    /// All that can be listed, without when it was asked.
+    /// Returns the full listing, without the time of the request.
     pub(crate) fn listed(&self) -> Value {
         let mut list = self.json(&["list"]);
         list.as_object_mut().unwrap().remove("timestamp").unwrap();
@@ -155,7 +156,7 @@ pub(crate) fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args(["-s", name, &pid.to_string()]).status().unwrap().success());
 }
 
-/// A command and how it ended.
+/// A command and its result.
 pub(crate) struct Ran {
     args: Vec<String>,
     pub(crate) output: Output,
@@ -196,7 +197,7 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// Commands one after the other with what they said, to be compared as a whole.
+/// A sequence of commands with their output, compared as a whole.
 pub(crate) struct Transcript<'a> {
     workspace: &'a TestWorkspace,
     text: String,
@@ -220,8 +221,8 @@ impl<'a> Transcript<'a> {
         self
     }
 
-    /// Compares with the snapshot of that name. What differs from run to run is replaced: the times of today, the hashes
-    /// that depend on them, sizes on disk.
+    /// Compares with the snapshot of this name. What differs from run to run is replaced: the times of today, the
+    /// hashes that depend on them, sizes on disk.
     pub(crate) fn check(&self, name: &str) {
         let filters = [
             (r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{3}Z)?)?( UTC)?", "[now]"),

@@ -1,7 +1,7 @@
-//! Pictures in terminals: each kind is played here at the other end of a real pseudo-terminal, with the answers that such a
-//! terminal gives, and is sent what it can draw. In files, pipes and JSON no image is drawn.
+//! Images in terminals: each kind of terminal is simulated at the other end of a real pseudo-terminal, with its answers
+//! to queries, and must be sent what it can draw. In files, pipes and JSON, no image is drawn.
 //!
-//! `script` makes the pseudo-terminal; it is part of every Linux system.
+//! `script` creates the pseudo-terminal; it is part of every Linux system.
 
 use std::fs;
 use std::io::{Cursor, Read, Write};
@@ -17,10 +17,10 @@ use crate::support::TestWorkspace;
 
 const RED: Rgb<u8> = Rgb([250, 20, 20]);
 const BLUE: Rgb<u8> = Rgb([20, 20, 250]);
-/// What ends every question, so that it is answered by all that answer at all.
+/// The end of every query, which all terminals answer that answer at all.
 const WHAT_ARE_YOU: &str = "\x1b[c";
 
-/// How a terminal behaves: its name, and what it answers to what it is asked.
+/// A terminal: its name, and its answers to queries.
 struct Terminal {
     env: &'static [(&'static str, &'static str)],
     answers: &'static [(&'static str, &'static str)],
@@ -41,7 +41,7 @@ const KITTY: Terminal = Terminal {
     answers: &[("i=31,s=1,v=1,a=q,t=d", "\x1b_Gi=31;OK\x1b\\"), (WHAT_ARE_YOU, "\x1b[?62;c")],
 };
 
-/// A session of two iterations with pictures: red beside blue, and blue alone.
+/// Creates a session of two iterations with images: red next to blue, and blue alone.
 fn workspace() -> TestWorkspace {
     let workspace = TestWorkspace::new();
     let both = RgbImage::from_fn(64, 64, |x, _| if x < 32 { RED } else { BLUE });
@@ -56,7 +56,7 @@ fn workspace() -> TestWorkspace {
     workspace
 }
 
-/// What the terminal was sent by a command.
+/// Returns what a command sent to the terminal.
 fn sent(workspace: &TestWorkspace, terminal: &Terminal, args: &str) -> String {
     let line = format!("stty cols 100 rows 40; exec '{}' {args}", env!("CARGO_BIN_EXE_retake"));
     let plain = workspace.command(&[] as &[&str]);
@@ -74,7 +74,7 @@ fn sent(workspace: &TestWorkspace, terminal: &Terminal, args: &str) -> String {
     converse(child, terminal.answers)
 }
 
-/// Reads all that is written, and answers what is asked, in the order in which it is asked.
+/// Reads all output, and answers queries in order.
 fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
     let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let (parts, read) = mpsc::channel();
@@ -111,7 +111,7 @@ fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
-/// What stands between two marks.
+/// Returns the text between two marks.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
     assert!(text.contains(start), "no {start:?} in {text:?}");
     let (_, rest) = text.split_once(start).unwrap();
@@ -183,7 +183,7 @@ fn sixels_are_as_wide_as_their_columns() {
     let sent = sent(&workspace, &FOOT, "show '#0'");
     let drawn = between(&sent, "\x1bP", "\x1b\\");
     let (size, _) = drawn.split_once('"').unwrap().1.split_once('#').unwrap();
-    // 64 columns of 10 pixels would be the whole; half of 40 rows of 20 pixels is what it may take.
+    // 64 columns of 10 pixels would be the full width; half of 40 rows of 20 pixels is the limit.
     let sides: Vec<u32> = size.split(';').skip(2).map(|side| side.parse().unwrap()).collect();
     assert!((300..=400).contains(&sides[0]) && sides[0].abs_diff(sides[1]) < 13, "{sides:?}");
     assert!(sent.ends_with("\x1b\\\r\n"), "what follows begins below the picture");

@@ -1,5 +1,5 @@
-//! `watch`, as a person leaves it running: a line for each new picture as it comes, a clean end on Ctrl-C, and nothing
-//! missed or doubled over restarts or beside another watch.
+//! `watch`: a line for each new image as it appears, a clean exit on Ctrl-C, and nothing missed or duplicated across
+//! restarts or with another watch.
 #![cfg(unix)]
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::importing::picture;
 use crate::support::{TestWorkspace, signal};
 use retake_testutils::made;
 
-/// Longer than any machine is slow: what did not come by then does not come.
+/// Longer than any slow machine takes: what has not arrived by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder(workspace: &TestWorkspace) -> PathBuf {
@@ -26,7 +26,7 @@ fn folder(workspace: &TestWorkspace) -> PathBuf {
     folder
 }
 
-/// A watch under way, with its lines as they come.
+/// A running watch, with its output lines.
 struct Watching {
     child: Child,
     said: Receiver<String>,
@@ -34,7 +34,7 @@ struct Watching {
 }
 
 impl Watching {
-    /// Begins one, and waits until it says that it watches.
+    /// Starts a watch, and waits until it reports that it is watching.
     fn new(workspace: &TestWorkspace, args: &[&str]) -> Watching {
         let (sender, said) = mpsc::channel();
         let mut command = workspace.command(&[&["watch", "output"], args].concat());
@@ -51,7 +51,7 @@ impl Watching {
         serde_json::from_str(&self.said.recv_timeout(PATIENCE).unwrap()).unwrap()
     }
 
-    /// The names of the pictures of the next line.
+    /// Returns the names of the images in the next line.
     fn names(&self) -> Vec<String> {
         serde_json::from_value(self.line()["images"].take()).unwrap()
     }
@@ -60,7 +60,7 @@ impl Watching {
         self.asides.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Ends it as Ctrl-C does, and gives what it still said.
+    /// Ends it as Ctrl-C does, and returns the rest of its output.
     fn end(mut self, how: &str) -> Vec<String> {
         signal(how, self.child.id());
         let status = self.child.wait().unwrap();
@@ -71,7 +71,7 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        // A failed test must not leave the process running; a successful one has ended it already.
+        // A failed test must not leave the process running; a successful one has already ended it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -81,7 +81,7 @@ fn lines(from: impl Read + Send + 'static, to: Sender<String>) {
     thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
 }
 
-/// So many iterations, each picture once, every byte as it should be, and nothing that is half written.
+/// Checks that there are this many iterations, each image once, and that the workspace verifies without leftovers.
 fn is_whole(workspace: &TestWorkspace, pictures: u64) {
     let verified = workspace.json(&["verify"]);
     assert_eq!((&verified["whole"], &verified["images"]), (&true.into(), &pictures.into()), "{verified}");
@@ -138,7 +138,7 @@ fn what_comes_between_two_watches_is_taken_up_by_the_next() {
     assert_eq!(watching.names(), ["00002.png"]);
     assert_eq!(watching.end("TERM"), Vec::<String>::new());
 
-    // As after a crash: half of a picture is there, too.
+    // As after a crash: half of an image is there too.
     fs::write(dir.join("00003.png"), picture(3)).unwrap();
     let half = picture(4);
     fs::write(dir.join("00004.png"), &half[..half.len() / 2]).unwrap();
@@ -147,7 +147,7 @@ fn what_comes_between_two_watches_is_taken_up_by_the_next() {
     assert_eq!((&missed["images"][0], &missed["index"]), (&"00003.png".into(), &2.into()), "in the same session");
     fs::write(dir.join("00004.png"), &half).unwrap();
     assert_eq!(watching.names(), ["00004.png"]);
-    // Killed without a word, it has lost nothing either.
+    // Killing it loses nothing either.
     watching.child.kill().unwrap();
     watching.child.wait().unwrap();
     fs::write(dir.join("00005.png"), picture(5)).unwrap();
@@ -165,7 +165,7 @@ fn two_watches_of_a_folder_and_an_import_record_everything_once() {
     let one = Watching::new(&workspace, &["--json"]);
     let two = Watching::new(&workspace, &["--json"]);
     for batch in 0..BATCHES {
-        // The pictures of a batch, one seed after the other: an earlier scan sees a smaller run.
+        // The images of a batch, with consecutive seeds: an earlier scan sees a smaller run.
         for number in 0..4 {
             let text = format!(
                 "a fox in the snow\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: {}, Size: 16x16, Model: sdxl",
@@ -174,7 +174,7 @@ fn two_watches_of_a_folder_and_an_import_record_everything_once() {
             let bytes = made::png(batch * 10 + number, &[("parameters", &text)]);
             fs::write(dir.join(format!("{batch:03}-{number}.png")), bytes).unwrap();
             if batch % 2 == 0 {
-                // Scans happen at other moments too; at the end everything is imported.
+                // Scans happen at other moments too; in the end, everything is imported.
                 assert_eq!(workspace.run(&["import", "output"]).status(), 0);
             }
         }

@@ -1,6 +1,6 @@
-//! The documentation: the generated references are up to date, links lead somewhere, and the book builds.
+//! The documentation: the generated references are up to date, links are valid, and the book builds.
 //!
-//! `RETAKE_BLESS=docs cargo test --test docs` writes the references again after a change to a tool.
+//! `RETAKE_BLESS=docs cargo test --test docs` regenerates the references after a change to a tool.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -52,7 +52,7 @@ fn links_lead_somewhere() {
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
 
-/// The messages that people look up are the ones that the program prints: each occurs in the sources.
+/// The messages in the troubleshooting page are those that the program prints: each occurs in the sources.
 fn quoted_messages_exist() {
     let page = std::fs::read_to_string(root().join("docs/troubleshooting.md")).unwrap();
     let mut sources = String::new();
@@ -64,13 +64,13 @@ fn quoted_messages_exist() {
             }
         }
     }
-    // A message that continues on the next line of the source is one message.
+    // Join messages that continue on the next line of the source.
     let sources = sources.split("\\\n").map(str::trim_start).collect::<String>();
     let heads = page.split("\n\n").filter_map(|part| part.strip_prefix("**")?.split("**").next());
     let quoted = heads.flat_map(|head| head.split('`').skip(1).step_by(2));
     let mut seen = 0;
     for message in quoted.filter(|message| !OF_OTHERS.iter().any(|other| message.starts_with(other))) {
-        // What differs from case to case: names, numbers and addresses.
+        // Replace the parts that vary: names, numbers and addresses.
         let message = message.replace('\n', " ").replace("process 123", "…");
         let parts = message.split(['…', ',', ':']).flat_map(|part| part.split(|c: char| c.is_ascii_digit()));
         let words = parts.map(str::trim).filter(|part| part.contains(' ')).filter(|part| !part.starts_with("retake "));
@@ -93,8 +93,8 @@ fn every_page_is_in_the_book() {
     }
 }
 
-/// Code that depends on the operating system is in the `platform` module of each crate, where it can be read and ported as a
-/// whole. Tests may ask wherever they are.
+/// Code that depends on the operating system is in the `platform` module of each crate, where it can be read and ported
+/// as a whole. Tests may check the target anywhere.
 fn platform_code_is_in_one_place() {
     let mut found = Vec::new();
     for dir in [
@@ -125,7 +125,7 @@ fn platform_code_is_in_one_place() {
 fn platform_lines(text: &str) -> Vec<String> {
     const MARKS: [&str; 8] =
         ["(unix)", "(not(unix))", "(windows)", "target_os", "os::unix", "os::windows", "os::fd", "rustix::"];
-    // Tests may ask for the system, also in a file of their own.
+    // Tests may check the target, also in a separate file.
     let before = std::iter::once("").chain(text.lines());
     let code = before.zip(text.lines()).enumerate().take_while(|(_, (_, line))| *line != "mod tests {");
     let code = code.filter(|(_, (before, _))| *before != "#[cfg(test)]").map(|(number, (_, line))| (number, line));
@@ -205,7 +205,7 @@ fn links(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the anchor that a heading gets.
+/// Returns the anchor of a heading.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars()

@@ -1,4 +1,4 @@
-//! The references of `docs/` that are generated from the program: its MCP tools, and the help of every command.
+//! The references in `docs/` that are generated from the program: its MCP tools, and the help of every command.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -123,7 +123,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Names the type of a property in a few words.
+/// Describes the type of a property in a few words.
 fn kind(property: &Value, schema: &Value) -> String {
     if let Some(values) = property["enum"].as_array() {
         return values.iter().map(|it| format!("`{}`", text(it))).collect::<Vec<_>>().join(" · ");

@@ -1,8 +1,9 @@
-//! Other people's programs against the real MCP server, on stdio and over HTTP: the official Python client, the official
-//! Inspector, the official conformance suite in three revisions, and the official host library of MCP Apps in Chromium.
+//! Other people's programs against the real MCP server, on stdio and over HTTP: the official Python client, the
+//! official Inspector, the official conformance suite in three revisions, and the official host library of MCP Apps in
+//! Chromium.
 //!
-//! They are installed from PyPI and npm into `target/judges` when `RETAKE_TEST_INSTALL=1` asks for it. Without them the
-//! test is reported as ignored.
+//! They are installed from PyPI and npm into `target/judges` if `RETAKE_TEST_INSTALL=1`. Without them, the test is
+//! reported as ignored.
 #![expect(clippy::unwrap_used, reason = "test code: a failure is a test failure")]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ fn every_judge_is_satisfied() {
     assert!(output.status.success() && text.contains("PASSED: all judges"), "{text}");
 }
 
-/// Returns what to do about missing judges; `None` if they are here or may be installed.
+/// Returns what to do about missing programs; `None` if they are installed or may be installed.
 fn missing() -> Option<String> {
     if !cfg!(unix) {
         return Some("needs a Unix shell".to_owned());

@@ -1,4 +1,4 @@
-//! What a client may send by mistake or on purpose: an answer each, no crash, and nothing half-written.
+//! Invalid and malicious messages: each gets a response, nothing crashes, and nothing is half-written.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Era, TestWorkspace};
 use crate::process;
 
-/// A picture that says it has that many pixels, and has none.
+/// Returns an image that claims to have this many pixels, and has none.
 fn picture_that_claims(width: u32, height: u32) -> Vec<u8> {
     let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
     png.extend(width.to_be_bytes());
@@ -42,7 +42,7 @@ async fn wrong_types_everywhere() {
             {
                 let response = client.request(method, params.clone()).await;
                 let code = response["error"]["code"].as_i64();
-                // rmcp leaves out what it cannot read where everything may be left out.
+                // rmcp ignores parameters it cannot parse if all of them are optional.
                 let ignores_them = method.ends_with("list");
                 assert!(code == Some(-32602) || (ignores_them && code.is_none()), "{method} {params}: {response}");
             }
@@ -50,7 +50,7 @@ async fn wrong_types_everywhere() {
         for tool in client.request("tools/list", json!({})).await["result"]["tools"].as_array().unwrap() {
             let name = tool["name"].as_str().unwrap();
             for (argument, schema) in tool["inputSchema"]["properties"].as_object().unwrap() {
-                // Nothing takes both.
+                // No method accepts both.
                 for wrong in [json!({ "no": { "such": "thing" } }), json!([[]])] {
                     if argument == "parameters" && wrong.is_object() {
                         continue;
@@ -88,7 +88,7 @@ async fn twenty_megabytes_of_arguments() {
         }
         assert!(client.refused("resources/read", json!({ "uri": huge })).await < 0);
         assert!(client.refused(&huge, json!({})).await < 0);
-        // Parameters are kept as they came, within a documented limit.
+        // Parameters are kept as they are, within a documented limit.
         let answer =
             client.call("record-iteration", json!({ "prompt": "a", "parameters": { "workflow": huge } })).await;
         let kept = u64::from(!answer.failed);
@@ -112,7 +112,7 @@ async fn pictures_that_are_none_and_pictures_that_lie() {
         }
         assert_eq!(sessions(&mut client).await, 0);
 
-        // Small as a file and enormous as a picture: it is kept and described, and never unpacked into memory.
+        // Small as a file and enormous as an image: it is stored and described, and never decoded into memory.
         let bomb = STANDARD.encode(picture_that_claims(u32::MAX / 2, u32::MAX / 2));
         client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": bomb }] })).await;
         // Ten megabytes of one letter.

@@ -1,4 +1,4 @@
-//! A client that speaks in lines, so that tests see what goes over the wire; and a server to talk to, in memory.
+//! A client that speaks in lines, so that tests see the wire format; and an in-memory server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use retake::internals::workspace::{Lifetime, Options, Workspace};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 
-/// The two ways of opening a conversation.
+/// The two ways of starting a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
     /// `initialize` first.
     Initialize,
-    /// Every request speaks for itself, since 2026-07-28.
+    /// Every request is self-contained, since 2026-07-28.
     Stateless,
 }
 
@@ -25,7 +25,7 @@ impl Era {
     pub(crate) const BOTH: [Era; 2] = [Era::Initialize, Era::Stateless];
 }
 
-/// A workspace in a temporary directory, whose clock only moves when told.
+/// A workspace in a temporary directory, with a manual clock.
 pub(crate) struct TestWorkspace {
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) dir: tempfile::TempDir,
@@ -52,9 +52,9 @@ impl TestWorkspace {
         self.now.store(text.parse::<Timestamp>().unwrap().millis(), Ordering::Relaxed);
     }
 
-    /// A client that has not said anything yet.
+    /// Returns a client that has not sent anything yet.
     pub(crate) fn connect(&self, era: Era) -> Client {
-        // One for each direction, so that each side can end its own.
+        // One for each direction, so that each side can close its own.
         let (asks, asked) = tokio::io::duplex(1 << 20);
         let (answers, answered) = tokio::io::duplex(1 << 20);
         let server = Server::new(Arc::clone(&self.workspace), "ada");
@@ -62,7 +62,7 @@ impl TestWorkspace {
         Client::new(era, answered, asks)
     }
 
-    /// A client that has opened the conversation, where its era has such a thing.
+    /// Returns a client that has initialised the conversation, if its era requires that.
     pub(crate) async fn client(&self, era: Era) -> Client {
         let mut client = self.connect(era);
         client.open().await;
@@ -75,17 +75,17 @@ pub(crate) struct Client {
     reader: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     last_id: u64,
-    /// Notifications that came while something else was waited for.
+    /// Notifications that arrived while waiting for something else.
     heard: VecDeque<Value>,
 }
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) view: Value,
     pub(crate) failed: bool,
-    /// What came beside the answer itself.
+    /// The other content blocks of the result.
     pub(crate) also: Vec<Value>,
 }
 
@@ -113,7 +113,7 @@ impl Client {
         }
     }
 
-    /// Sends a line as it is.
+    /// Sends a line unchanged.
     pub(crate) async fn send(&mut self, line: &str) {
         let writer = self.writer.as_mut().expect("not closed yet");
         writer.write_all(line.as_bytes()).await.unwrap();
@@ -135,11 +135,11 @@ impl Client {
         Some(serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// The next answer; notifications before it are kept.
+    /// Returns the next response; notifications before it are kept.
     pub(crate) async fn next_answer(&mut self) -> Option<Value> {
         loop {
             let message = self.next().await?;
-            // An answer to what could not be read has no id.
+            // The response to an unreadable message has no id.
             if message.get("method").is_none() {
                 return Some(message);
             }
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    /// The next notification of that method; others are left out.
+    /// Returns the next notification with this method; others are dropped.
     pub(crate) async fn heard(&mut self, method: &str) -> Value {
         loop {
             let message = match self.heard.pop_front() {
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// What was heard so far of that method. Only complete once something was answered that came after it.
+    /// Returns the notifications received so far with this method. Only complete after a response to a later request.
     pub(crate) fn overheard(&mut self, method: &str) -> Vec<Value> {
         let (these, others): (Vec<Value>, Vec<Value>) =
             std::mem::take(&mut self.heard).into_iter().partition(|said| said["method"] == method);
@@ -169,12 +169,12 @@ impl Client {
         these
     }
 
-    /// Sends nothing more.
+    /// Closes the sending side.
     pub(crate) fn hang_up(&mut self) {
         self.writer = None;
     }
 
-    /// The line of a request, with all that its era asks for, and its id.
+    /// Returns the line of a request, with everything that its era requires, and its id.
     pub(crate) fn line(&mut self, method: &str, mut params: Value) -> (String, u64) {
         self.last_id += 1;
         if self.era == Era::Stateless && params.get("_meta").is_none() {
@@ -183,7 +183,7 @@ impl Client {
         (json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params }).to_string(), self.last_id)
     }
 
-    /// Asks, and gives the whole response.
+    /// Sends a request, and returns the whole response.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let (line, id) = self.line(method, params);
         self.send(&line).await;
@@ -192,7 +192,7 @@ impl Client {
         response
     }
 
-    /// The code of the error that a request is refused with.
+    /// Returns the error code of a refused request.
     pub(crate) async fn refused(&mut self, method: &str, params: Value) -> i64 {
         let response = self.request(method, params).await;
         response["error"]["code"].as_i64().unwrap_or_else(|| panic!("{response}"))
@@ -211,7 +211,7 @@ impl Client {
         answer.view
     }
 
-    /// Calls a tool that must fail, and gives its error.
+    /// Calls a tool that must fail, and returns its error.
     pub(crate) async fn fail(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.call(tool, arguments).await;
         assert!(answer.failed, "{}", answer.text);
@@ -221,7 +221,7 @@ impl Client {
         error
     }
 
-    /// Records an iteration made at that time; gives its reference.
+    /// Records an iteration made at this time, and returns its reference.
     pub(crate) async fn record(&mut self, at: &str, more: Value) -> String {
         let mut arguments =
             Map::from_iter([("prompt".to_owned(), json!("a fox")), ("createdAt".to_owned(), json!(at))]);

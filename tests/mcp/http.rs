@@ -1,5 +1,5 @@
-//! The same server over HTTP, on a real socket: plain JSON where one answer is all, a stream where there is more to say,
-//! and no file that a request names. Who may ask is tested with the gallery, which asks that first.
+//! The server over HTTP, on a real socket: plain JSON for a single response, a stream for more, and no access to files
+//! that a request names. Access control is tested with the gallery, which checks it first.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ struct Endpoint {
     end: watch::Sender<bool>,
 }
 
-/// What came back: the status, the type, the connection's name, and the body or the messages of its stream.
+/// A response: the status, the type, the connection id, and the body or the messages of its stream.
 struct Reply {
     status: u16,
     kind: String,
@@ -49,7 +49,7 @@ impl Endpoint {
             head += &format!("{name}: {value}\r\n");
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
-        // A server that has refused already may not read it all.
+        // A server that has already refused may not read all of it.
         stream.write_all(body).await.ok();
         let mut body = BufReader::new(stream);
         let mut line = String::new();
@@ -70,12 +70,12 @@ impl Endpoint {
         }
     }
 
-    /// A request, with the headers that its era asks for.
+    /// Sends a request with the headers that its era requires.
     async fn post(&self, era: Era, method: &str, params: Value) -> Reply {
         self.post_on(None, era, method, params).await
     }
 
-    /// A request on a connection.
+    /// Sends a request on a connection.
     async fn post_on(&self, connection: Option<&str>, era: Era, method: &str, mut params: Value) -> Reply {
         let name = ["name", "uri"].iter().find_map(|key| params[*key].as_str()).unwrap_or_default().to_owned();
         let mut headers = vec![
@@ -119,7 +119,7 @@ impl Reply {
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
-    /// The next message of a stream; none at its end.
+    /// Returns the next message of a stream; `None` at its end.
     async fn next(&mut self) -> Option<Value> {
         assert!(self.kind.starts_with("text/event-stream"), "{} {}", self.status, self.kind);
         loop {
@@ -162,7 +162,7 @@ async fn one_answer_is_plain_json_in_both_eras() {
     let refused = endpoint.request(Era::Initialize, "resources/subscribe", json!({ "uri": "retake://sessions" })).await;
     assert_eq!(refused["error"]["code"], -32601);
 
-    // Who it was, as far as they say.
+    // The actor, as far as the client identifies itself.
     let actor = async |number: u32| {
         let audit = json!({ "sessionId": format!("session-2025-12-11-00{number}") });
         endpoint.call(Era::Stateless, "audit-session", audit).await.view["events"][0]["actor"].clone()
@@ -171,7 +171,7 @@ async fn one_answer_is_plain_json_in_both_eras() {
     assert_eq!(actor(2).await, json!({ "client": "judge 9.9", "user": "ada" }));
 }
 
-/// Begins as a client of an earlier revision does, and gives the connection's name.
+/// Initialises as a client of an earlier revision, and returns the connection id.
 async fn connect(endpoint: &Endpoint) -> String {
     let mut opened = endpoint.post(Era::Initialize, "initialize", initialize("2025-06-18")).await;
     let said = opened.next().await.unwrap();
@@ -183,7 +183,7 @@ async fn connect(endpoint: &Endpoint) -> String {
     connection
 }
 
-/// The answer on a connection: the last message of its stream.
+/// Returns the response on a connection: the last message of its stream.
 async fn ask(endpoint: &Endpoint, connection: &str, method: &str, params: Value) -> Value {
     let mut reply = endpoint.post_on(Some(connection), Era::Initialize, method, params).await;
     let mut last = reply.next().await.unwrap();
@@ -216,13 +216,13 @@ async fn an_older_client_is_told_of_changes_on_its_connection() {
     }
     assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uri)));
 
-    // It is known by the name that it began with.
+    // It is recorded under the name it initialised with.
     let audit = json!({ "sessionId": "session-2025-12-11-001" });
     let audited = endpoint.call(Era::Stateless, "audit-session", audit).await;
     let events = audited.view["events"].as_array().unwrap();
     assert_eq!(events.last().unwrap()["actor"], json!({ "client": "judge 9.9", "user": "ada" }));
 
-    // The end of the server is the end of the stream.
+    // The stream ends when the server does.
     endpoint.end.send(true).unwrap();
     while stream.next().await.is_some() {}
 }
@@ -232,14 +232,14 @@ async fn a_connection_that_is_gone_is_not_missed_unless_its_client_ended_it() {
     let endpoint = Endpoint::start().await;
     let connection = connect(&endpoint).await;
     let list = || json!({ "name": "list-sessions", "arguments": {} });
-    // As after a restart of the server: most clients cannot begin again by themselves.
+    // As after a restart of the server: most clients cannot reinitialise by themselves.
     let unknown = endpoint.post_on(Some("of-another-day"), Era::Initialize, "tools/call", list()).await;
     assert_eq!(answer(&unknown.json().await).view["totalSessions"], 0);
     let named = [("Accept", "text/event-stream"), ("Mcp-Session-Id", connection.as_str())];
     assert_eq!(endpoint.send("DELETE", &named, b"").await.status, 204, "what the Python clients expect");
     let after = endpoint.post_on(Some(&connection), Era::Initialize, "tools/call", list()).await;
     assert_eq!(after.status, 404);
-    // Those who never begin, or begin too many times, are served for themselves.
+    // Clients that never initialise, or too often, are served independently.
     for _ in 0..300 {
         let reply = endpoint.post(Era::Initialize, "initialize", initialize("2025-06-18")).await;
         assert_eq!(reply.status, 200);
@@ -301,7 +301,7 @@ async fn no_file_is_read_for_a_request() {
             assert_eq!(refused.view["error"]["message"], "images[0] is a path, and over HTTP no files are read");
             assert!(refused.view["error"]["hint"].as_str().unwrap().contains("base64"));
         }
-        // 20 MB of picture do fit.
+        // An image of 20 MB fits.
         let data = STANDARD.encode([b"II*\0".to_vec(), vec![7; 20_000_000]].concat());
         let recorded =
             endpoint.call(era, "record-iteration", json!({ "prompt": "a", "images": [{ "data": data }] })).await;
@@ -319,7 +319,7 @@ async fn a_subscription_is_a_stream_that_fires_and_ends_with_the_server() {
     assert_eq!(stream.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let arguments = json!({ "prompt": "a fox", "sessionId": "session-2025-12-11-001" });
     endpoint.call(Era::Initialize, "record-iteration", arguments).await;
-    // That the session was started may only be known here now.
+    // The start of the session may only be known here now.
     let mut told = stream.next().await.unwrap();
     while told["method"] == "notifications/resources/list_changed" {
         told = stream.next().await.unwrap();
@@ -328,7 +328,7 @@ async fn a_subscription_is_a_stream_that_fires_and_ends_with_the_server() {
     endpoint.call(Era::Initialize, "record-iteration", json!({ "prompt": "another" })).await;
     while stream.next().await.unwrap()["method"] != "notifications/resources/list_changed" {}
 
-    // One that goes takes nothing with it, and the end of the server is the end of all streams.
+    // A client that disconnects affects nothing else, and all streams end when the server does.
     let gone = endpoint.post(Era::Stateless, "subscriptions/listen", wanted).await;
     drop(gone);
     endpoint.end.send(true).unwrap();

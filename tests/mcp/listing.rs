@@ -1,4 +1,4 @@
-//! `list-sessions`, to the letter.
+//! `list-sessions`: the exact JSON.
 
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ async fn no_page_is_too_large_for_a_client() {
         let at = format!("2025-12-11T08:00:00.{number:03}Z");
         client.record(&at, json!({ "title": "\"".repeat(500), "project": "猫".repeat(170) })).await;
     }
-    // That none is longer than 60 kB is checked of every answer.
+    // Every response is checked to be at most 60 kB.
     let (pages, seen) = walk(&mut client, json!({ "limit": 1000 })).await;
     assert!(pages.len() > 2, "{pages:?}");
     assert_eq!(seen.len(), 150);

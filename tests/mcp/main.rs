@@ -1,5 +1,5 @@
-//! The MCP server as clients meet it: the wire in both eras of the protocol, the contract's answers to the letter, and
-//! the real binary on stdio. What a verb does is tested with the workspace.
+//! The MCP server as clients see it: the wire format in both eras of the protocol, the exact responses of the contract,
+//! and the real binary on stdio. The use cases themselves are tested in `tests/workspace`.
 #![allow(
     clippy::allow_attributes,
     clippy::unwrap_used,

@@ -35,7 +35,7 @@ pub(crate) async fn start_with(workspace: &Path, era: Era, with: impl FnOnce(&mu
     (child, client)
 }
 
-/// Ends the conversation; the process must end well, promptly, and without a word.
+/// Ends the conversation; the process must exit successfully, promptly, and without output.
 pub(crate) async fn end(mut child: Child, mut client: Client) {
     client.hang_up();
     assert_eq!(client.next_answer().await, None);
@@ -83,7 +83,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     end(child, client).await;
 }
 
-/// Every client starts a server of its own.
+/// Every client starts its own server.
 #[tokio::test]
 async fn two_servers_share_a_workspace_and_either_may_go() {
     for kill_first in [true, false] {
@@ -118,8 +118,8 @@ async fn a_client_that_says_nothing_is_no_error() {
     assert!(within_seconds(5, &mut child).await.success());
 }
 
-/// Node starts its children on sockets, which cannot be read like pipes, and a read that never returns must not keep the
-/// process from ending.
+/// Node starts its children on sockets, which cannot be read like pipes, and a read that never returns must not keep
+/// the process alive.
 #[cfg(unix)]
 #[tokio::test]
 async fn told_to_end_it_ends_at_once_on_pipes_and_sockets() {

@@ -1,4 +1,4 @@
-//! Prompts, and completion of what they and the resources ask for.
+//! Prompts, and completion of the arguments of prompts and resources.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `record-iteration` and what can be read back of it.
+//! `record-iteration`, and reading the result back.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -91,7 +91,7 @@ async fn what_went_in_comes_out() {
     }
 }
 
-/// A file that knows its recipe saves the agent from repeating it; what the agent says counts more.
+/// A file that contains its recipe saves the agent from repeating it; the agent's own values take precedence.
 #[tokio::test]
 async fn fields_left_out_are_read_from_the_image() {
     let text = "a red fox, snow\nNegative prompt: blurry\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: 42, \

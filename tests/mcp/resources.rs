@@ -1,4 +1,4 @@
-//! Resources: what is listed, what can be read, and what is refused.
+//! Resources: the list, reading, and errors.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Era, TestWorkspace};
 
-/// What nothing at that address is refused with.
+/// Returns the error code for an unknown address.
 fn not_found(era: Era) -> i64 {
     if era == Era::Initialize { -32002 } else { -32602 }
 }
@@ -50,7 +50,7 @@ async fn what_the_tools_answer_can_be_read() {
         assert_eq!(picture["mimeType"], "image/png");
         let further = read(&mut client, "retake://iterations/session-2025-12-11-001/0/image/1").await;
         assert_eq!(STANDARD.decode(further["blob"].as_str().unwrap()).unwrap(), b"II*\0another");
-        // Where the tool says a picture can be read, it can.
+        // Images can be read at the URIs that the tool returns.
         let whole = client.get("get-iteration", json!({ "reference": "latest" })).await;
         for image in whole["images"].as_array().unwrap() {
             read(&mut client, image["uri"].as_str().unwrap()).await;
@@ -99,7 +99,7 @@ async fn what_is_too_large_and_no_image_has_no_address() {
     assert_eq!(whole.also, Vec::<Value>::new(), "no link that leads nowhere");
 }
 
-/// A video is linked, and sent whole only if it is small; above that the poster is sent in its place.
+/// A video is linked, and sent completely only if it is small; otherwise the poster is sent instead.
 #[tokio::test]
 async fn a_video_is_linked_and_a_large_one_is_sent_as_its_poster() {
     let workspace = TestWorkspace::new();
@@ -158,7 +158,7 @@ async fn the_list_leads_through_all_sessions_once() {
         uris.dedup();
         assert_eq!(uris.len(), 231);
 
-        // A place in a list is good for that list only.
+        // A cursor is only valid for its own list.
         let iterations = json!({ "sessionId": "session-2025-12-11-001", "limit": 1 });
         client.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
         let elsewhere = client.get("list-iterations", iterations).await["nextCursor"].clone();

@@ -1,5 +1,5 @@
-//! A workflow from its first attempt to the auditor, as an agent does it: two processes, one after the other, and nothing
-//! in its head but what the tools say.
+//! A workflow from its first attempt to the audit, as an agent does it: two processes in sequence, using only what the
+//! tools return.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Era};
 use crate::process::{end, start};
 
-/// A picture of 48 by 32 in that grey, as base64.
+/// Returns an image of 48 by 32 pixels in this grey, as base64.
 fn picture(grey: u8) -> String {
     let mut bytes = std::io::Cursor::new(Vec::new());
     let pixels = image::GrayImage::from_pixel(48, 32, image::Luma([grey]));
@@ -21,7 +21,7 @@ async fn record(client: &mut Client, arguments: Value) -> String {
     recorded["reference"].as_str().unwrap().to_owned()
 }
 
-/// The kind and the hint of what fails.
+/// Returns the kind and the hint of an error.
 async fn refused(client: &mut Client, tool: &str, arguments: Value) -> (String, String) {
     let response = client.request("tools/call", json!({ "name": tool, "arguments": arguments })).await;
     assert_eq!(response["result"]["isError"], true, "{response}");
@@ -68,7 +68,7 @@ async fn from_the_first_attempt_to_the_auditor() {
             json!({ "prompt": "a fox, (red fur:1.35), snow, dawn, blood", "outcome": "refused", "message": "policy" });
         record(&mut client, with(refusal)).await;
 
-        // Go back to the older one that was liked.
+        // Go back to the earlier one that was liked.
         let back = record(&mut client, with(json!({ "prompt": "a fox, (red fur:1.35), dawn", "parent": liked }))).await;
         assert_eq!(back, format!("{session}#4"));
         end(child, client).await;
@@ -102,7 +102,7 @@ async fn from_the_first_attempt_to_the_auditor() {
         let kinds: Vec<Option<&str>> = pictured.also.iter().map(|block| block["type"].as_str()).collect();
         assert_eq!(kinds, [Some("image"), Some("resource_link")]);
 
-        // Send back what it gave, with one change, into a session of its own.
+        // Send back the returned recipe, with one change, into a new session.
         let mut next = view["recipe"].clone();
         next["parent"] = view["next"]["parent"].clone();
         next["prompt"] = json!("a fox, (red fur:1.35), dawn, mist");
@@ -120,7 +120,7 @@ async fn from_the_first_attempt_to_the_auditor() {
         let there = client.get("resume-session", json!({ "reference": elsewhere })).await;
         assert_eq!(there["story"].as_array().unwrap().len(), 4, "through both sessions");
 
-        // Put it away: it takes no more, says what to do, and takes more again.
+        // Archive it: it accepts no more, says what to do, and accepts more again after restoring.
         client.get("archive-session", json!({ "sessionId": session, "reason": "delivered" })).await;
         let (kind, hint) = refused(&mut client, "record-iteration", with(json!({}))).await;
         assert_eq!(kind, "archived");

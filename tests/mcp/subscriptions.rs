@@ -1,4 +1,4 @@
-//! Subscriptions that fire: for changes made here, on another connection, and by another process.
+//! Subscriptions: notifications of changes made here, on another connection, and by another process.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const UPDATED: &str = "notifications/resources/updated";
 const LIST_CHANGED: &str = "notifications/resources/list_changed";
 const FIRST: &str = "retake://sessions/session-2025-12-11-001";
 
-/// Subscribes, in the way of the client's era; gives the id to end it with.
+/// Subscribes in the way of the client's era, and returns the id to cancel it with.
 async fn subscribe(client: &mut Client, uris: &[&str]) -> u64 {
     if client.era == Era::Initialize {
         for uri in uris {
@@ -39,12 +39,12 @@ async fn unsubscribe(client: &mut Client, uri: &str, id: u64) {
     }
 }
 
-/// Those to come that [`settle`] starts.
+/// Returns the sessions that [`settle`] will start.
 fn to_come() -> Vec<String> {
     (10..60).map(|number| format!("retake://sessions/session-2025-12-11-{number:03}")).collect()
 }
 
-/// Subscribes to these, and to what `settle` needs.
+/// Subscribes to these URIs, and to those that `settle` needs.
 async fn subscribe_settled(client: &mut Client, uris: &[&str]) -> u64 {
     let to_come = to_come();
     let all: Vec<&str> = uris.iter().copied().chain(to_come.iter().map(String::as_str)).collect();
@@ -52,7 +52,7 @@ async fn subscribe_settled(client: &mut Client, uris: &[&str]) -> u64 {
 }
 
 /// Starts a session and waits for its notification: all earlier changes have been notified by then. Returns the other
-/// notifications. Changes just before a subscription may be notified too, so tests begin with a call of this.
+/// notifications. Changes just before a subscription may be notified too, so tests start by calling this.
 async fn settle(client: &mut Client, other: &mut Client) -> Vec<Value> {
     let started = other.record("2025-12-11T10:00:00Z", json!({})).await;
     let started = format!("retake://sessions/{}", started.split('#').next().unwrap());
@@ -99,7 +99,7 @@ async fn a_change_on_another_connection_is_told() {
             other.get(tool, arguments).await;
             assert_eq!(settle(&mut client, &mut other).await, [json!(FIRST)], "{tool}");
         }
-        // A new session is news for the list.
+        // A new session changes the list.
         other.record("2025-12-11T12:00:00Z", json!({})).await;
         client.heard(LIST_CHANGED).await;
 
@@ -127,7 +127,7 @@ async fn what_an_iteration_shows_is_more_than_itself() {
         subscribe_settled(&mut client, &[uri]).await;
         settle(&mut client, &mut other).await;
         assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new());
-        // A child in another session, which the iteration names.
+        // A child in another session, which the iteration lists.
         let child = other.record("2025-12-11T11:00:00Z", json!({ "parent": parent })).await;
         assert_eq!(settle(&mut client, &mut other).await, [json!(uri)], "told once");
         let read = client.request("resources/read", json!({ "uri": uri })).await;
@@ -151,12 +151,12 @@ async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
         }
         assert_eq!(told.iter().collect::<Vec<_>>(), ["retake://sessions", FIRST]);
 
-        // The other way round: the owner hears what its client does.
+        // The other way round: the owner is notified of its client's changes.
         subscribe(&mut other, &[FIRST]).await;
         client.record("2025-12-11T12:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
         assert_eq!(other.heard(UPDATED).await["uri"], FIRST);
 
-        // When the owner goes, another takes over, and possibly missed changes are notified.
+        // When the owner exits, another takes over, and possibly missed changes are notified.
         drop(other);
         drop(owner);
         assert_eq!(client.heard(UPDATED).await["uri"].as_str().map(|uri| uri.starts_with("retake://")), Some(true));
@@ -189,7 +189,7 @@ async fn what_never_changes_cannot_be_waited_for() {
     assert_eq!(client.refused("resources/subscribe", json!({ "uri": FIRST })).await, -32601);
 }
 
-/// A client that has gone is not notified, and does not keep the workspace open.
+/// A disconnected client is not notified, and does not keep the workspace open.
 #[tokio::test]
 async fn a_client_that_goes_leaves_nothing_behind() {
     let workspace = TestWorkspace::new();
@@ -203,7 +203,7 @@ async fn a_client_that_goes_leaves_nothing_behind() {
         drop(client);
         workspace.client(Era::Stateless).await.record("2025-12-11T10:00:00Z", json!({})).await;
     }
-    // The last of a connection ends a moment after its streams.
+    // The end of a connection takes a moment after its streams.
     for _ in 0..1000 {
         if std::sync::Arc::strong_count(&workspace.workspace) == before {
             return;

@@ -1,5 +1,6 @@
-//! An agent's day, with the sizes of what it reads: it finds a session among many, resumes one of 400 iterations, compares,
-//! searches, rates and audits, and gets at every original. What a client would cut or move to a file is too large.
+//! An agent's day, with the sizes of what it reads: it finds a session among many, resumes one of 400 iterations,
+//! compares, searches, rates and audits, and reads every original. Responses that a client would truncate or move to a
+//! file are too large.
 
 use std::io::Cursor;
 
@@ -10,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Era, TestWorkspace};
 
-/// What the text of an answer may take by default.
+/// The default maximum size of a response's text.
 const MAX_DEFAULT: usize = 24_000;
-/// What resuming a long session may take.
+/// The maximum size of the response for resuming a long session.
 const MAX_RESUME: usize = 8_000;
 const LONG: &str = "session-2025-12-11-001";
 
-/// An image of noise, which no format makes small.
+/// Returns an image of noise, which no format compresses.
 fn noise(side: u32) -> Vec<u8> {
     let mut state = 12345_u32;
     let image = RgbImage::from_fn(side, side, |_, _| {
@@ -29,7 +30,7 @@ fn noise(side: u32) -> Vec<u8> {
     file.into_inner()
 }
 
-/// Records a session of 400 iterations that all differ, and 120 further sessions.
+/// Records a session of 400 different iterations, and 120 further sessions.
 async fn a_lot_of_work(client: &mut Client) {
     for number in 0..400_u32 {
         let words = ["harbour", "dusk", "fog", "gulls", "lighthouse", "boats", "storm", "calm"];
@@ -81,7 +82,7 @@ async fn every_default_answer_is_small() {
         assert!(answer.text.len() <= most, "{tool} takes {} bytes, and at most {most} are wanted", answer.text.len());
     }
 
-    // The whole of it is still there, a page at a time, and in larger pages for who wants them.
+    // All of it is still available, a page at a time, and in larger pages on request.
     let (mut seen, mut cursor) = (0, Value::Null);
     loop {
         let page = client.get("list-iterations", json!({ "sessionId": LONG, "cursor": cursor })).await;
@@ -98,7 +99,7 @@ async fn every_default_answer_is_small() {
     let whole = client.get("resume-session", json!({ "reference": LONG, "maxChars": 60_000 })).await;
     assert_eq!(whole["story"].as_array().unwrap().len(), 40);
 
-    // A refusal is shown where it happened, and its message can be searched for.
+    // A refusal is shown where it happened, and its message can be searched.
     let found = client.get("search-iterations", json!({ "query": "safety" })).await;
     assert_eq!(found["totalMatches"], 8);
     assert_eq!(found["iterations"][0]["message"], "blocked by the safety system: please try another wording");

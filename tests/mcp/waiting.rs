@@ -1,5 +1,5 @@
-//! Long calls: progress and cancellation. An image that grows as soon as it is opened makes a call take as long as the test
-//! wants: the reader does not reach its end until the test cuts it off.
+//! Long calls: progress and cancellation. An image that grows as soon as it is opened makes a call take as long as the
+//! test needs: the reader does not reach its end until the test truncates it.
 #![cfg(target_os = "linux")]
 
 use std::fs::File;
@@ -15,9 +15,9 @@ use crate::process;
 
 const AUDIT: &str = "session-2025-12-11-001";
 
-/// The length of the slow image: less than what is refused, and more than is read before it grows.
+/// The initial length of the slow image: below the limit, and more than is read before it grows.
 const FIRST_LENGTH: u64 = 200 << 20;
-/// What it grows to once it is open: minutes of reading, and nothing on the disk.
+/// The length it grows to once it is open: minutes of reading, and sparse on disk.
 const LENGTH: u64 = 1 << 40;
 
 /// An image whose end is not reached once it is opened.
@@ -30,7 +30,7 @@ struct GrowingFile {
     may_grow: bool,
 }
 
-/// Records two images, and puts a slow one in the place of the first.
+/// Records two images, and replaces the first by a slow one.
 pub(crate) async fn slow_session(client: &mut Client, workspace: PathBuf) -> SlowImage {
     let images = json!([{ "data": "SUkqAGZpcnN0" }, { "data": "SUkqAHNlY29uZA==" }]);
     client.record("2025-12-11T10:00:00Z", json!({ "images": images })).await;
@@ -55,14 +55,14 @@ pub(crate) async fn slow_session(client: &mut Client, workspace: PathBuf) -> Slo
     SlowImage { file }
 }
 
-/// Lets the reader of the image continue: its end is now before the place where the reader is.
+/// Lets the reader of the image continue, by truncating it before the reader's position.
 pub(crate) async fn let_go(image: SlowImage) {
     let mut growing = image.file.lock().unwrap();
     growing.may_grow = false;
     growing.file.set_len(0).unwrap();
 }
 
-/// Asks for an audit that does not end by itself; returns when it is known to be under way.
+/// Starts an audit that does not end by itself, and returns once it is known to be running.
 async fn begin(client: &mut Client) -> u64 {
     let mut params = json!({ "name": "audit-session", "arguments": { "sessionId": AUDIT } });
     params["_meta"] = if client.era == Era::Stateless { meta() } else { json!({}) };
@@ -88,7 +88,7 @@ async fn progress_comes_before_the_answer_and_others_are_served_meanwhile() {
         let done = client.next_answer().await.unwrap();
         assert_eq!(done["id"], id);
         assert_eq!(answer(&done).view["images"]["checked"], 2);
-        // Who did not ask is not told.
+        // A client that did not ask for progress gets none.
         client.get("list-iterations", json!({ "sessionId": AUDIT })).await;
         assert!(client.overheard("notifications/progress").len() <= 1);
     }
@@ -116,7 +116,7 @@ async fn a_cancelled_call_ends_and_is_answered_no_more() {
     }
 }
 
-/// A call that does not end does not keep the process alive: everything written is complete lines, and it exits.
+/// A call that does not end does not keep the process alive: all output is complete lines, and it exits.
 #[tokio::test]
 async fn the_end_waits_only_so_long() {
     let dir = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ async fn the_end_waits_only_so_long() {
     let (line, id) = client.line("tools/call", json!({ "name": "record-iteration", "arguments": { "prompt": "b" } }));
     client.send(&line).await;
     client.hang_up();
-    // Whole lines only: `next` reads each as JSON.
+    // Complete lines only: `next` parses each as JSON.
     assert_eq!(client.next_answer().await.unwrap()["id"], id);
     assert_eq!(client.next_answer().await, None);
     assert!(process::within_seconds(10, &mut child).await.success());

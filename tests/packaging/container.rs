@@ -1,8 +1,7 @@
-//! The container image: built from its recipe with podman, run as a user would run it, and removed again.
+//! The container image: built from its Containerfile with podman, run as a user would run it, and removed again.
 //!
-//! No image registry is needed. The recipe takes its base image as an argument; here it is the C library of this machine
-//! and nothing else, which also shows that the image needs no shell. The binary under test takes the place of the stage
-//! that compiles.
+//! No image registry is needed. The base image is a build argument; here it only contains the C library of this
+//! machine, which also shows that the image needs no shell. The binary under test replaces the build stage.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,15 +15,15 @@ use serde_json::Value;
 use super::{is_installed, succeed};
 
 const TOKEN: &str = "0123456789abcdef0123";
-/// The time the server may take until it answers, on a busy machine.
+/// The timeout for the server to respond, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Ways to start a container, the usual one first. Without the right to raise limits, podman's defaults are refused; and
-/// crun refuses machines with both versions of cgroups, which runc takes.
+/// Ways to start a container, the usual one first. Without the right to raise limits, podman's defaults are refused;
+/// and crun refuses machines with both versions of cgroups, which runc accepts.
 const WAYS: [&[&str]; 3] =
     [&["run"], &["run", LIMITS[0], LIMITS[1]], &["--runtime", "runc", "run", LIMITS[0], LIMITS[1]]];
 const LIMITS: [&str; 2] = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"];
 
-/// Returns what keeps the test from running on this machine.
+/// Returns what prevents the test from running on this machine.
 pub(crate) fn missing() -> Option<String> {
     if !is_installed("podman") && !may_install() {
         return Some("needs podman, or RETAKE_TEST_INSTALL=1".to_owned());
@@ -70,12 +69,12 @@ pub(crate) fn the_image_serves_as_an_ordinary_user() {
     assert!(status.lines().any(|line| line.starts_with("Uid:\t10001\t10001")), "{status}");
     let recorded = text(&succeed(image.exec().args(["/usr/bin/retake", "record", "a fox"])));
     assert!(recorded.starts_with("recorded session-"), "{recorded}");
-    // What the image's health check runs, which podman would start by systemd's timers.
+    // The command of the image's health check, which podman would start by systemd timers.
     let health = built["Healthcheck"]["Test"].as_array().unwrap();
     assert_eq!(health[0], "CMD");
     succeed(image.exec().args(health[1..].iter().map(|it| it.as_str().unwrap())));
 
-    // The server is process 1, to which signals do nothing by default.
+    // The server is process 1, which ignores signals by default.
     succeed(&mut podman(&["stop", "--time", "60", &image.name]));
     let code = text(&succeed(&mut podman(&["inspect", &image.name, "--format", "{{.State.ExitCode}}"])));
     assert_eq!(code.trim(), "0", "{}", image.log());
@@ -102,7 +101,7 @@ impl Image {
         }
         let binary = built.join("usr/bin/retake");
         std::fs::copy(env!("CARGO_BIN_EXE_retake"), &binary).unwrap();
-        // The debug information of a test build is most of it, and is copied several times.
+        // Most of a test build is debug information, and it is copied several times.
         let _ = Command::new("strip").arg("-g").arg(&binary).status();
         for library in libraries(&binary) {
             let to = base.join(library.trim_start_matches('/'));

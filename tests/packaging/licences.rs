@@ -1,4 +1,4 @@
-//! The licences of everything inside the binary are ones that `deny.toml` allows.
+//! Checks that `deny.toml` allows the licences of everything in the binary.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(crate) fn are_allowed(bill: &Value) {
             Some(expression) => {
                 assert!(holds(expression, &allowed), "{name}: {expression} is not allowed by deny.toml");
             }
-            // A licence in words of its own, whose text is among the notices.
+            // A custom licence, whose text is among the notices.
             None => assert!(licence["license"]["name"].is_string(), "{name} has no licence: {component}"),
         }
     }

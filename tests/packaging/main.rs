@@ -1,5 +1,5 @@
 //! The packages as people install them: each is built from the binary under test, installed from local files, and must
-//! start `retake mcp`. What a machine lacks is reported as ignored.
+//! start `retake mcp`. Tests with missing prerequisites are reported as ignored.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -88,7 +88,7 @@ fn an_mcp_bundle_starts_the_server() {
     let config = &manifest["server"]["mcp_config"];
     let binary = config["command"].as_str().unwrap().replace("${__dirname}", dir.path().to_str().unwrap());
     assert_eq!(config["args"][0], "mcp");
-    // Python's zipfile does not restore the executable bit that is in the archive; clients do.
+    // Python's zipfile does not restore the executable bit in the archive; clients do.
     succeed(Command::new("chmod").arg("+x").arg(&binary));
     greets(Command::new(binary), dir.path());
 }
@@ -105,8 +105,8 @@ fn materials_are_named() {
     assert!(notices.contains("sled 0.34"));
 }
 
-/// Lists the files of each package, which fails on a manifest that could not be published. Building them again from the
-/// packed files takes minutes: `just package` does that.
+/// Lists the files of each package, which fails on a manifest that cannot be published. Building them from the packed
+/// files takes minutes: `just package` does that.
 fn every_crate_can_be_packaged() {
     for name in ["retake-recipe", "retake-log", "retake-search", "retake-team", "retake"] {
         let mut cargo = Command::new(env!("CARGO"));
@@ -125,7 +125,7 @@ fn every_crate_can_be_packaged() {
     }
 }
 
-/// Starts the server as a client would, and expects it to introduce itself and to list its tools.
+/// Starts the server as a client would, and expects it to initialise and to list its tools.
 fn greets(mut command: Command, home: &Path) {
     command.arg("--workspace").arg(home.join("workspace")).arg("mcp");
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Processes in PID namespaces of their own, as containers have them, that share one workspace. All of them have the same
-//! process id, so nothing may be named after it.
+//! Processes in separate PID namespaces, like containers, that share one workspace. All of them have the same process
+//! id, so nothing may be named after it.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::{retake, succeeds, trial};
 
-/// The number of containers that record at once.
+/// The number of containers that record concurrently.
 const CONTAINERS: u64 = 6;
-/// How often each of them records an image.
+/// The number of images that each of them records.
 const ROUNDS: u64 = 6;
 /// The size of an image: large enough that writing one takes a while.
 const IMAGE_BYTES: usize = 3_000_000;
@@ -62,11 +62,11 @@ fn containers_record_images_into_one_workspace() {
     assert!(left.is_empty(), "temporary files were left: {left:?}");
 }
 
-/// Records an image that no other run has; returns the answer and the bytes.
+/// Records a unique image, and returns the response and the bytes.
 fn record_in_container(home: &Path, workspace: &Path, container: u64, round: u64) -> (Value, Vec<u8>) {
     let mut bytes = vec![0; IMAGE_BYTES];
     StdRng::seed_from_u64(container * 1000 + round).fill_bytes(&mut bytes);
-    // Begins like a TIFF image, since only images are recorded.
+    // Starts like a TIFF image, since only images are recorded.
     bytes[..4].copy_from_slice(b"II*\0");
     let image = home.join(format!("{container}-{round}.tif"));
     fs::write(&image, &bytes).unwrap();

@@ -1,9 +1,9 @@
-//! Failing system calls of real processes, injected by strace: each call of a verb fails once.
+//! Failing system calls of real processes, injected by strace: each call of a command fails once.
 //!
-//! Whatever fails, the process must end, and not with a panic. Afterwards everything that was acknowledged must be there,
-//! nothing that was refused may be, a healthy workspace must not be called damaged, and the verb must work.
+//! Whatever fails, the process must exit, and not with a panic. Afterwards everything acknowledged must exist, nothing
+//! refused may exist, a healthy workspace must not be called damaged, and the command must work.
 //!
-//! A sample runs by default, with the cases that once failed. `RETAKE_TEST_FAULTS=full` runs all of them, and
+//! A sample runs by default, including the cases that once failed. `RETAKE_TEST_FAULTS=full` runs all of them, and
 //! `RETAKE_TEST_FAULTS=record:pread64` those whose name contains that text.
 
 use std::collections::BTreeMap;
@@ -24,13 +24,13 @@ use serde_json::Value;
 
 use super::{retake, succeeds, trial};
 
-/// How many faults are injected unless all are asked for.
+/// The number of faults injected unless all are requested.
 const SAMPLE: usize = 40;
-/// How many faults are injected at once.
+/// The number of faults injected concurrently.
 const WORKERS: usize = 2;
-/// How long a verb may take with a fault. It takes a second without one.
+/// The timeout of a command with a fault. Without one, it takes a second.
 const BOUND: Duration = Duration::from_secs(90);
-/// The calls that fail, and how.
+/// The calls that fail, and their errors.
 const FAULTS: [(&str, &[&str]); 12] = [
     ("openat", &["EMFILE", "EACCES", "EIO", "ENOMEM"]),
     ("read", &["EIO", "ENOMEM"]),
@@ -51,11 +51,11 @@ struct Verb {
     name: &'static str,
     /// The arguments after the workspace.
     arguments: &'static [&'static str],
-    /// What is deleted from the workspace before, so that it must be recovered.
+    /// What is deleted from the workspace first, so that it must be recovered.
     without: Option<&'static str>,
 }
 
-/// One fault: the call of that number fails while the verb runs.
+/// A fault: the call with this number fails while the command runs.
 #[derive(Clone, Copy)]
 struct Case {
     verb: Verb,
@@ -73,7 +73,7 @@ const VERBS: [Verb; 7] = [
     Verb { name: "rebuild-database", arguments: &["list", "--json"], without: Some("db") },
     Verb { name: "rebuild-journal", arguments: &["list", "--json"], without: Some("journal") },
 ];
-/// Cases that lost events or declared a healthy workspace damaged, as they are named; they are part of every sample.
+/// Cases that once lost events or declared a healthy workspace damaged, by name; they are part of every sample.
 const FORMERLY_FAILING: [&str; 9] = [
     "record:pread64:EIO:5",
     "record:pread64:ENOMEM:6",
@@ -92,7 +92,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![trial("a_failing_system_call_loses_nothing", missing, a_failing_system_call_loses_nothing)]
 }
 
-/// A workspace with something in it, which is copied for every fault.
+/// A workspace with some contents, which is copied for every fault.
 struct Template {
     home: tempfile::TempDir,
     session: String,
@@ -160,7 +160,7 @@ impl Template {
         Template { home, session }
     }
 
-    /// Replaces what a verb's arguments stand for.
+    /// Replaces the placeholders in a command's arguments.
     fn arguments(&self, verb: Verb) -> Vec<PathBuf> {
         let replaced = verb.arguments.iter().map(|argument| match *argument {
             "IMAGE" => self.home.path().join("image.png"),
@@ -172,7 +172,7 @@ impl Template {
         replaced.collect()
     }
 
-    /// Returns the command for a verb in a copy of the workspace, run by `strace` with these options.
+    /// Returns the command in a copy of the workspace, run by `strace` with these options.
     fn command(&self, copy: &Path, verb: Verb, options: &[&str]) -> Command {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq"]).args(options).arg("-o").arg(copy.with_extension("trace"));
@@ -192,7 +192,8 @@ impl Template {
         copy
     }
 
-    /// Counts the calls of a run without faults, of the thread that makes the most of each: strace counts by thread.
+    /// Counts the calls of a run without faults, by the thread that makes the most of each, since strace counts per
+    /// thread.
     fn count_calls(&self, verb: Verb) -> BTreeMap<String, u32> {
         let copy = self.copy(0, verb);
         assert!(self.command(&copy, verb, &[]).status().unwrap().success(), "{}", verb.name);
@@ -212,7 +213,7 @@ impl Template {
         most
     }
 
-    /// Runs a verb with one failing call, and returns what is wrong afterwards.
+    /// Runs a command with one failing call, and returns what is wrong afterwards.
     fn inject(&self, worker: usize, case: Case) -> Option<String> {
         let Case { verb, call, error, when } = case;
         let copy = self.copy(worker, verb);
@@ -228,7 +229,7 @@ impl Template {
         if verb.without.is_none() && fs::read_dir(copy.join("quarantine")).is_ok_and(|mut dir| dir.next().is_some()) {
             return Some(format!("a healthy workspace was recovered: {stderr}"));
         }
-        // The fault is gone: everything must be as it was, and what was acknowledged as well.
+        // Without the fault, everything must be as it was, including what was acknowledged.
         let after = match self.observe(&copy) {
             Ok(after) => after,
             Err(problem) => return Some(problem),
@@ -260,7 +261,7 @@ impl Template {
             .then(|| format!("verify finds damage: {}", String::from_utf8_lossy(&verified.stdout)))
     }
 
-    /// Lists what is in a workspace; an error says what is missing in it.
+    /// Lists the contents of a workspace; an error states what is missing.
     fn observe(&self, copy: &Path) -> Result<Observation, String> {
         let listed = retake(copy).args(["list", "--json"]).output().unwrap();
         let list: Value = serde_json::from_slice(&listed.stdout)
@@ -284,7 +285,7 @@ impl Template {
     }
 }
 
-/// What is in a workspace after a fault.
+/// The contents of a workspace after a fault.
 struct Observation {
     iterations: u64,
     is_archived: bool,
@@ -292,7 +293,7 @@ struct Observation {
     recovery: Value,
 }
 
-/// Waits for a process for a bounded time, and ends it after that.
+/// Waits for a process for a bounded time, and kills it after that.
 fn wait(child: &mut Child) -> Option<ExitStatus> {
     let until = Instant::now() + BOUND;
     while Instant::now() < until {

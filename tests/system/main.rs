@@ -46,7 +46,7 @@ fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Returns the command of the binary under test, for that workspace.
+/// Returns the command of the binary under test for this workspace.
 fn retake(workspace: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
     command.env_clear().env("USER", "ada").arg("--workspace").arg(workspace);

@@ -1,4 +1,4 @@
-//! Nothing connects to another machine unless it was asked to: a whole session of work under strace.
+//! Checks that nothing connects to another machine without being asked to: a whole session of work under strace.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -59,7 +59,7 @@ fn no_verb_connects_to_another_machine() {
     assert!(retake(&workspace).arg("list").output().unwrap().status.success());
 }
 
-/// Serves the gallery to one reader, and ends as `kill` ends it.
+/// Serves the gallery to one reader, and ends it with `kill`.
 fn serves_without_connecting(workspace: &Path, trace: &Path) {
     let mut command = traced(trace);
     command.arg(env!("CARGO_BIN_EXE_retake")).arg("--workspace").arg(workspace).args([
@@ -78,7 +78,7 @@ fn serves_without_connecting(workspace: &Path, trace: &Path) {
         stream.read_to_end(&mut answer).unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{page}: {}", String::from_utf8_lossy(&answer));
     }
-    // strace itself ignores the signal, so it goes to the process that it follows.
+    // strace itself ignores the signal, so it is sent to the traced process.
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", strace.id())).unwrap();
     assert!(succeeds(Command::new("kill").arg(children.trim())));
     assert!(strace.wait().unwrap().success());
@@ -86,8 +86,8 @@ fn serves_without_connecting(workspace: &Path, trace: &Path) {
     assert!(foreign.is_empty(), "retake serve connected:\n{}", foreign.join("\n"));
 }
 
-/// The test above is worth something only if a trace shows what connects. Connecting a datagram socket to an address that is
-/// reserved for documentation sends nothing.
+/// Checks that a trace shows connections, without which the test above would prove nothing. Connecting a datagram
+/// socket to an address reserved for documentation sends nothing.
 fn a_connection_would_be_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace");
@@ -97,7 +97,7 @@ fn a_connection_would_be_noticed() {
     let text = std::fs::read_to_string(&trace).unwrap();
     assert!(text.contains("inet_addr(\"127.0.0.1\")"), "{text}");
     assert!(connections(&trace).is_empty());
-    // A machine without a route refuses the call, which is in the trace all the same.
+    // A machine without a route refuses the call, but the trace still contains it.
     let script = "exec 3<>/dev/udp/192.0.2.1/9";
     traced(&trace).args(["bash", "-c", script]).stderr(Stdio::null()).status().unwrap();
     let found = connections(&trace);
@@ -110,7 +110,7 @@ fn traced(trace: &Path) -> Command {
     command
 }
 
-/// Returns the calls that name an address of another machine.
+/// Returns the calls with an address of another machine.
 fn connections(trace: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(trace).unwrap();
     let named = text.lines().filter(|line| line.contains("sin_addr") || line.contains("sin6_addr"));

@@ -24,14 +24,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Returns a command that runs with that directory mounted read-only.
+/// Returns a command that runs with this directory mounted read-only.
 fn read_only(dir: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["-Um", "--map-root-user", "sh", "-c", READ_ONLY, "sh"]).arg(dir);
     command
 }
 
-/// A workspace with two sessions, of which one is archived, and a directory for temporary files.
+/// A workspace with two sessions, one of them archived, and a directory for temporary files.
 struct Place {
     home: tempfile::TempDir,
 }
@@ -98,7 +98,7 @@ fn a_read_only_workspace_can_be_read() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{arguments:?}: {} {stderr}", String::from_utf8_lossy(&output.stdout));
         if !arguments.contains(&"export") {
-            // An export says when it was made.
+            // An export contains the time at which it was made.
             assert_eq!(untimed(&output), untimed(&expected), "{arguments:?}");
         }
     }
@@ -115,7 +115,7 @@ fn a_read_only_workspace_can_be_read() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Returns what was printed, without the time of the answer.
+/// Returns the output, without the time of the response.
 fn untimed(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match serde_json::from_str::<Value>(&text) {
@@ -138,7 +138,7 @@ fn damage_to_a_read_only_workspace_is_named() {
     assert_eq!(verified.status.code(), Some(3), "{}", String::from_utf8_lossy(&verified.stdout));
     assert_eq!(place.files(), before, "nothing is repaired there");
 
-    // A database that is missing costs time only.
+    // A missing database only costs time.
     fs::remove_dir_all(place.workspace().join("db")).unwrap();
     let listed = place.run_read_only(&["list", "--json"]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("\"iterationCount\":1"), "{listed:?}");

@@ -1,4 +1,4 @@
-//! An owner of the workspace that is suspended, as by Ctrl-Z: others report what they wait for, and give up in time.
+//! A suspended owner of the workspace, as by Ctrl-Z: others report what they wait for, and give up in time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![trial("a_suspended_owner_is_named_and_given_up", missing, a_suspended_owner_is_named_and_given_up)]
 }
 
-/// A suspended process, which is ended with the test.
+/// A suspended process, killed at the end of the test.
 struct Suspended(Child);
 
 impl Drop for Suspended {
@@ -32,7 +32,7 @@ fn a_suspended_owner_is_named_and_given_up() {
     let workspace = home.path().join("ws");
     assert!(succeeds(retake(&workspace).args(["record", "first"])));
     let mut owner = retake(&workspace).arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // It answers, so it owns the workspace.
+    // It responds, so it owns the workspace.
     let request = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
     writeln!(owner.stdin.as_mut().unwrap(), "{request}").unwrap();
     BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();

@@ -1,4 +1,4 @@
-//! How a machine proves who it is and knows whom it talks to: TLS, service files, password files, and the role in the trail.
+//! Authentication of machines and servers: TLS, service files, password files, and the role in the trail.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn openssl(dir: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// An authority, and a certificate of it for 127.0.0.1.
+/// Creates an authority, and a certificate signed by it for 127.0.0.1.
 fn authority(dir: &Path, name: &str) -> PathBuf {
     let (ca, key) = (format!("{name}.pem"), format!("{name}.key"));
     let subject = format!("/CN={name}");
@@ -44,7 +44,7 @@ fn authority(dir: &Path, name: &str) -> PathBuf {
 }
 
 fn certificates() {
-    // Outside of the home directory of root, where the server may not look.
+    // Outside of root's home directory, which the server cannot access.
     let dir = tempfile::Builder::new().prefix("rt-tls").tempdir_in("/tmp").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let ca = authority(dir.path(), "ca");
@@ -163,7 +163,7 @@ fn dangerous_settings() {
     }
 }
 
-/// A pooler that gives each transaction another session of the server.
+/// A pooler that gives each transaction another server session.
 struct Pooler {
     dir: PathBuf,
     child: std::process::Child,
@@ -181,7 +181,7 @@ impl Pooler {
              ignore_startup_parameters = extra_float_digits,options\n",
             server.port
         )
-        // `any` logs everyone in as the user that the database names.
+        // `any` logs everyone in as the user configured for the database.
         .replace("port=", "user=postgres port=");
         fs::write(dir.join("pgbouncer.ini"), config).unwrap();
         // It refuses to run as root.
@@ -200,7 +200,7 @@ impl Pooler {
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        // runuser passes the signal on.
+        // runuser forwards the signal.
         let _ = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.dir);
@@ -213,7 +213,7 @@ fn transaction_pooler() {
     let (_, url) = set_up(server, &images.path().join("images"));
     let pooler = Pooler::start(server);
     let machine = Machine::new(&url.replace(&format!(":{}", server.port), &format!(":{}", pooler.port)));
-    // Whether a prepared statement happens to survive decides between a warning and an error; both name the pooler.
+    // Whether a prepared statement happens to survive decides between a warning and an error; both mention the pooler.
     let status = machine.run(&["team", "status"]);
     let shown = format!("{}{}", status.stdout, status.stderr);
     assert!(shown.contains("transaction pooler"), "{shown}");

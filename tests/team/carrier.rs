@@ -1,4 +1,4 @@
-//! One face for both carriers of the log, so that the same suite runs against each.
+//! One interface for both carriers of the log, so that the same suite runs against each.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ impl Carrier for PgLog {
     }
 }
 
-/// Every session with all its events, and the listing, whichever carrier has them.
+/// Returns every session with all its events, and the listing, from either carrier.
 pub(crate) fn contents(log: &dyn Carrier) -> Contents {
     let mut sessions = Vec::new();
     for id in all_ids(log) {

@@ -1,4 +1,4 @@
-//! The real binary on team workspaces: every verb, two machines, no secrets in what it prints.
+//! The real binary on team workspaces: every command, two machines, no secrets in the output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,7 +76,7 @@ impl Machine {
     }
 }
 
-/// A workspace that the binary itself set up, with images in a shared directory.
+/// Sets up a workspace with the binary itself, with images in a shared directory.
 pub(crate) fn set_up(server: &Postgres, images: &Path) -> (String, String) {
     let schema = server.fresh_schema();
     let role = format!("app_{schema}");
@@ -109,7 +109,7 @@ fn every_verb() {
     ]);
     let first = recorded["reference"].as_str().unwrap().to_owned();
     let session = first.split('#').next().unwrap().to_owned();
-    // The other machine sees it, has the image, and goes on.
+    // The other machine sees it, has the image, and continues.
     let listed = there.json(&["list", "--json"]);
     assert_eq!(listed["sessions"][0]["id"], session.as_str());
     assert!(there.ok(&["show", &first]).contains("a red fox"));
@@ -135,7 +135,7 @@ fn every_verb() {
     let doctor = here.run(&["doctor"]);
     assert_eq!(doctor.status, Some(0), "{}", doctor.stderr);
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("hunter2"));
-    // Out into a directory and back into another team workspace, byte for byte.
+    // Export to a directory and import into another team workspace, byte for byte.
     let lines = here.home.path().join("all.jsonl");
     here.ok(&["export", "--output", lines.to_str().unwrap()]);
     let local = Machine::new(&here.home.path().join("local").display().to_string());
@@ -146,7 +146,7 @@ fn every_verb() {
     other.ok(&["import", lines.to_str().unwrap()]);
     assert_eq!(rows(&other), rows(&here));
     other.ok(&["verify"]);
-    // An image that is gone from the shared place is named.
+    // An image missing from the shared location is reported.
     let kept = walk(&images.path().join("images"));
     kept.iter().for_each(|path| std::fs::remove_file(path).unwrap());
     let damaged = there.run(&["verify"]);

@@ -1,4 +1,4 @@
-//! What any carrier of the log must do, run against the embedded store and PostgreSQL alike.
+//! The contract of all carriers of the log, run against the embedded store and PostgreSQL alike.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ fn a_repeated_key_is_one_write(log: &dyn Carrier) {
         let again = log.append(start("a", 1, "same")).unwrap();
         assert_eq!((again.head.id, again.index, again.repeated), (first.head.id, Some(0), true));
     }
-    // Also after the session was archived, and whatever is expected of it.
+    // Also after the session was archived, and whatever count is expected.
     let id = first.head.id;
     let sent = record(id, "b", 2, "second");
     log.append(sent.clone()).unwrap();
@@ -133,7 +133,7 @@ fn refusals_write_nothing(log: &dyn Carrier) {
     assert_eq!(refused(log, record(id, "x", 3, "k5")), Refusal::Archived(id));
     assert_eq!(log.totals().unwrap().events, 3);
     log.append(restore(id, 4, "k6")).unwrap();
-    // A refused request may be tried again with its key.
+    // A refused request may be retried with its key.
     assert!(!log.append(record(id, "x", 5, "k5")).unwrap().repeated);
 }
 
@@ -221,7 +221,7 @@ fn branches(log: &dyn Carrier) {
     assert_eq!(log.children(second.iteration(0)).unwrap(), []);
 }
 
-/// The records of one iteration are its own and those of its annotations, whatever the names around the index are.
+/// The records of one iteration are its own and those of its annotations, whatever names surround the index.
 fn point_reads(log: &dyn Carrier) {
     let id = log.append(start("0", 0, "a key")).unwrap().head.id;
     for index in 1..40u32 {
@@ -275,7 +275,7 @@ fn titles(log: &dyn Carrier) {
     assert_eq!(log.head(id).unwrap(), Some(head));
 }
 
-/// Threads create, record, annotate and repeat at once: no gap, nothing lost, nothing doubled.
+/// Threads create, record, annotate and repeat concurrently: no gaps, nothing lost, nothing duplicated.
 fn many_writers(log: Arc<dyn Carrier>) {
     let shared = log.append(start("shared", 0, "shared")).unwrap().head.id;
     let threads: Vec<_> = (0..8)
@@ -317,7 +317,7 @@ fn moving() {
     let second = local.append(start("other", 4, "e")).unwrap().head.id;
     let team = open(&Postgres::shared().workspace());
     Carrier::put_text(&team, &"long ".repeat(4000));
-    // The second first: its number leaves room for the first.
+    // The second one first: its number leaves a gap for the first.
     assert_eq!(Carrier::import(&team, &Carrier::records(&local, second).unwrap()).unwrap(), 2);
     let records = Carrier::records(&local, id).unwrap();
     assert_eq!(Carrier::import(&team, &records[..2]).unwrap(), 2);
@@ -325,7 +325,7 @@ fn moving() {
     assert_eq!(Carrier::import(&team, &records).unwrap(), 0);
     assert_eq!(contents(&team), contents(&local));
     assert_eq!(Carrier::records(&team, id).unwrap(), records);
-    // Keys came along, and the next session takes the next number.
+    // The keys were imported too, and the next session takes the next number.
     assert!(Carrier::append(&team, start("a", 0, "a")).unwrap().repeated);
     assert_eq!(Carrier::append(&team, start("b", 0, "f")).unwrap().head.id.to_string(), "session-2025-12-11-003");
     // Back, into an empty directory.

@@ -1,4 +1,4 @@
-//! What PostgreSQL itself enforces, and how a schema's state is reported.
+//! What PostgreSQL itself enforces, and how the state of a schema is reported.
 
 use libtest_mimic::Trial;
 use retake_log::store::{Remedy, Target};
@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A workspace with an application role; returns its schema and the role's URL.
+/// Creates a workspace with an application role, and returns its schema and the role's URL.
 fn with_role(server: &Postgres) -> (String, String) {
     let schema = server.fresh_schema();
     let role = format!("app_{schema}");
@@ -80,7 +80,7 @@ fn owner_cannot_change() {
     assert!(backwards.contains("modified_not_before_created"), "{backwards}");
 }
 
-/// Calls `append` as a client with bugs would.
+/// Calls `append` like a buggy client.
 fn rules() {
     let server = Postgres::shared();
     let schema = server.fresh_schema();
@@ -91,7 +91,7 @@ fn rules() {
     log.append(record(id, "b", 1, "b")).unwrap();
     log.append(archive(id, 2, "c")).unwrap();
     let head = log.head(id).unwrap().unwrap();
-    // Records that a client encodes without looking at the archived flag.
+    // Records that a client encodes without checking the archived flag.
     let mut open_head = head;
     open_head.archived = false;
     let encoded = |head, key: &str| {
@@ -132,7 +132,7 @@ fn schema_states() {
     assert!(matches!(&error, Error::NoWorkspace { .. }), "{error:?}");
     assert_eq!(error.remedy(), Some(Remedy::CreateWorkspace));
     PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
-    // The same request again is the same workspace; another one is refused.
+    // Repeating the request gives the same workspace; another one is refused.
     PgLog::init(config(&url), "one", "file:///nowhere", None).unwrap();
     assert!(matches!(PgLog::init(config(&url), "two", "file:///nowhere", None), Err(Error::Exists(_))));
     assert_eq!(PgLog::upgrade(config(&url)).unwrap(), Vec::<String>::new());
@@ -216,7 +216,7 @@ fn unsafe_settings() {
     assert_eq!(found.len(), 4);
 }
 
-/// Someone with a superuser's rights and bad intentions, or a damaged page without checksums.
+/// A malicious superuser, or a damaged page without checksums.
 fn damage() {
     let server = Postgres::shared();
     let schema = server.fresh_schema();
@@ -238,7 +238,7 @@ fn damage() {
     for expected in ["event 1 of session-2025-12-11-001: does not match its hash", "event 2", "long text", "002"] {
         assert!(problems.contains(expected), "{expected} in\n{problems}");
     }
-    // The rest is served.
+    // The rest can still be read.
     assert_eq!(log.trail(id).unwrap().events.len(), 2);
     assert_eq!(log.events(other, retake_log::store::Detail::Full).unwrap().len(), 2);
     assert!(matches!(log.events(id, retake_log::store::Detail::Full), Err(Error::Damaged { seq: 1, .. })));

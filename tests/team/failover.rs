@@ -1,6 +1,6 @@
-//! Three PostgreSQL nodes under Patroni and etcd, whose leader is killed again and again while writers are at work.
+//! Three PostgreSQL nodes under Patroni and etcd, whose leader is killed repeatedly while writers are active.
 //!
-//! Takes about ten minutes, so it runs only with `RETAKE_TEST_FAILOVER=1`.
+//! Takes about ten minutes, so it only runs with `RETAKE_TEST_FAILOVER=1`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -115,12 +115,12 @@ impl Cluster {
         self.nodes[n].patroni = Some(patroni);
     }
 
-    /// The node that is the leader now.
+    /// Returns the current leader.
     fn leader(&self) -> Option<usize> {
         (0..3).find(|n| status(self.nodes[*n].rest, "/leader") == Some(200))
     }
 
-    /// Waits for a leader, two streaming replicas, one of them synchronous.
+    /// Waits for a leader and two streaming replicas, one of them synchronous.
     fn wait_healthy(&self) {
         let started = Instant::now();
         let healthy = || {
@@ -181,7 +181,7 @@ fn children_of(pid: u32) -> Vec<u32> {
     list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The status of a GET on Patroni's REST interface.
+/// Returns the status of a GET on Patroni's REST interface.
 fn status(port: u16, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
@@ -231,7 +231,7 @@ fn failover() {
             _ => "network cut, then killed",
         };
         if round % 3 == 2 {
-            // The leader is alive and cannot be reached; then it dies.
+            // The leader is alive but unreachable; then it dies.
             proxies[leader].set(Mode::Blackhole);
             std::thread::sleep(Duration::from_secs(2));
         }

@@ -1,4 +1,4 @@
-//! The network and the server fail while writers are at work.
+//! The network and the server fail while writers are active.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ fn through(url: &str, from: u16, to: u16) -> String {
     url.replace(&format!(":{from}"), &format!(":{to}"))
 }
 
-/// The request arrives and is committed; the answer never comes.
+/// The request arrives and is committed, but the response is lost.
 fn lost_answer() {
     let server = Postgres::shared();
     let url = server.workspace();
@@ -69,7 +69,7 @@ fn bad_network() {
                 if done.load(Ordering::Acquire) {
                     break;
                 }
-                // What is in the way must be hit while requests are under way: waits for traffic, not for time.
+                // The fault must happen while requests are in flight: wait for traffic, not for time.
                 let seen = proxy.sent();
                 proxy.set(Mode::Pass);
                 let deadline = Instant::now() + Duration::from_secs(5);
@@ -184,7 +184,7 @@ fn killed_server() {
     assert_eq!(Carrier::problems(&direct), Vec::<String>::new());
 }
 
-/// A client stops answering while it holds a day's lock; the server takes the lock back.
+/// A client stops responding while it holds a day's lock; the server releases the lock.
 fn suspended_client() {
     let server = Postgres::shared();
     let url = server.workspace();

@@ -23,7 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Takes that many events; fails if they do not come.
+/// Receives this many events; fails if they do not arrive.
 fn take(follower: &Receiver<Arc<Event>>, count: usize) -> Vec<(SessionId, u32)> {
     (0..count)
         .map(|n| {
@@ -95,7 +95,7 @@ fn concurrent() {
     assert_eq!(events.len(), expected);
 }
 
-/// A transaction takes its place early and commits late, after others that took theirs later.
+/// A transaction gets its position early and commits late, after others that got theirs later.
 fn late_commit() {
     let server = Postgres::shared();
     let url = server.workspace();
@@ -130,13 +130,13 @@ fn late_commit() {
             server.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").unwrap() == "1"
         });
         let second = log.append(start("second", 0, "second")).unwrap().head.id;
-        // Later ones are heard although an earlier transaction is still running.
+        // Later ones are received although an earlier transaction is still running.
         assert_eq!(take(&follower, 2), [(second, 0), (second, 1)]);
         gate.stdin.take();
         gate.wait().unwrap();
         assert!(late.join().unwrap().contains("appended"));
         assert_eq!(take(&follower, 1), [(first.id, 2)]);
-        // A later append to the same session comes after it, and nothing twice.
+        // A later append to the same session comes after it, and nothing comes twice.
         let again = open(&url).append(record(first.id, "after", 2, "after")).unwrap().head;
         assert_eq!(take(&follower, 1), [(first.id, again.next_seq - 1)]);
     });

@@ -1,4 +1,4 @@
-//! Appends that wait together are committed together, and none of them suffers for another.
+//! Appends that wait at the same time are committed together, without affecting each other.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -49,7 +49,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // psql ends with its input, and its transaction with it.
+        // psql exits at the end of its input, which ends its transaction.
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
     }
@@ -59,7 +59,7 @@ fn schema_of(url: &str) -> String {
     url.rsplit('=').next().unwrap().to_owned()
 }
 
-/// Has each batch appended by a thread of its own while the day's counter is locked; returns the answers.
+/// Appends each batch on its own thread while the day's counter is locked, and returns the results.
 fn append_behind_a_lock(server: &Postgres, url: &str, log: &Arc<PgLog>, batches: Vec<Batch>) -> Vec<(SessionId, bool)> {
     let day = retake_testutils::at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
     let holder = Holder::new(server, &format!("SELECT {}.lock_day({day})", schema_of(url)));
@@ -122,7 +122,7 @@ fn locked_session() {
     };
     let mut threads: Vec<_> = ids.iter().map(|id| write(*id)).collect();
     let blocked = threads.remove(0);
-    // They end while the first session is still locked.
+    // They finish while the first session is still locked.
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(log.head(ids[0]).unwrap().unwrap().last_index, Some(0));
     drop(holder);

@@ -24,7 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Credentials come from the environment, which is a process's own: each test is a process.
+/// Credentials come from the environment, which belongs to the process, so each test is a process.
 fn s3_trial(name: &str, case: &'static str) -> Trial {
     let missing = s3::missing();
     let test = move || {
@@ -55,7 +55,7 @@ fn credentials(s3: &S3) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// Runs a part of a test in a process of its own.
+/// Runs a part of a test in a separate process.
 fn run(case: &str, environment: &BTreeMap<&'static str, String>, from: u32) {
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(std::env::current_exe().unwrap())
@@ -70,7 +70,7 @@ fn run(case: &str, environment: &BTreeMap<&'static str, String>, from: u32) {
     assert!(!errors.contains(SECRET_KEY));
 }
 
-/// The part of a test that runs in a process of its own.
+/// The part of a test that runs in a separate process.
 pub(crate) fn child(arguments: &str) {
     let (case, from) = arguments.split_once(' ').unwrap();
     let from: u32 = from.parse().unwrap();
@@ -145,7 +145,7 @@ fn large_files(images: &RemoteImages) {
     images.put_file(hash, &path).unwrap();
     images.check(hash).unwrap();
     assert_eq!(std::fs::read(images.fetch(hash).unwrap()).unwrap(), bytes);
-    // A file that is not what its hash says is not uploaded under that name.
+    // A file that does not match its hash is not uploaded under that name.
     let wrong = Hash::of(b"something else");
     assert_eq!(images.put_file(wrong, &path).unwrap_err().kind(), ErrorKind::InvalidData);
     assert!(!images.contains(wrong).unwrap());
@@ -165,7 +165,7 @@ fn shared_directory() {
 
 /// Every acknowledged upload can be read while one node is down, and after all of them were killed.
 fn nodes() {
-    // Its own cluster: other tests use the shared one at the same time.
+    // A separate cluster, since other tests use the shared one at the same time.
     let s3 = S3::start();
     let environment = credentials(&s3);
     run("write", &environment, 0);

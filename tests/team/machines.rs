@@ -1,4 +1,4 @@
-//! Two machines with directories of their own, as the faces use them: shared logs with a search index each.
+//! Two machines with separate directories, as the faces use them: shared logs with a search index each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn join(url: &str, dir: &Path, lifetime: Lifetime) -> SharedLog {
     SharedLog::open(dir, options(), how).unwrap()
 }
 
-/// What a search finds: the total, and the first hits with their prompts.
+/// Returns the total of a search, and the first hits with their prompts.
 fn found(log: &SharedLog, query: &str) -> (u64, Vec<(String, String, u8)>) {
     let question = Question { facets: true, ..Question::new(Query::parse(query, at(0)).unwrap(), 50) };
     let found = log.search(&question, None).unwrap();
@@ -53,7 +53,7 @@ fn same_answers() {
         }
         if n % 10 == 0 {
             second.append(archive(id, n, &format!("x{n}"))).unwrap();
-            // What was just acknowledged anywhere is found everywhere.
+            // Whatever was acknowledged anywhere is found everywhere.
             let query = format!("\"fox {n}\"");
             for log in [&first, &second, &client] {
                 assert_eq!(found(log, &query).0, 1, "{query}");
@@ -69,7 +69,7 @@ fn same_answers() {
         assert_eq!(found(&join(&url, fresh.path(), Lifetime::OneShot), query), expected, "{query}");
     }
     assert_eq!((found(&first, "fox").0, found(&first, "rating:5").0), (60, 15));
-    // A directory that served another workspace is not taken for this one's.
+    // A directory that was used for another workspace is not mistaken for this one's.
     drop(first);
     let other = join(&Postgres::shared().workspace(), here.path(), Lifetime::OneShot);
     assert_eq!(found(&other, "fox").0, 0);
@@ -102,7 +102,7 @@ fn imports() {
     let id = local.append(start(&long, 0, "a")).unwrap().head.id;
     let url = Postgres::shared().workspace();
     let team = join(&url, there.path(), Lifetime::OneShot);
-    // As the faces do it: the texts first, then the records.
+    // As the faces do: texts first, then records.
     team.put_text(&long).unwrap();
     assert_eq!(team.import(&local.records(id).unwrap()).unwrap(), 2);
     let elsewhere = tempfile::tempdir().unwrap();

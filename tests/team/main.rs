@@ -1,7 +1,7 @@
 //! Team workspaces against real servers: PostgreSQL 15 and an S3 server on loopback, each private to the run.
 //!
-//! Where a server is not installed its tests report themselves as ignored and say how to get it; with
-//! `RETAKE_TEST_INSTALL=1` they install it.
+//! If a server is not installed, its tests are reported as ignored with instructions; with `RETAKE_TEST_INSTALL=1`,
+//! they install it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

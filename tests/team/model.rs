@@ -1,4 +1,4 @@
-//! Random commands against both carriers at once: every answer and every stored byte must be the same.
+//! Random commands against both carriers at once: every result and every stored byte must be the same.
 
 use libtest_mimic::Trial;
 use proptest::prelude::*;
@@ -44,9 +44,9 @@ enum Command {
     Repeat {
         command: usize,
     },
-    /// Forgets what the client believes about sessions.
+    /// Clears what the client remembers about sessions.
     Reopen,
-    /// Another machine writes with its own connection and beliefs.
+    /// Another machine writes with its own connection and remembered state.
     Elsewhere {
         session: usize,
     },

@@ -1,4 +1,4 @@
-//! Several machines: processes with nothing in common but the database.
+//! Several machines: processes that only share the database.
 
 use std::process::{Command, Stdio};
 
@@ -9,7 +9,7 @@ use super::carrier::{Carrier, contents};
 use super::postgres_trial;
 use super::servers::{Postgres, open};
 
-/// The variable that makes this program a machine of its own instead of a test run.
+/// The variable that makes this program a separate machine instead of a test run.
 pub(crate) const CHILD: &str = "RETAKE_TEAM_TEST_CHILD";
 
 const MACHINES: usize = 8;
@@ -19,7 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![postgres_trial("processes::eight_machines_create_and_mix_without_gaps", eight_machines)]
 }
 
-/// A machine: creates sessions, records into its own and a shared one, annotates, archives and repeats.
+/// Runs a machine: creates sessions, records into its own and a shared one, annotates, archives and repeats.
 pub(crate) fn child(role: &str) {
     if role == super::recorders::IMAGE_SERVER {
         return super::recorders::image_server();

@@ -1,4 +1,4 @@
-//! A TCP proxy on loopback that delays, cuts or swallows what passes through it.
+//! A TCP proxy on loopback that delays, cuts or drops the traffic.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,11 +11,11 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Pass,
-    /// Holds every piece back for that long.
+    /// Delays every chunk by this long.
     Delay(Duration),
-    /// Takes everything and passes nothing on, without closing anything.
+    /// Accepts everything and forwards nothing, without closing connections.
     Blackhole,
-    /// As `Blackhole`, but only for what the server answers: requests arrive.
+    /// Like `Blackhole`, but only for responses: requests arrive.
     LoseAnswers,
     /// Closes connections and accepts no new ones.
     Cut,
@@ -65,7 +65,7 @@ impl Proxy {
         Proxy { port, shared }
     }
 
-    /// Changes what happens to bytes from now on.
+    /// Changes the mode from now on.
     pub(crate) fn set(&self, mode: Mode) {
         *self.shared.mode.lock().unwrap() = mode;
         if mode == Mode::Cut {
@@ -73,19 +73,19 @@ impl Proxy {
         }
     }
 
-    /// How many connections were refused.
+    /// Returns the number of refused connections.
     pub(crate) fn refused(&self) -> u64 {
         self.shared.refused.load(Ordering::Relaxed)
     }
 
-    /// Closes the connections there are.
+    /// Closes the existing connections.
     pub(crate) fn close_all(&self) {
         for stream in self.shared.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// How many bytes clients have sent through it.
+    /// Returns the number of bytes that clients have sent through it.
     pub(crate) fn sent(&self) -> u64 {
         self.shared.to_server.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! What runs for long on a team workspace: `wrap`, `watch` and `serve`, also while the database cannot be reached.
+//! Long-running processes on a team workspace: `wrap`, `watch` and `serve`, also while the database is unreachable.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -81,7 +81,7 @@ impl Wrapped {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Generates an image, and gives the reference the answer is marked with.
+    /// Generates an image, and returns the reference in the response.
     fn generate(&mut self, prompt: &str) -> Option<String> {
         let answer = self.ask("tools/call", json!({"name": "generate_image", "arguments": {"prompt": prompt}}));
         assert_eq!(answer["result"]["content"][0]["type"], "image", "{answer}");
@@ -94,7 +94,7 @@ impl Wrapped {
     }
 }
 
-/// A workspace, a machine that reaches it through a proxy, and one that reaches it directly.
+/// Returns a proxy to a workspace, a machine that uses it, and one that connects directly.
 fn behind_proxy(images: &Path) -> (Proxy, Machine, Machine) {
     let server = Postgres::shared();
     let (_, url) = set_up(server, images);
@@ -105,7 +105,7 @@ fn behind_proxy(images: &Path) -> (Proxy, Machine, Machine) {
     (proxy, Machine::new(&through), Machine::new(&url))
 }
 
-/// All prompts of a workspace, sorted, each as often as it was recorded.
+/// Returns all prompts of a workspace, sorted, each as often as it was recorded.
 fn prompts(machine: &Machine) -> Vec<String> {
     let found = machine.json(&["search", "--limit", "100", "--json"]);
     let mut prompts: Vec<String> =
@@ -114,7 +114,7 @@ fn prompts(machine: &Machine) -> Vec<String> {
     prompts
 }
 
-/// The files in the spool of a machine.
+/// Returns the files in the spool of a machine.
 fn spooled(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     entries
@@ -181,7 +181,7 @@ fn watch() {
     wait_until("the others are there", || count() == 3);
     watching.kill().unwrap();
     watching.wait().unwrap();
-    // A second look finds nothing new.
+    // A second import finds nothing new.
     here.ok(&["import", folder.to_str().unwrap()]);
     assert_eq!(count(), 3);
 }

@@ -1,5 +1,5 @@
-//! How often the server is asked: as often for a page of many sessions as for a page of few, and for one iteration as
-//! often in a long session as in a short one.
+//! The number of queries: the same for a page of many sessions as for a page of few, and for one iteration of a long
+//! session as for one of a short session.
 
 use libtest_mimic::Trial;
 use retake_log::model::SessionId;
@@ -16,8 +16,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Returns the statements on the log's tables that the server was sent while something ran, except those of followers,
-/// which poll from time to time.
+/// Returns the statements on the log's tables that the server received while something ran, except those of followers,
+/// which poll periodically.
 fn statements(server: &Postgres, run: impl FnOnce()) -> Vec<String> {
     let before = server.log().len();
     run();

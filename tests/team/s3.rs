@@ -23,7 +23,7 @@ fn binary() -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// Whether the S3 server is neither installed nor may be.
+/// Returns whether the S3 server is neither installed nor may be installed.
 pub(crate) fn missing() -> bool {
     binary().is_none() && !may_install()
 }
@@ -115,7 +115,7 @@ impl S3 {
         *self.mirror.lock().unwrap() = run_mirror(&self.binary, self.dir.path(), &self.ports);
     }
 
-    /// Kills everything but the mirror: master, filer, gateway and a volume server.
+    /// Kills everything except the mirror: master, filer, gateway and a volume server.
     pub(crate) fn kill_main(&self) {
         let mut main = self.main.lock().unwrap();
         main.kill().unwrap();
@@ -134,7 +134,7 @@ impl Drop for S3 {
     }
 }
 
-/// Ends the shared servers; statics are not dropped.
+/// Stops the shared servers, since statics are not dropped.
 pub(crate) fn stop() {
     if let Some(s3) = SHARED.get() {
         s3.end();

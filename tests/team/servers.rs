@@ -1,4 +1,4 @@
-//! Starting and stopping the servers that the tests talk to.
+//! Starts and stops the servers that the tests use.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,22 +14,22 @@ const BINARIES: &str = "/usr/lib/postgresql/15/bin";
 pub(crate) const HOW_TO_GET_POSTGRES: &str =
     "needs PostgreSQL 15: apt-get install postgresql, or RETAKE_TEST_INSTALL=1";
 
-/// The server that most tests share; each has a schema of its own in it.
+/// The server shared by most tests, each in its own schema.
 static SHARED: OnceLock<Postgres> = OnceLock::new();
 static RUNNING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Whether PostgreSQL is neither installed nor may be.
+/// Returns whether PostgreSQL is neither installed nor may be installed.
 pub(crate) fn postgres_missing() -> bool {
     !Path::new(BINARIES).join("postgres").exists() && !may_install()
 }
 
-/// Whether the tests may install servers.
+/// Returns whether the tests may install servers.
 pub(crate) fn may_install() -> bool {
     std::env::var("RETAKE_TEST_INSTALL").is_ok_and(|value| value == "1")
 }
 
-/// A PostgreSQL server in a directory of its own.
+/// A PostgreSQL server in its own directory.
 pub(crate) struct Postgres {
     dir: PathBuf,
     pub(crate) port: u16,
@@ -40,7 +40,7 @@ impl Postgres {
         SHARED.get_or_init(|| Postgres::start(&[]))
     }
 
-    /// Creates a cluster and starts it with these settings besides the usual ones.
+    /// Creates a cluster and starts it with these additional settings.
     pub(crate) fn start(settings: &[&str]) -> Postgres {
         Postgres::start_with(settings, &["--data-checksums"])
     }
@@ -50,7 +50,7 @@ impl Postgres {
             let installed = Command::new("apt-get").args(["install", "-y", "postgresql"]).output().unwrap();
             assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
         }
-        // Short: the path of a Unix socket has room for 107 bytes.
+        // Short, since the path of a Unix socket is limited to 107 bytes.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/tmp/rt-pg-{}-{number}", std::process::id()));
         fs::create_dir(&dir).unwrap();
@@ -75,7 +75,7 @@ impl Postgres {
         server
     }
 
-    /// Starts the server on the files there are.
+    /// Starts the server on the existing files.
     pub(crate) fn resume(&self) {
         let data = self.dir.join("data");
         let log = self.dir.join("log");
@@ -119,26 +119,26 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres?schema={schema}", self.port)
     }
 
-    /// Replaces the rules of who must prove what, for connections over TCP.
+    /// Replaces the authentication rules for TCP connections.
     pub(crate) fn authenticate(&self, rules: &str) {
         let rules = format!("local all all trust\n{rules}");
         fs::write(self.dir.join("data/pg_hba.conf"), rules).unwrap();
         self.sql("SELECT pg_reload_conf()").unwrap();
     }
 
-    /// A schema that no other test uses.
+    /// Returns a schema that no other test uses.
     pub(crate) fn fresh_schema(&self) -> String {
         format!("w{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A new workspace in a schema of its own; returns its URL.
+    /// Creates a workspace in a new schema, and returns its URL.
     pub(crate) fn workspace(&self) -> String {
         let url = self.url(&self.fresh_schema());
         PgLog::init(config(&url), "test-workspace", "file:///nowhere", None).unwrap();
         url
     }
 
-    /// Runs SQL as the superuser; returns the unaligned output.
+    /// Runs SQL as the superuser, and returns the unaligned output.
     pub(crate) fn sql(&self, script: &str) -> Result<String, String> {
         self.sql_as("postgres", script)
     }
@@ -160,7 +160,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Stops what is still running; statics are not dropped.
+/// Stops what is still running, since statics are not dropped.
 pub(crate) fn stop_all() {
     let running: Vec<PathBuf> = std::mem::take(&mut *RUNNING.lock().unwrap());
     running.iter().for_each(|dir| stop(dir));
@@ -175,7 +175,7 @@ fn stop(dir: &Path) {
     let _ = fs::remove_dir_all(dir);
 }
 
-/// A configuration with short waits, so that failing tests fail soon.
+/// Returns a configuration with short timeouts, so that failing tests fail quickly.
 pub(crate) fn config(url: &str) -> Config {
     let mut config: Config = url.parse().unwrap();
     config.call_timeout = Duration::from_secs(30);
@@ -204,7 +204,7 @@ fn as_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.starts_with(b"0\n"))
 }
 
-/// PostgreSQL refuses to run as root.
+/// Returns a command that runs as another user, since PostgreSQL refuses to run as root.
 fn as_postgres(program: &str) -> Command {
     let program = Path::new(BINARIES).join(program);
     let mut command = if as_root() {
@@ -219,7 +219,7 @@ fn as_postgres(program: &str) -> Command {
 }
 
 fn run(program: &str, arguments: &[&str]) {
-    // Not captured through a pipe: the server would inherit it and the wait would never end.
+    // Not captured through a pipe: the server would inherit it, and the wait would never end.
     let errors = tempfile::NamedTempFile::new().unwrap();
     let status =
         as_postgres(program).args(arguments).stdout(Stdio::null()).stderr(errors.reopen().unwrap()).status().unwrap();

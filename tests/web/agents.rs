@@ -1,4 +1,4 @@
-//! `/mcp`: the MCP server behind the same guard as everything else. What it answers is tested in `tests/mcp`.
+//! `/mcp`: the MCP server behind the same guard as everything else. Its responses are tested in `tests/mcp`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `/api`, pictures and pages: what is asked for comes back, as the tools say it.
+//! `/api`, images and pages: requests return what the tools return.
 
 use serde_json::json;
 
@@ -111,7 +111,7 @@ fn a_search_shows_iterations_or_the_sessions_they_are_in() {
     assert_eq!(heading("/search?q=li&typing=1"), "3 iterations", "a short word that is being written is a beginning");
     assert_eq!(heading("/search?q=light&typing=1&by=session"), "2 sessions");
     assert_eq!(heading("/search?q=%22light%22%20&typing=1"), "1 iteration", "and stays one while more is typed");
-    // A jump into the middle of what was found.
+    // A jump into the middle of the results.
     let part = gallery.get("/search/part?q=light&typing=1&skip=2");
     assert!(part.text().contains("a lighthouse at dusk") && !part.text().contains("at dawn"), "{part}");
     for unfinished in ["model:", "%22at%20ni", "rating:%3E", "%28a", "a%20OR"] {

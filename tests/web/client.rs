@@ -1,4 +1,4 @@
-//! A gallery of the real binary in a fresh workspace, and the smallest client: it sends what a test writes, to the letter.
+//! A gallery of the real binary in a fresh workspace, and a minimal client that sends exactly what a test writes.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ pub(crate) struct Gallery {
     _dir: Option<tempfile::TempDir>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// The command, with nothing of the environment that the tests themselves run in.
+/// Returns the command, isolated from the environment of the tests.
 pub(crate) fn retake(workspace: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retake"));
     command.args(args).arg("--workspace").arg(workspace).env_clear().env("USER", "ada").stdin(Stdio::null());
@@ -42,7 +42,7 @@ impl Gallery {
         gallery
     }
 
-    /// Serves that workspace on a port that the system chooses.
+    /// Serves this workspace on a port chosen by the system.
     pub(crate) fn serve(workspace: &Path, args: &[&str]) -> Gallery {
         let args = [&["serve", "--addr", "127.0.0.1:0", "--json"], args].concat();
         let mut child = retake(workspace, &args).stdout(Stdio::piped()).spawn().unwrap();
@@ -68,17 +68,17 @@ impl Gallery {
         stream
     }
 
-    /// Sends exactly this, and reads until the other side closes.
+    /// Sends exactly these bytes, and reads until the other side closes.
     pub(crate) fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect();
-        // Who refuses a request need not read all of it.
+        // A server that refuses a request need not read all of it.
         let _ = stream.write_all(request);
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
         Answer::parse(&bytes)
     }
 
-    /// A request with these headers and this body.
+    /// Sends a request with these headers and this body.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -97,12 +97,12 @@ impl Gallery {
         self.request("GET", path, &[], b"")
     }
 
-    /// Sends JSON as a program does: no Origin.
+    /// Sends JSON as a program does: without Origin.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.request("POST", path, &[("Content-Type", "application/json")], body.to_string().as_bytes())
     }
 
-    /// Records a pixel, and gives the reference.
+    /// Records a pixel, and returns the reference.
     pub(crate) fn record(&self, prompt: &str) -> String {
         let body = serde_json::json!({ "prompt": prompt, "images": [{ "data": PIXEL, "mimeType": "image/png" }] });
         let answer = self.post("/api/record-iteration", &body);
@@ -110,7 +110,7 @@ impl Gallery {
         answer.json()["reference"].as_str().unwrap().to_owned()
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub(crate) fn sessions(&self) -> u64 {
         self.get("/api/list-sessions").json()["totalSessions"].as_u64().unwrap()
     }

@@ -1,4 +1,5 @@
-//! Many at once: 200 clients, some of them slow, some of them rude. All who behave are served, and nothing falls over.
+//! Many clients at once: 200, some of them slow, some of them misbehaving. Well-behaved ones are served, and nothing
+//! breaks.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +13,7 @@ use crate::client::Gallery;
 fn two_hundred_at_once_are_served() {
     let gallery = Gallery::new();
     gallery.record("the first");
-    // Some send half of a request and wait: they occupy one connection each and no more.
+    // Some send half of a request and wait: each occupies one connection and no more.
     let idle: Vec<_> = (0..20)
         .map(|_| {
             let mut stream = gallery.connect();

@@ -1,4 +1,4 @@
-//! Malicious requests: each is refused, nothing is recorded, and nothing of the disk leaks.
+//! Malicious requests: each is refused, nothing is recorded, and nothing on the disk leaks.
 
 use std::io::{Read, Write};
 
@@ -23,7 +23,7 @@ fn a_foreign_host_is_refused() {
     for host in ["localhost", "LOCALHOST:1", &format!("127.0.0.1:{port}"), "[::1]:7373"] {
         assert_eq!(gallery.request("GET", "/", &[("Host", host)], b"").status, 200, "{host}");
     }
-    // The name in the address counts as much as the header, and both must agree.
+    // The host in the URL counts as much as the header, and both must agree.
     assert_eq!(
         gallery
             .raw(
@@ -58,7 +58,7 @@ fn a_foreign_page_can_do_and_read_nothing() {
         assert_eq!(post(&[JSON, ("Sec-Fetch-Site", site), ("Sec-Fetch-Mode", "navigate")]), 403);
         assert_eq!(gallery.request("GET", "/api/list-sessions", &[("Sec-Fetch-Site", site)], b"").status, 403);
     }
-    // And one that says neither cannot send JSON without asking first, which is never granted.
+    // A browser that sends neither cannot send JSON without a preflight request, which is never granted.
     for kind in [
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -130,7 +130,7 @@ fn no_address_leads_to_the_disk() {
         let text = answer.text();
         assert!(!text.contains("root:") && !text.contains("format ="), "{path}: {text}");
     }
-    // An image by path would be a file of this machine, sent to any client.
+    // An image by path would be a file on this machine, sent to any client.
     for images in [r#"["/etc/passwd"]"#, r#"[{"path":"/etc/passwd"}]"#] {
         let body = format!(r#"{{"prompt":"a cat","images":{images}}}"#);
         let answer = gallery.request("POST", "/api/record-iteration", &[JSON], body.as_bytes());
@@ -170,7 +170,7 @@ fn oversized_and_malformed_requests_are_refused() {
     let gallery = Gallery::new();
     let huge = gallery.request("POST", "/api/record-iteration", &[JSON, ("Content-Length", "99999999999")], b"");
     assert_eq!(huge.status, 413, "{huge}");
-    // One that does not say how large it is ends where it is too large.
+    // A body of unannounced size is cut off at the limit.
     let mut chunked = format!(
         "POST /api/record-iteration HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
         gallery.host
@@ -191,7 +191,7 @@ fn oversized_and_malformed_requests_are_refused() {
     let long = format!("/?q={}", "x".repeat(70_000));
     assert!((400..500).contains(&gallery.get(&long).status));
     let wide = "y".repeat(70_000);
-    // It may hang up before it has read all of it, and then nothing comes back.
+    // The server may close the connection before it has read all of it, and then nothing comes back.
     let status = gallery.request("GET", "/", &[("X-Wide", &wide)], b"").status;
     assert!(status == 0 || (400..500).contains(&status), "{status}");
     for request in [

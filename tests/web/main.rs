@@ -1,5 +1,5 @@
-//! The gallery over HTTP, from outside: the real binary and raw sockets. What is served, to whom, and what comes of
-//! malicious requests. What it looks like in a browser is tested in `tests/browser`.
+//! The gallery over HTTP, from outside: the real binary and raw sockets. What is served, to whom, and the response to
+//! malicious requests. The pages in a browser are tested in `tests/browser`.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Pictures by hash, wherever their files are: kept in the workspace, left where they were, changed, or gone.
+//! Images by hash, wherever their files are: stored in the workspace, linked, changed, or missing.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::client::{Gallery, PIXEL, retake};
 
-/// The hash of an iteration's first picture.
+/// Returns the hash of an iteration's first image.
 fn hash_of(gallery: &Gallery, reference: &str) -> String {
     let view = gallery.get(&format!("/api/get-iteration?reference={}", reference.replace('#', "%23"))).json();
     view["images"][0]["hash"].as_str().unwrap().to_owned()
@@ -19,7 +19,7 @@ fn png(shade: u8) -> Vec<u8> {
     retake_testutils::images::plain(64, 48, shade)
 }
 
-/// A workspace with one picture that was left where it is.
+/// Creates a workspace with one linked image.
 fn linked(workspace: &Path, file: &Path) {
     fs::write(file, png(90)).unwrap();
     let ran = retake(workspace, &["import", "--link"]).arg(file.parent().unwrap()).output().unwrap();
@@ -32,7 +32,7 @@ fn a_linked_original_is_served_until_its_file_is_another_or_gone() {
     let file = folder.path().join("fox.png");
     linked(workspace.path(), &file);
     let gallery = Gallery::serve(workspace.path(), &[]);
-    // As a browser does: the page first, then what it shows.
+    // As a browser does: first the page, then its images.
     let wall = gallery.get("/").text();
     let hash = wall.split("/thumbs/").nth(1).unwrap()[..64].to_owned();
     let original = gallery.get(&format!("/images/{hash}"));
@@ -52,7 +52,7 @@ fn a_linked_original_is_served_until_its_file_is_another_or_gone() {
             "{answer}"
         );
     }
-    // Its thumbnail was made before, and still shows what it was.
+    // Its thumbnail was created before, and still shows the original.
     assert_eq!(gallery.get(&format!("/thumbs/{hash}")).status, 200);
     assert_eq!(gallery.get("/").status, 200);
 }

@@ -1,4 +1,4 @@
-//! Starting, finding, sharing and ending a gallery.
+//! Starting, finding, sharing and stopping a gallery.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ fn a_second_one_points_to_the_first() {
     assert_eq!(said["url"], first.url.as_str());
     assert_eq!(said["alreadyServed"], true);
 
-    // One that was killed had no time to say goodbye, and is not taken for alive.
+    // A killed gallery could not clean up, and is not taken for alive.
     drop(first);
     let third = Gallery::serve(dir.path(), &[]);
     assert_eq!(third.get("/").status, 200);
@@ -50,7 +50,7 @@ fn other_machines_need_a_token() {
     assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame")], b"").status, 401);
     assert_eq!(gallery.request("GET", "/", &[("Authorization", "Bearer open sesame+ forty")], b"").status, 200);
 
-    // The address that was printed lets a browser in, and does not stay in its address bar.
+    // The printed URL lets a browser in, and does not stay in its address bar.
     let entered = gallery.get("/?token=open%20sesame%2B%20forty&status=all");
     assert_eq!((entered.status, entered.header("location")), (303, Some("/?status=all")));
     let cookie = entered.header("set-cookie").unwrap();
@@ -63,7 +63,7 @@ fn other_machines_need_a_token() {
         Some("/evil.example/")
     );
 
-    // Who has the token may come from anywhere; who has only the cookie may not.
+    // A client with the token may come from anywhere; one with only the cookie may not.
     let json = ("Content-Type", "application/json");
     let foreign = ("Origin", "https://evil.example");
     let bearer = ("Authorization", "Bearer open sesame+ forty");
@@ -87,7 +87,7 @@ fn stops_on_request_while_a_client_listens_for_events() {
 
     assert!(Command::new("kill").arg(gallery.pid().to_string()).status().unwrap().success());
     assert_eq!(gallery.wait(), 0);
-    // The stream ended, and did not break off.
+    // The stream ended properly.
     assert!(lines.all(|line| line.is_ok()));
     assert!(!dir.path().join("serve.url").exists());
 }

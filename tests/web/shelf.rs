@@ -1,5 +1,4 @@
-//! The shelf over HTTP: what it knows of all sessions is never behind a write, files come in as bytes, and what goes out
-//! can be opened elsewhere.
+//! The shelf over HTTP: it never lags behind a write, files are uploaded as bytes, and exports can be opened elsewhere.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Videos over HTTP: played in parts, under their own type, in pages that allow it.
+//! Videos over HTTP: played in parts, with their own media type, in pages that allow it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Auditing and verifying: every event named, and every image that is missing or damaged.
+//! Auditing and verifying: every event is listed, and every missing or damaged image is reported.
 
 use std::fs;
 

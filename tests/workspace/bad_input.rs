@@ -1,4 +1,4 @@
-//! Every input that is refused, in what words, and that nothing is written because of it.
+//! Every input that is refused, with its error message, and that nothing is written.
 
 use std::io;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ fn a_second_process_refuses_the_same_things_in_the_same_words() {
     }
 }
 
-/// Refuses every write once told to, as a full disk would.
+/// Refuses every write once it is set, like a full disk.
 struct Full(AtomicBool);
 
 impl Observer for Full {

@@ -1,4 +1,4 @@
-//! Audit bundles: they prove on another machine that nothing is missing or altered, and name what is.
+//! Audit bundles: they prove on another machine that nothing is missing or altered, or report what is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use retake::internals::wire::{AnnotateRequest, ErrorKind, RecordRequest};
 
 use crate::support::*;
 
-/// A workspace with two sessions, a long text, and a picture that they share.
+/// Creates a workspace with two sessions, a long text, and an image that they share.
 fn full() -> TestWorkspace {
     let ws = TestWorkspace::new();
     let picture = path(&ws.file("cat.png", &png(40, 30, 7)));
@@ -35,7 +35,7 @@ fn bundled(ws: &TestWorkspace, request: &ExportRequest) -> (Vec<u8>, ExportRepor
     (out, report)
 }
 
-/// Checks these bytes as a file, with no workspace anywhere near.
+/// Verifies these bytes as a file, without a workspace.
 fn verified(bytes: &[u8]) -> BundleView {
     let dir = tempfile::tempdir().unwrap();
     let path = written(&dir, bytes);
@@ -48,7 +48,7 @@ fn written(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The same bundle with one stretch of bytes replaced by another of the same length, everywhere.
+/// Returns the bundle with all occurrences of some bytes replaced by others of the same length.
 fn replaced(bundle: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bundle.to_vec();
@@ -82,8 +82,8 @@ fn a_bundle_proves_itself_without_a_workspace() {
 fn every_flipped_bit_of_a_bundle_is_found() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
-    // Every byte would take minutes; a stride that is not a multiple of anything in it hits every part. The words of the
-    // first file are for people, and zeros between files have no meaning.
+    // Checking every byte would take minutes; a stride that is coprime to the structure hits every part. The text of
+    // the first file is for people, and zeros between files have no meaning.
     for at in (2048..bundle.len() - 1024).step_by(1021).filter(|at| bundle[*at] != 0) {
         let mut altered = bundle.clone();
         altered[at] ^= 0x10;
@@ -106,7 +106,7 @@ fn what_was_altered_is_named() {
     assert!(text[0].starts_with("text ") && text[0].ends_with(" is altered"), "{text:?}");
 }
 
-/// Where the lines of the first session begin and end.
+/// Returns the ranges of the first session's lines.
 fn first_lines(bundle: &[u8]) -> Vec<std::ops::Range<usize>> {
     let begins = |at: &usize| {
         bundle[*at..].starts_with(b"{\"type\":\"event\"") && (*at == 0 || b"\n\0".contains(&bundle[at - 1]))
@@ -126,7 +126,7 @@ fn events_that_changed_places_are_found() {
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
     let lines = first_lines(&bundle);
     assert_eq!(lines.len(), 4);
-    // The first, the last and their number stay the same.
+    // The first line, the last line and their number stay the same.
     let (second, third) = (&bundle[lines[1].clone()], &bundle[lines[2].clone()]);
     let swapped = [&bundle[..lines[1].start], third, second, &bundle[lines[2].end..]].concat();
     let problems = verified(&swapped).problems;
@@ -149,7 +149,7 @@ fn a_record_that_was_altered_does_not_prove_itself() {
 fn what_does_not_belong_to_a_bundle_and_what_it_does_not_name_is_found() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
-    // The header of an empty file, as tar has it, before the zeros at the end.
+    // The header of an empty tar file, before the zeros at the end.
     let mut header = [0; 512];
     header[..9].copy_from_slice(b"added.txt");
     header[100..107].copy_from_slice(b"0000644");
@@ -164,7 +164,7 @@ fn what_does_not_belong_to_a_bundle_and_what_it_does_not_name_is_found() {
     let added = [&bundle[..end], &header, &bundle[end..]].concat();
     assert_eq!(verified(&added).problems, ["\"added.txt\" does not belong to the bundle"]);
 
-    // The manifest names another picture than the session does.
+    // The manifest lists another image than the session does.
     let manifest = bundle.windows(10).rposition(|part| part == br#""images":["#).unwrap();
     let hash = manifest + bundle[manifest..].windows(8).position(|part| part == br#""hash":""#).unwrap() + 8;
     let mut other = bundle;
@@ -180,7 +180,7 @@ fn what_does_not_belong_to_a_bundle_and_what_it_does_not_name_is_found() {
 fn dropping_the_last_event_is_found() {
     let ws = full();
     let (bundle, _) = bundled(&ws, &ExportRequest::default());
-    // The line stays, as spaces: the chain before it holds.
+    // The line is replaced by spaces: the chain before it holds.
     let text = bundle.windows(2).position(|pair| pair == b"{\"").unwrap();
     let line = bundle.windows(18).rposition(|part| part == br#""kind":"annotated""#).unwrap();
     let start = line - bundle[text..line].iter().rev().position(|byte| *byte == b'\n').unwrap();

@@ -1,4 +1,4 @@
-//! Comparing iterations of any sessions: what differs and nothing else, and how they came from each other.
+//! Compares iterations of any sessions: only the differences, and how they descend from each other.
 
 use retake::internals::model::iteration::MAX_NAME_BYTES;
 use retake::internals::model::{Lora, Seed, StepLabel};
@@ -226,7 +226,7 @@ fn a_comparison_that_nobody_waits_for_ends() {
 #[test]
 fn composition_and_colour_are_judged_apart() {
     let ws = TestWorkspace::new();
-    // The same hills, in the morning and in the evening.
+    // The same hills in the morning and in the evening.
     let hills = |light: [u8; 3]| {
         let image = image::RgbImage::from_fn(160, 120, |x, y| {
             let shade = (x * 3 + y * 5) % 200 + 50;
@@ -252,7 +252,7 @@ fn composition_and_colour_are_judged_apart() {
     assert!(again.verdict.starts_with("Composition: same · Colour: same · "), "{}", again.verdict);
     assert!(again.nearly_same);
 
-    // The image itself comes before what only has its composition.
+    // The image itself comes before images that only have its composition.
     let found = ws
         .api()
         .search(&SearchRequest { similar_to: Some("session-2025-12-11-001".into()), ..SearchRequest::default() });

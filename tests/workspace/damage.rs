@@ -1,4 +1,4 @@
-//! What a user sees of damage: the listing says so until it is read, and what is gone is named everywhere.
+//! Damage as users see it: the listing reports it until it is acknowledged, and losses are listed everywhere.
 
 use std::fs;
 
@@ -9,7 +9,8 @@ use retake::internals::wire::{
 
 use crate::support::*;
 
-/// A workspace that lost the second of four iterations: its record is altered in the journal, and the database gone.
+/// Creates a workspace that lost the second of four iterations: its record is altered in the journal, and the database
+/// is gone.
 fn damaged() -> (TestWorkspace, String) {
     let ws = TestWorkspace::new();
     let id = ws.session(4);

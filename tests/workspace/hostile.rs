@@ -1,4 +1,4 @@
-//! Files that are out to hurt, or only strange: each is recorded with its bytes kept, and answered within bounded memory.
+//! Malicious and unusual files: each is recorded with its bytes, and handled within bounded memory.
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -17,13 +17,13 @@ use retake::internals::wire::{Error, ErrorKind, RecordRequest};
 
 use crate::support::*;
 
-/// A red square of 16 pixels in CMYK, as Adobe's programs write it.
+/// A red square of 16 pixels in CMYK, as written by Adobe's programs.
 const CMYK: &str = "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAFAwQEBAMFBAQEBQUFBgcMCAcHBwcPCwsJDBEPEhIRDxERExYcFxMUGhURERghGBodHR8fHxMXIiQiHiQcHh8e/8AAFAgAEAAQBEMRAE0RAFkRAEsRAP/EAB8AAAEFAQEBAQEBAAAAAAAAAAABAgMEBQYHCAkKC//EALUQAAIBAwMCBAMFBQQEAAABfQECAwAEEQUSITFBBhNRYQcicRQygZGhCCNCscEVUtHwJDNicoIJChYXGBkaJSYnKCkqNDU2Nzg5OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6g4SFhoeIiYqSk5SVlpeYmZqio6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV1tfY2drh4uPk5ebn6Onq8fLz9PX29/j5+v/aAA4EQwBNAFkASwAAPwD7Lr4yr4yr7Loooooooooooor/2Q==";
 
-/// The most that one of these may take on top of what the tests take anyway.
+/// The maximum additional memory for one of these files.
 const MOST_MEMORY: u64 = 800 * 1024 * 1024;
 
-/// Records a file, and checks that its bytes are kept. Says why there is no thumbnail; nothing when there is one.
+/// Records a file, and checks that its bytes are kept. Returns why it has no thumbnail; `None` if it has one.
 fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<String>) {
     let before = most_memory();
     let images = vec![path(&ws.file(name, bytes))];
@@ -41,7 +41,7 @@ fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<S
     (image, why.err())
 }
 
-/// The most memory this process has had so far; where the system does not say, nothing is checked.
+/// Returns the peak memory of this process; if the system does not report it, nothing is checked.
 fn most_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -67,7 +67,7 @@ fn unusual_images_are_shown() {
     drop(frames);
 
     let mut animated = plain.clone();
-    // Behind the header: an animation of two frames, the first of which is the picture itself.
+    // After the header: an animation of two frames, the first of which is the image itself.
     let control = [0_u32, 60, 40, 0, 0].map(u32::to_be_bytes).concat();
     let animation =
         [chunk(b"acTL", &[0, 0, 0, 2, 0, 0, 0, 0]), chunk(b"fcTL", &[control, vec![0, 1, 0, 10, 0, 0]].concat())];
@@ -120,7 +120,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
     let passes = [segment(0xda, b"\x01\x01\0\0\0\0"), vec![0; 8]].concat().repeat(5000);
     let frame = [8, 0x0f, 0xa0, 0x27, 0x10, 1, 1, 0x11, 0];
     let slow = [b"\xff\xd8".to_vec(), segment(0xc2, &frame), passes].concat();
-    // Of a JPEG file that is cut the upper part may be shown, as browsers do.
+    // The upper part of a truncated JPEG file may be shown, as browsers do.
     for format in [ImageFormat::Jpeg, ImageFormat::WebP, ImageFormat::Gif] {
         let mut bytes = Cursor::new(Vec::new());
         let noise =
@@ -162,7 +162,7 @@ fn what_swells_is_stopped() {
     let row = deflated(&[[0_u8; 31].as_slice(); 10].concat());
     let text = [b"parameters\0\0".to_vec(), swelling.clone()].concat();
     let profile = [b"profile\0\0".to_vec(), swelling.clone()].concat();
-    // What lies beyond the last row, in texts and in colour profiles is not taken for pixels.
+    // Data after the last row, in texts and in colour profiles is not taken for pixels.
     for (name, bytes) in [
         ("rows.png", png_file((10, 10), (8, 2), &[], &swelling)),
         ("text.png", png_file((10, 10), (8, 2), &[chunk(b"zTXt", &text)], &row)),
@@ -170,15 +170,15 @@ fn what_swells_is_stopped() {
     ] {
         recorded(&ws, name, &bytes);
     }
-    // The largest that is decoded at all: 80 million pixels out of a small file.
+    // The largest image that is decoded: 80 million pixels from a small file.
     let (image, why) = recorded(&ws, "large.png", &png_file((16_000, 5000), (8, 0), &[], &zeros(77)));
     assert_eq!((image.width, why), (Some(16_000), None));
 }
 
-/// Set where this test runs itself again, to have a process whose memory is its own.
+/// Set if this test runs itself again, to have a process with its own memory.
 const ALONE: &str = "RETAKE_TEST_ALONE";
 
-/// However many are looked at together, they share what one process takes for pictures.
+/// All concurrent work shares the process's memory budget for images.
 #[test]
 fn many_at_once_share_one_budget() {
     if std::env::var_os(ALONE).is_some() {
@@ -216,7 +216,7 @@ fn look_at_many() {
     assert!(taken < 300 * 1024 * 1024, "they took {taken} bytes of memory");
 }
 
-/// These still pictures of 60 × 40 pixels, one after the other.
+/// Returns an animation of these stills of 60 × 40 pixels.
 fn animated_webp(stills: &[Vec<u8>]) -> Vec<u8> {
     let chunk = |name: &[u8; 4], data: &[u8]| {
         let padding: &[u8] = if data.len() % 2 == 1 { &[0] } else { &[] };
@@ -226,13 +226,13 @@ fn animated_webp(stills: &[Vec<u8>]) -> Vec<u8> {
     let mut chunks = chunk(b"VP8X", &[&[2, 0, 0, 0][..], &size].concat());
     chunks.extend(chunk(b"ANIM", &[0; 6]));
     for still in stills {
-        // Its own chunk comes behind the header of the file.
+        // Its own chunk follows the header of the file.
         chunks.extend(chunk(b"ANMF", &[&[0; 6][..], &size, &[100, 0, 0, 0], &still[12..]].concat()));
     }
     chunk(b"RIFF", &[b"WEBP", chunks.as_slice()].concat())
 }
 
-/// A PNG file of that size, bit depth and colour type, with these chunks before its compressed rows.
+/// Returns a PNG file of this size, bit depth and colour type, with these chunks before its compressed rows.
 fn png_file(size: (u32, u32), kind: (u8, u8), chunks: &[Vec<u8>], rows: &[u8]) -> Vec<u8> {
     let header = [&size.0.to_be_bytes()[..], &size.1.to_be_bytes(), &[kind.0, kind.1, 0, 0, 0]].concat();
     let start = [b"\x89PNG\r\n\x1a\n".to_vec(), chunk(b"IHDR", &header)].concat();

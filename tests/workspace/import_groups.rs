@@ -1,4 +1,4 @@
-//! An import records in groups: what fails, stops or gets in its way costs nothing that was acknowledged, and importing
+//! An import records in groups: failures, interruptions and conflicts lose nothing that was acknowledged, and importing
 //! again adds exactly what is missing.
 
 use std::fs;
@@ -27,7 +27,7 @@ fn import(ws: &TestWorkspace, dir: &Path) -> FilesReport {
     ws.workspace.import_files(&actor(), &request(dir), &AtomicBool::new(false)).unwrap()
 }
 
-/// An image of A1111.
+/// Writes an A1111 image.
 fn image(dir: &Path, number: u64, prompt: &str) {
     let text = format!(
         "{prompt}\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: {}, Size: 16x16, Model: sdxl, Version: v1.10.1",
@@ -36,7 +36,7 @@ fn image(dir: &Path, number: u64, prompt: &str) {
     write(&dir.join(format!("{number:05}.png")), &png(number, &[("parameters", &text)]), NOON + number * 60);
 }
 
-/// An image of ComfyUI whose workflow is too long for a record.
+/// Writes a ComfyUI image whose workflow is too long for a record.
 fn long_image(dir: &Path, number: u64) {
     let prompt = format!(
         r#"{{"3":{{"class_type":"KSampler","inputs":{{"seed":{number}00,"steps":20,"cfg":7.0,"sampler_name":"euler","scheduler":"normal","denoise":1.0,"positive":["6",0]}}}},"6":{{"class_type":"CLIPTextEncode","inputs":{{"text":"a tall ship","clip":["4",1]}}}}}}"#
@@ -47,7 +47,7 @@ fn long_image(dir: &Path, number: u64) {
     write(&dir.join(format!("ship_{number:05}_.png")), &file, NOON + number * 60);
 }
 
-/// Every iteration as a user sees it: its reference, files and parent, in order.
+/// Returns every iteration as a user sees it: its reference, files and parent, in order.
 fn contents(ws: &TestWorkspace) -> Vec<String> {
     let list = ws.api().list(&ListRequest { limit: Some(1000), ..ListRequest::default() }).unwrap();
     let mut lines = Vec::new();
@@ -121,7 +121,7 @@ fn every_operation_of_an_import_may_fail_once() {
     assert!(cases > 60, "{cases}");
 }
 
-/// Waits for something to be done when the first image is being stored.
+/// Runs something when the first image is being stored.
 struct Interrupts {
     begun: Mutex<Sender<()>>,
     done: Mutex<Option<Receiver<()>>>,
@@ -131,7 +131,7 @@ impl Observer for Interrupts {
     fn before(&self, op: Op<'_>) -> io::Result<()> {
         let is_image = matches!(op, Op::Create(path) if path.components().any(|part| part.as_os_str() == "images"));
         if is_image && self.begun.lock().unwrap().send(()).is_ok() {
-            // Only the first waits. The lock is not held meanwhile: what happens then also writes.
+            // Only the first one waits. The lock is not held meanwhile, since the callback also writes.
             let done = self.done.lock().unwrap().take();
             let _ = done.map(|done| done.recv());
         }
@@ -139,7 +139,7 @@ impl Observer for Interrupts {
     }
 }
 
-/// Imports three images beside two that are known, while something else happens to their session.
+/// Imports three images next to two known ones, while something else happens to their session.
 fn import_while(happens: impl FnOnce(&TestWorkspace) + Send) -> (TestWorkspace, FilesReport) {
     let ((begun, begins), (finish, done)) = (mpsc::channel(), mpsc::channel());
     let observer = Arc::new(Interrupts { begun: Mutex::new(begun), done: Mutex::new(None) });

@@ -1,5 +1,5 @@
-//! Bringing in the files of other tools: sessions as a person would draw them, recipes and lineage that are really there,
-//! nothing twice, and nothing of what is bad.
+//! Imports of other tools' files: sessions as a person would group them, actual recipes and lineage, no duplicates, and
+//! no bad files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ fn import(ws: &TestWorkspace, request: &FilesRequest) -> FilesReport {
     report
 }
 
-/// A folder beside the workspace.
+/// Creates a folder next to the workspace.
 fn folder(ws: &TestWorkspace) -> PathBuf {
     ws.dir.path().join("pictures")
 }
@@ -39,7 +39,7 @@ fn get(ws: &TestWorkspace, reference: &str) -> IterationView {
     ws.api().get(&GetRequest { reference: reference.to_owned(), ..GetRequest::default() }).unwrap()
 }
 
-/// A1111's text.
+/// Returns A1111's text.
 fn parameters(prompt: &str, seed: u64) -> String {
     format!(
         "{prompt}\nSteps: 20, Sampler: Euler a, CFG scale: 7, Seed: {seed}, Size: 16x16, Model: sdxl, Version: v1.10.1"
@@ -50,7 +50,7 @@ fn a1111(pattern: u64, prompt: &str, seed: u64) -> Vec<u8> {
     png(pattern, &[("parameters", &parameters(prompt, seed))])
 }
 
-/// Everything that is in the workspace, but for when and in which order it was recorded.
+/// Returns everything in the workspace, except for when and in which order it was recorded.
 fn contents(ws: &TestWorkspace) -> BTreeMap<String, Vec<String>> {
     let list = ws.api().list(&ListRequest { limit: Some(1000), ..ListRequest::default() }).unwrap();
     let sessions = list.sessions.iter().map(|row| {
@@ -108,7 +108,7 @@ fn importing_twice_changes_nothing() {
     assert_eq!((again.iterations, again.images, again.skipped), (0, 0, first.images));
     assert_eq!((contents(&ws), ws.written()), (before, written));
 
-    // Moved elsewhere, with other times, they are still the same pictures.
+    // Moved elsewhere, with other times, they are still the same images.
     let moved = ws.dir.path().join("moved");
     fs::rename(folder(&ws), &moved).unwrap();
     let paths = files_below(&moved);
@@ -148,7 +148,7 @@ fn a_copy_saved_again_is_the_same_picture() {
     );
     let copies = import(&ws, &request(&dir));
     assert_eq!((copies.iterations, copies.skipped), (0, 3), "{copies:?}");
-    // The same pixels with another recipe are another iteration: it says so itself.
+    // The same pixels with another recipe are another iteration, according to its own metadata.
     write(&dir.join("other.png"), &a1111(1, "a fox", 2), NOON + 80);
     assert_eq!(import(&ws, &request(&dir)).iterations, 1);
 }
@@ -322,7 +322,7 @@ fn names_that_are_no_text_are_brought_in_and_cannot_be_linked() {
     assert_eq!(get(&ws, "latest").images[0].name.as_deref(), Some("fox\u{fffd}.png"));
 }
 
-/// A disk that is full after so many operations.
+/// A disk that is full after this many operations.
 struct Fills {
     left: AtomicU64,
 }
@@ -362,7 +362,7 @@ fn a_picture_that_is_named_by_its_hash_is_the_parent() {
     let dir = folder(&ws);
     write(&dir.join("00001-1.png"), &a1111(1, "a fox, snow", 1), NOON);
     write(&dir.join("00002-2.png"), &a1111(2, "an old sailor, oil", 2000), NOON + 60);
-    // MD5 of the pixels of the first, as A1111 writes it.
+    // The MD5 of the pixels of the first image, as A1111 writes it.
     let pixels = image::load_from_memory(&a1111(1, "a fox, snow", 1)).unwrap().to_rgb8();
     assert_eq!(pixels.dimensions(), (16, 16));
     let text = format!(
@@ -376,10 +376,10 @@ fn a_picture_that_is_named_by_its_hash_is_the_parent() {
     assert_eq!(view.parent_reason.as_deref(), Some("it holds the hash of the picture it was made from"));
 }
 
-/// What `hashlib.md5(image.convert("RGB").tobytes())` says of pattern 1.
+/// The result of `hashlib.md5(image.convert("RGB").tobytes())` for pattern 1.
 const INIT_HASH: &str = "2f832e0b29b68962f4a5d5c6bd9baa9b";
 
-/// Deletes a file as soon as the first picture is being kept.
+/// Deletes a file as soon as the first image is being stored.
 struct Vanishes(PathBuf);
 
 impl Observer for Vanishes {
@@ -406,7 +406,7 @@ fn a_file_that_vanishes_half_way_is_named_and_the_rest_comes_in() {
     assert!(ws.workspace.verify().unwrap().is_whole());
 }
 
-/// Says stop as soon as the first picture is being kept.
+/// Sets the stop flag as soon as the first image is being stored.
 struct Stops(Arc<AtomicBool>);
 
 impl Observer for Stops {
@@ -431,7 +431,7 @@ fn told_to_stop_it_ends_with_a_beginning_and_the_next_import_goes_on() {
     assert!((1..150).contains(&report.iterations), "{}", report.iterations);
     let last = get(&ws, "session-2024-05-01-001");
     assert_eq!(last.images[0].name.clone().unwrap(), format!("{:05}.png", report.iterations - 1), "it is a beginning");
-    // Told before it began, it does nothing at all.
+    // If it is stopped before it starts, it does nothing at all.
     let before = ws.written();
     let nothing = ws.workspace.import_files(&actor(), &request(dir.path()), &stop).unwrap();
     assert_eq!((nothing.interrupted, nothing.iterations, ws.written()), (true, 0, before));

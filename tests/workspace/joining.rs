@@ -1,5 +1,5 @@
-//! Importing beside other people's work: sessions that were recorded by hand are never changed, the plan is what happens,
-//! a recipe that made no difference is recorded, and originals that are gone come back.
+//! Importing next to other work: sessions recorded by hand are never changed, the plan matches the result, a recipe
+//! that made no difference is recorded, and missing originals are restored.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ fn a1111_with(pattern: u64, prompt: &str, seed: u64, more: &str) -> Vec<u8> {
     png(pattern, &[("parameters", &text)])
 }
 
-/// Three ideas with two images each, three minutes apart.
+/// Writes three ideas with two images each, three minutes apart.
 fn three_ideas(dir: &Path) {
     for (number, prompt) in
         (0..).zip(["a knight", "a knight, red", "a castle", "a castle, fog", "a ship", "a ship, storm"])
@@ -103,13 +103,13 @@ fn only_the_same_folder_and_project_go_on() {
     let for_zoo = import(&ws, &FilesRequest { project: Some("zoo".into()), ..request(&one) });
     assert_eq!(for_zoo.sessions[0].session_id.unwrap().to_string(), "session-2024-05-01-003", "another project");
     write(&one.join("d.png"), &a1111(4, "a fox", 400), NOON + 90);
-    // However the folder is called.
+    // However the path of the folder is written.
     let same = import(&ws, &request(&one.join("../one")));
     let id = same.sessions[0].session_id.unwrap().to_string();
     assert!(["session-2024-05-01-001", "session-2024-05-01-003"].contains(&id.as_str()), "{id}");
 }
 
-/// What an import did or would do, without the ids that only the doing gives.
+/// Describes what an import did or would do, without the ids that only exist after recording.
 fn planned(report: &FilesReport) -> Vec<String> {
     let mut lines = Vec::new();
     for session in &report.sessions {
@@ -136,7 +136,7 @@ fn planned(report: &FilesReport) -> Vec<String> {
     lines
 }
 
-/// The same of what is recorded: `before` holds how many iterations each session had.
+/// Describes what was recorded in the same way: `before` holds the previous iteration counts.
 fn recorded(report: &FilesReport, ws: &TestWorkspace, before: &BTreeMap<String, u32>) -> Vec<String> {
     let mut names = BTreeMap::new();
     for session in &report.sessions {
@@ -198,7 +198,7 @@ fn the_plan_is_what_happens() {
             write(&dir.join(format!("{below}{number:05}-{seed}.png")), &bytes, now);
         }
         let files: Vec<PathBuf> = files_below(&dir).into_keys().collect();
-        // Some of it is here: by hand, by an agent, and by an import that was interrupted or is older.
+        // Some of it is already here: by hand, by an agent, and by an import that was interrupted or is older.
         if round % 3 > 0 {
             by_hand(&ws, "mine", &files[usize::try_from(random.below(24)).unwrap()]);
         }
@@ -260,7 +260,7 @@ fn every_image_of_a_batch_keeps_its_seed() {
     assert_eq!(view.images.len(), 3);
     assert_eq!(view.recipe.recipe.seed.map(|seed| seed.to_string()).as_deref(), Some("4001"));
     assert_eq!(view.recipe.recipe.parameters["seeds"], serde_json::json!(["4001", "4002", "4003"]));
-    // A copy of the second one is known by its own seed.
+    // A copy of the second one is recognised by its own seed.
     let mut copy = a1111(2, "a fox", 4002);
     copy.extend(b"trailing");
     write(&dir.join("saved/00001.png"), &copy, NOON + 900);
@@ -305,7 +305,7 @@ fn a_linked_folder_that_moved_is_found_again() {
         assert!(ws.workspace.verify().unwrap().is_whole());
         let copied = files_below(&ws.root().join("images")).into_keys().filter(|file| !file.is_symlink()).count();
         assert_eq!(copied as u64, if link && cfg!(unix) { 0 } else { all });
-        // And again elsewhere.
+        // The same in another folder.
         let again = ws.dir.path().join("again");
         fs::rename(&moved, &again).unwrap();
         let report = import(&ws, &FilesRequest { link, ..request(&again) });

@@ -1,5 +1,5 @@
-//! Whether pictures that look alike are found to: after saving as a poor JPEG file, scaling, lightening, cropping, turning a
-//! little and painting something in; with pictures made here, and with real ones where there are any.
+//! Similarity of images: after saving as a low-quality JPEG, scaling, brightening, cropping, slight rotation and
+//! overpainting; with generated images, and with real ones if available.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ fn perceptual_hash(ws: &TestWorkspace, bytes: &[u8]) -> PerceptualHash {
     ws.workspace.perceptual_hash_of_file(ws.file("looked-at", bytes)).unwrap()
 }
 
-/// A picture saved in the ways that must not matter.
+/// Returns an image saved in ways that must not matter.
 fn changes(picture: &RgbImage) -> Vec<(&'static str, Vec<u8>)> {
     let (width, height) = picture.dimensions();
     let png = |picture: &RgbImage| {
@@ -47,7 +47,7 @@ fn changes(picture: &RgbImage) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Turned by two degrees about its middle, nearly without the corners that are not covered then.
+/// Rotates an image by two degrees around its centre, mostly without the uncovered corners.
 fn turned(picture: &RgbImage) -> RgbImage {
     let (width, height) = picture.dimensions();
     let (sine, cosine) = 2_f64.to_radians().sin_cos();
@@ -62,7 +62,7 @@ fn turned(picture: &RgbImage) -> RgbImage {
     })
 }
 
-/// Blobs of colour on a slope of light, both different for each number.
+/// Draws blobs of colour on a gradient, both different for each number.
 fn made(number: u32) -> RgbImage {
     let mut state = number.wrapping_mul(2_654_435_761).wrapping_add(12_345);
     let mut next = |most: u32| {
@@ -107,14 +107,14 @@ fn what_must_not_matter_does_not() {
     }
 }
 
-/// Real pictures, which are not part of the project: `RETAKE_SAMPLES`, or `../shared/samples` beside it.
+/// Returns the folder of real images, which are not part of the project: `RETAKE_SAMPLES`, or `../shared/samples`.
 fn samples() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/samples");
     let folder = std::env::var_os("RETAKE_SAMPLES").map_or(beside, PathBuf::from);
     if folder.is_dir() {
         return Some(folder);
     }
-    // Past the capture of test output: a test that looked at nothing says so.
+    // Bypass the capture of test output, so that an untested run is visible.
     let note = format!("likeness: NOT TESTED on real pictures, there is no {}; set RETAKE_SAMPLES\n", folder.display());
     std::io::stderr().write_all(note.as_bytes()).unwrap();
     None

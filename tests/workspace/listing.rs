@@ -1,4 +1,4 @@
-//! Listing: the exact words of the contract, pages that neither skip nor repeat, and answers that stay small.
+//! Listing: the exact JSON of the contract, pages that neither skip nor repeat, and replies of bounded size.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn the_seed_shape_to_the_letter() {
     );
 }
 
-/// All pages of a listing, one after the other.
+/// Returns all pages of a listing.
 fn pages(ws: &TestWorkspace, request: &ListRequest) -> Vec<SessionList> {
     let mut request = request.clone();
     let mut pages = vec![ws.list(&request)];
@@ -49,7 +49,7 @@ fn pages_hold_every_session_once_in_order() {
         ws.session(1);
         ws.wait(10);
     }
-    // Two with the same time: their order is the ids'.
+    // Two with the same time are ordered by id.
     ws.session(1);
     ws.session(1);
     let whole = ids(&[ws.list(&ListRequest::default())]);

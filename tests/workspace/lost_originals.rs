@@ -1,5 +1,5 @@
-//! Originals that are gone or altered, in the store and where they were left: verify names them with their iterations and
-//! says how they come back, and no verb hides an iteration because of its picture.
+//! Missing or altered originals, stored and linked: verify reports them with their iterations and how to restore them,
+//! and no command hides an iteration because of its image.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -20,8 +20,8 @@ const KEPT: &str = "session-2025-12-11-001#0";
 const MOVED: &str = "session-2024-05-01-001#0";
 const CHANGED: &str = "session-2024-05-01-001#1";
 
-/// One original of the store is gone, one that was linked was moved away, and another altered. Their thumbnails are gone
-/// too.
+/// Creates a workspace in which one stored original is missing, one linked original was moved away, and another
+/// altered. Their thumbnails are missing too.
 fn workspace() -> TestWorkspace {
     let ws = TestWorkspace::new();
     ws.record(&RecordRequest { images: vec![path(&ws.file("kept.png", &png(1, &[])))], ..prompt("a kept fox") });
@@ -61,7 +61,7 @@ fn verify_names_each_and_says_how_it_comes_back() {
         "{hint}"
     );
 
-    // As the hint says: back where it was, or recorded again.
+    // As the hint says: moved back, or recorded again.
     let dir = ws.dir.path().join("pictures");
     fs::rename(dir.join("elsewhere.png"), dir.join("moved.png")).unwrap();
     ws.record(&RecordRequest { images: vec![path(&ws.file("again.png", &png(1, &[])))], ..prompt("the fox again") });

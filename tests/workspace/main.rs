@@ -1,5 +1,5 @@
-//! The use cases through the library, as a face would call them: what a user would notice of every verb, with a clock
-//! that stands still. Crashes, every kind of damage and several processes have their own test binaries.
+//! The use cases through the library, as a face would call them: everything a user would notice, with a fixed clock.
+//! Crashes, all kinds of damage and several processes have their own test binaries.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 mod annotating;

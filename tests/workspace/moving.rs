@@ -1,4 +1,4 @@
-//! Export and import: the same sessions, ids, times and hashes in another workspace, past whatever is bad in the file.
+//! Export and import: the same sessions, ids, times and hashes in another workspace, skipping bad parts of the file.
 
 use retake::internals::export::ExportRequest;
 use retake::internals::import::ImportReport;
@@ -8,7 +8,7 @@ use retake::internals::wire::{
 
 use crate::support::*;
 
-/// Three sessions with everything that can happen to one.
+/// Creates three sessions with everything that can happen to one.
 fn full() -> TestWorkspace {
     let ws = TestWorkspace::new();
     let picture = path(&ws.file("cat.png", &png(40, 30, 7)));
@@ -45,7 +45,7 @@ fn import(ws: &TestWorkspace, text: &str) -> ImportReport {
     ws.workspace.import(&mut text.as_bytes()).unwrap()
 }
 
-/// All that a reader can see of a workspace.
+/// Returns everything that a reader can see of a workspace.
 fn seen(ws: &TestWorkspace) -> String {
     let list = ws.list(&ListRequest::default());
     let audits = list.sessions.iter().map(|row| {

@@ -1,4 +1,4 @@
-//! Pictures as users see them: thumbnails, recognising a copy, originals that stay where they are, and files that are none.
+//! Images as users see them: thumbnails, recognition of copies, linked originals, and files that are not images.
 
 use std::fs;
 use std::io::Cursor;
@@ -12,7 +12,7 @@ use retake::internals::workspace::{CallContext, Thumbnails, ThumbnailsReport};
 
 use crate::support::*;
 
-/// A picture with large and small things in it.
+/// Draws an image with large and small shapes.
 fn scene(width: u32, height: u32) -> RgbImage {
     let wave = |at: u32, of: u32, times: f64| (f64::from(at) / f64::from(of) * times).sin() * 0.5 + 0.5;
     RgbImage::from_fn(width, height, |x, y| {
@@ -48,7 +48,7 @@ fn a_thumbnail_is_small_and_made_once() {
         fs::remove_dir_all(&cache).unwrap();
         assert_eq!(ws.workspace.thumbnail(image.hash, side).unwrap(), file, "comes back the same");
     }
-    // A cache that cannot be written costs time, not pictures.
+    // A cache that cannot be written costs time, but no images.
     fs::remove_dir_all(&cache).unwrap();
     fs::write(&cache, "in the way").unwrap();
     assert!(ws.workspace.thumbnail(image.hash, ThumbSide::Small).is_ok());
@@ -141,7 +141,7 @@ fn thumbnails_are_remade_on_request() {
     assert_eq!(made(Thumbnails::Missing).made, 5);
     assert_eq!(files_below(&cache), files);
 
-    // All: also those that are there, and whatever became of them.
+    // All: including existing ones, whatever happened to them.
     let steps = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&steps);
     let told =

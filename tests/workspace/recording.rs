@@ -1,4 +1,4 @@
-//! Recording: sessions begin, iterations follow, pictures are kept, retries are one write.
+//! Recording: new sessions, further iterations, stored images, and idempotent retries.
 
 use retake::internals::model::{OutcomeStatus, Seed};
 use retake::internals::wire::{

@@ -1,6 +1,6 @@
-//! Renderings against golden pictures in `golden/`. When one differs, `target/pictures/` has the actual picture, and
-//! `NAME.diff.png` shows both and where they differ, side by side; after looking at that, `UPDATE_GOLDEN=1` takes the actual
-//! ones as golden.
+//! Renderings compared with golden images in `golden/`. If one differs, `target/pictures/` has the actual image, and
+//! `NAME.diff.png` shows both and their differences side by side; after reviewing that, `UPDATE_GOLDEN=1` accepts the
+//! actual images.
 
 use std::fs;
 use std::io::Cursor;
@@ -11,7 +11,7 @@ use retake::internals::disk::Disk;
 use retake::internals::images::{Images, Panel, Render};
 use retake::internals::model::Hash;
 
-/// How much a channel may differ: resampling rounds differently on other processors.
+/// The tolerance per channel, since resampling rounds differently on other processors.
 const TOLERANCE: u8 = 12;
 
 #[test]
@@ -38,7 +38,7 @@ fn renderings_are_as_they_were_looked_at() {
     check("heatmap", &images, Render::Heatmap, &pair);
     check("heatmap-other-shape", &images, Render::Heatmap, &[panel(Some(day), 0, &[]), panel(Some(wide), 1, &[])]);
 
-    // U+10FFFD is in no font, whichever this machine has.
+    // U+10FFFD is in no font on any machine.
     let long = "a very long prompt that goes on and on, with \u{10fffd} in it, over one line and the next, and must be cut \
                 somewhere before the edge: masterpiece, best quality, highly detailed, 8k, cinematic light, volumetric fog";
     let everything = [
@@ -90,7 +90,7 @@ fn a_rendering_is_never_too_large() {
     assert_eq!(images.render(Render::Sheet, &[]).within(10_000).1, "image/png");
 }
 
-/// A sky, a sun, a hill and a house.
+/// Draws a sky, a sun, a hill and a house.
 fn landscape(width: u32, height: u32, sky: Rgb<u8>, sun: bool) -> RgbImage {
     RgbImage::from_fn(width, height, |x, y| {
         let (across, down) = (f64::from(x) / f64::from(width), f64::from(y) / f64::from(height));
@@ -156,7 +156,7 @@ fn check(name: &str, images: &Images, how: Render, panels: &[Panel]) {
     assert!(same, "{name} differs from {golden} in {differing} pixels: see {differences}, and {actual} alone");
 }
 
-/// Where the actual picture and the differences are left.
+/// Returns the paths of the actual image and of the differences.
 fn left_behind(name: &str) -> (PathBuf, PathBuf) {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("pictures");
     fs::create_dir_all(&target).unwrap();

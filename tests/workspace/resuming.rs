@@ -1,5 +1,5 @@
-//! Resuming: going on days later with all that is needed, from the last iteration or from any other, in answers that stay
-//! small however long the story is.
+//! Resuming: continuing days later with everything needed, from the last iteration or any other, with replies of
+//! bounded size however long the story is.
 
 use retake::internals::model::iteration::{MAX_NOTE_BYTES, MAX_PROMPT_BYTES};
 use retake::internals::model::{Lora, Seed, SessionId, StepLabel};
@@ -13,7 +13,7 @@ fn resume(ws: &TestWorkspace, reference: Option<&str>) -> ResumeView {
     checked(ws.api().resume(&request)).unwrap()
 }
 
-/// Records in that session, a second after the one before.
+/// Records in this session, a second after the previous iteration.
 fn add(ws: &TestWorkspace, session: &str, request: RecordRequest) -> String {
     ws.wait(1000);
     ws.record(&RecordRequest { session_id: Some(session.to_owned()), ..request }).reference.to_string()
@@ -80,7 +80,7 @@ fn all_it_takes_to_go_on() {
     assert_eq!(liked.annotations.note.as_deref(), Some("the light is right"));
     assert!(liked.since.as_ref().unwrap().contains("+steps 30"), "{liked:?}");
 
-    // What it gives can be sent as it is.
+    // The returned recipe can be sent unchanged.
     let mut request = serde_json::to_value(&view.recipe).unwrap();
     assert_eq!(request["parameters"].to_string(), parameters.to_string());
     request.as_object_mut().unwrap().extend(serde_json::to_value(&view.next).unwrap().as_object().unwrap().clone());
@@ -109,7 +109,7 @@ fn going_back_leaves_branches_and_other_sessions_in_sight() {
     assert_eq!(branch.end.summary, "+night");
     assert_eq!(view.continued_in, [other]);
 
-    // The story goes back through sessions, and stops at no archive.
+    // The story goes back across sessions, including archived ones.
     archive(&ws, &id);
     let view = resume(&ws, None);
     assert_eq!(view.reference, other);
@@ -158,7 +158,7 @@ fn a_long_story_is_summarised_in_few_steps() {
     let ws = TestWorkspace::new();
     let id = ws.record(&seeded("a cat, 0", 0)).session.id().to_string();
     for n in 1..400_u64 {
-        // Nine rerolls to every change.
+        // Nine rerolls for every change.
         add(&ws, &id, seeded(&format!("a cat, {}", n / 10), n));
     }
     rate(&ws, &format!("{id}#205"), 4, None);

@@ -1,4 +1,5 @@
-//! What Retake exported comes back: folders with their references, bundles as events, and two machines in one workspace.
+//! Importing Retake's own exports: folders with their references, bundles as events, and two machines merged into one
+//! workspace.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +14,8 @@ use retake_testutils::made::png;
 
 use crate::support::*;
 
-/// Two sessions, the second derived from the first, with ratings, titles, projects, batches and an archived one.
+/// Creates two sessions, the second derived from the first, with ratings, titles, projects, batches and an archived
+/// one.
 fn studio(subject: &str) -> TestWorkspace {
     let ws = TestWorkspace::new();
     let picture = |n: u64, texts: &[(&str, &str)]| {
@@ -55,7 +57,7 @@ fn get(ws: &TestWorkspace, reference: &str) -> IterationView {
     ws.api().get(&GetRequest { reference: reference.to_owned(), ..GetRequest::default() }).unwrap()
 }
 
-/// Rows, iterations and audits of everything.
+/// Returns rows, iterations and audits of everything.
 fn seen(ws: &TestWorkspace) -> Vec<String> {
     let rows = ws.list(&ListRequest::default()).sessions;
     let ids = rows.iter().flat_map(|row| (0..row.iteration_count()).map(|index| row.id().iteration(index)));
@@ -108,7 +110,7 @@ fn a_folder_comes_back_with_its_references_and_originals() {
     );
     assert!(to.workspace.verify().unwrap().is_whole(), "the originals are byte for byte what they were");
 
-    // In the workspace it came from, and again in the other, there is nothing new.
+    // In the original workspace, and again in the other one, there is nothing new.
     for ws in [&from, &to] {
         let before = ws.written();
         let again = import_folder(ws, &dir, false);
@@ -174,7 +176,7 @@ fn two_machines_are_merged_under_new_ids() {
     assert!(audit.contains("from session-2025-12-11-001 of another workspace"), "{audit}");
     assert!(desktop.workspace.verify().unwrap().is_whole());
 
-    // Again: nothing. After more work there: only that.
+    // Importing again adds nothing; after more work there, it adds only that.
     let before = desktop.written();
     let again = renumbering(&desktop, &from_laptop);
     assert_eq!((again.events, again.skipped, again.renumbered.len()), (0, 7, 0));

@@ -23,7 +23,7 @@ fn references(view: &SearchView) -> Vec<String> {
     view.iterations.iter().map(|found| found.reference.to_string()).collect()
 }
 
-/// Two sessions: one of three bridges, titled, in a project; and one of a river.
+/// Creates two sessions: one of three bridges, with a title and a project, and one of a river.
 fn bridges() -> TestWorkspace {
     let workspace = TestWorkspace::new();
     let record = |request: RecordRequest| workspace.api().record(&request).unwrap();
@@ -63,7 +63,7 @@ fn words_phrases_beginnings_and_titles_newest_first() {
         ("br", vec![]),
         ("BRIDG*", vec![format!("{ONE}#2"), format!("{ONE}#1"), format!("{ONE}#0")]),
         ("\"glass bridge\"", vec![format!("{ONE}#0")]),
-        // A negative prompt with fog in it makes no fog.
+        // Fog in a negative prompt does not count as fog.
         ("bridg* -fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),
         ("bridg* -negative:fog", vec![format!("{ONE}#1"), format!("{ONE}#0")]),
         ("bridg* -prompt:fog", vec![format!("{ONE}#2"), format!("{ONE}#0")]),

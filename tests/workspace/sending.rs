@@ -1,4 +1,4 @@
-//! Folders to send: pictures that carry their recipe, a page that tells the story, contact sheets.
+//! Exported folders: images with embedded recipes, a page that tells the story, contact sheets.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use retake::internals::wire::{AnnotateRequest, ErrorKind, RecordRequest};
 use crate::support::*;
 use retake_testutils::made::png;
 
-/// A session with a reroll, a rating and text that tries to be markup.
+/// Records a session with a reroll, a rating and text that looks like markup.
 fn session(ws: &TestWorkspace) -> String {
     let picture = |n: u64| vec![path(&ws.file(&format!("{n}.png"), &png(n, &[])))];
     let first = RecordRequest {

@@ -1,4 +1,4 @@
-//! Showing one iteration: every way to name it, and answers that stay small however much was recorded.
+//! Showing one iteration: every kind of reference, and replies of bounded size however much was recorded.
 
 use retake::internals::model::Lora;
 use retake::internals::model::iteration::{MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_PROMPT_BYTES};

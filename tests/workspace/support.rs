@@ -1,4 +1,4 @@
-//! A workspace in a temporary directory, whose clock only moves when told.
+//! A workspace in a temporary directory, with a manual clock.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) struct TestWorkspace {
 }
 
 impl TestWorkspace {
-    /// A new workspace at 2025-12-11T10:15:30.123Z.
+    /// Creates a workspace at 2025-12-11T10:15:30.123Z.
     pub(crate) fn new() -> TestWorkspace {
         TestWorkspace::on(Disk::default())
     }
@@ -54,7 +54,7 @@ impl TestWorkspace {
         self.reopen_after(|_| {})
     }
 
-    /// Opens it again after something happened to its files.
+    /// Reopens it after something happened to its files.
     pub(crate) fn reopen_after(self, happens: impl FnOnce(&Path)) -> TestWorkspace {
         let TestWorkspace { workspace, dir, now } = self;
         workspace.close().unwrap();
@@ -63,12 +63,12 @@ impl TestWorkspace {
         TestWorkspace { workspace, dir, now }
     }
 
-    /// The JSON surface, with replies of the largest size.
+    /// Returns the JSON surface, with the maximum reply size.
     pub(crate) fn api(&self) -> Api<'_> {
         Api::new(&self.workspace).by(&actor()).with_reply_bytes(MAX_REPLY_BYTES)
     }
 
-    /// An iteration whole.
+    /// Returns a full iteration.
     pub(crate) fn state(&self, reference: &str) -> IterationState {
         self.workspace.state(self.api().resolve(reference).unwrap()).unwrap()
     }
@@ -81,7 +81,7 @@ impl TestWorkspace {
         checked(self.api().record(request))
     }
 
-    /// A new session of so many iterations, a second apart.
+    /// Creates a session of this many iterations, a second apart.
     pub(crate) fn session(&self, iterations: usize) -> String {
         let id = self.record(&prompt("iteration 0")).session.id().to_string();
         for index in 1..iterations {
@@ -95,14 +95,14 @@ impl TestWorkspace {
         checked(self.api().list(request)).unwrap()
     }
 
-    /// Writes a file beside the workspace.
+    /// Writes a file next to the workspace.
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> String {
         let path = self.dir.path().join(name);
         fs::write(&path, bytes).unwrap();
         path.to_string_lossy().into_owned()
     }
 
-    /// Everything a writing verb could have changed.
+    /// Returns everything that a write could have changed.
     pub(crate) fn written(&self) -> Written {
         let images = files_below(&self.root().join("images"));
         Written { events: self.workspace.status().unwrap().events, images }
@@ -150,7 +150,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap()
 }
 
-/// Every answer goes through JSON unchanged and stays below 60 KB.
+/// Checks that a result survives a JSON round trip and stays below 60 KB.
 pub(crate) fn checked<T: Serialize + DeserializeOwned>(answer: Result<T, Error>) -> Result<T, Error> {
     if let Ok(view) = &answer {
         let text = json(view);
@@ -160,7 +160,7 @@ pub(crate) fn checked<T: Serialize + DeserializeOwned>(answer: Result<T, Error>)
     answer
 }
 
-/// The failure of that kind, with a hint.
+/// Checks that a call failed with this kind of error and a hint.
 pub(crate) fn fails<T: std::fmt::Debug>(
     answer: Result<T, impl Into<Error> + std::fmt::Debug>,
     kind: ErrorKind,

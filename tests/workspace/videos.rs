@@ -1,4 +1,5 @@
-//! Videos as iterations: recognised by their bytes, kept as they are, with a poster in place of a thumbnail, and never decoded.
+//! Videos as iterations: recognised by their bytes, stored unchanged, with a poster in place of a thumbnail, and never
+//! decoded.
 
 use std::fs;
 use std::io::{Read, Seek};
@@ -39,7 +40,7 @@ fn a_video_is_kept_with_its_type_size_and_poster() {
     assert_eq!(poster.dimensions(), (96, 64));
     let [red, _, blue] = poster.get_pixel(4, 4).0;
     assert!(red > 200 && blue < 60, "{:?}", poster.get_pixel(4, 4));
-    // One without a cover is drawn in its shape. Its name says nothing about its type.
+    // Without a cover, a poster is drawn in its aspect ratio. The file extension is misleading on purpose.
     let (_, webm) = recorded(&ws, "fox.png", WEBM);
     assert_eq!((webm.mime_type.as_str(), webm.width, webm.height), ("video/webm", Some(64), Some(48)));
     assert_eq!(thumbnail(&ws, webm.hash).dimensions(), (512, 384));

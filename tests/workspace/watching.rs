@@ -1,4 +1,4 @@
-//! Watching folders: each new picture once, when it is whole, in the session in progress, over restarts.
+//! Watching folders: each new image once, when it is complete, in the session in progress, across restarts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn a1111(pattern: u64, prompt: &str) -> Vec<u8> {
     png(pattern, &[("parameters", &text)])
 }
 
-/// Watches a folder while `body` runs, which hears of every iteration.
+/// Watches a folder while `body` runs, which receives every iteration.
 fn watching(ws: &TestWorkspace, dir: &Path, body: impl FnOnce(&Heard)) {
     let stop = AtomicBool::new(false);
     let (sender, receiver) = mpsc::channel();
@@ -73,7 +73,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A workspace whose clock is the real one: what is watched was made now.
+/// Creates a workspace with the real clock, since the watched files are made now.
 fn workspace() -> (TestWorkspace, PathBuf) {
     let ws = TestWorkspace::new();
     ws.at(&retake::internals::model::Timestamp::from_millis(i64::try_from(now() * 1000).unwrap()).unwrap().to_string());
@@ -95,7 +95,7 @@ fn new_images_join_the_session_in_progress() {
         assert_eq!((second.session_id, second.index), (first.session_id, 1));
         assert_eq!(second.parent, Some(first.reference));
 
-        // In a folder that is made meanwhile, and moved into place, as many tools do.
+        // In a folder that is created meanwhile, and moved into place, as many tools do.
         fs::create_dir(dir.join("later")).unwrap();
         fs::write(dir.join("later/.00003.tmp"), a1111(3, "a fox, snow")).unwrap();
         fs::rename(dir.join("later/.00003.tmp"), dir.join("later/00003.png")).unwrap();
@@ -133,7 +133,7 @@ fn restarts_neither_miss_nor_double() {
         let missed = heard.ready();
         assert_eq!(missed.iter().flat_map(|it| &it.images).collect::<Vec<_>>(), ["c.png"]);
         assert_eq!(missed[0].index, 2, "in the same session");
-        // Touched, it is still the same picture.
+        // A touched file is still the same image.
         made::touch(&dir.join("a.png"), now());
         fs::write(dir.join("d.png"), a1111(4, "a fox")).unwrap();
         assert_eq!(heard.recorded().images, ["d.png"]);

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long anything may take before a test is taken to hang.
+/// The time after which a test counts as hanging.
 pub(crate) const HANG: Duration = Duration::from_secs(300);
 
-/// A directory with a place for a workspace, and one for what servers write.
+/// A directory with a path for a workspace, and one for the output of servers.
 pub(crate) struct Desk {
     pub(crate) root: tempfile::TempDir,
 }
@@ -47,7 +47,7 @@ impl Desk {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     }
 
-    /// Runs a verb that must succeed, and returns its JSON.
+    /// Runs a command that must succeed, and returns its JSON.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.retake(arguments).arg("--json").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -55,7 +55,7 @@ impl Desk {
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
 
-    /// Returns every recorded iteration, complete, in the order of recording.
+    /// Returns every recorded iteration in full, in the order of recording.
     pub(crate) fn recorded(&self) -> Vec<Value> {
         let mut found = Vec::new();
         let sessions = self.json(&["list"]);
@@ -132,7 +132,7 @@ impl Client {
         self.lines.recv_timeout(HANG).expect("a line in time")
     }
 
-    /// Sends a request without waiting for its answer, and returns its id.
+    /// Sends a request without waiting for its response, and returns its id.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> u64 {
         self.id += 1;
         let message = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params});
@@ -140,7 +140,7 @@ impl Client {
         self.id
     }
 
-    /// Waits for the answer with that id; requests of the server are answered on the way.
+    /// Waits for the response with this id, answering requests of the server meanwhile.
     pub(crate) fn answer(&mut self, id: u64) -> Value {
         loop {
             let Ok(message) = serde_json::from_slice::<Value>(&self.line()) else { continue };
@@ -182,7 +182,7 @@ impl Client {
         self.stdin = None;
     }
 
-    /// Waits for the end, and returns the status, the rest of stdout, and stderr.
+    /// Waits for the process to exit, and returns the status, the rest of stdout, and stderr.
     pub(crate) fn wait(mut self) -> (ExitStatus, Vec<u8>, String) {
         self.close();
         let deadline = Instant::now() + HANG;
@@ -210,7 +210,7 @@ pub(crate) fn mark(response: &Value) -> Option<String> {
     response["result"]["_meta"]["dev.retake/iteration"]["reference"].as_str().map(str::to_owned)
 }
 
-/// Waits until a condition holds that another process brings about.
+/// Waits until a condition holds that depends on another process.
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + HANG;
     while !holds() {

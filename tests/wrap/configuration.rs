@@ -1,4 +1,4 @@
-//! `mcp install --wrap` and `--unwrap`, and what `doctor` says about them.
+//! `mcp install --wrap` and `--unwrap`, and what `doctor` reports about them.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// One entry of a script: a line that must be read, or bytes to write.
+/// An entry of a script: a line that must be read, or bytes to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     ToServer(Vec<u8>),
@@ -52,7 +52,7 @@ pub(crate) fn run(words: &[String]) {
     }
 }
 
-/// Reads and writes as the script says, stores what was read, and ends with that code after the end of input.
+/// Reads and writes according to the script, stores what was read, and exits with this code after the end of input.
 fn replay(script: &str, received: &str, code: i32) {
     let mut stdin = std::io::stdin().lock();
     let mut stdout = std::io::stdout().lock();
@@ -81,7 +81,7 @@ pub(crate) fn png(number: u64) -> Vec<u8> {
     retake_testutils::made::png(number, &[])
 }
 
-/// Serves an image for every prompt, in the way that the prompt asks for.
+/// Serves an image for every prompt, in the way the prompt asks for.
 fn images(dir: &Path) {
     let mut count = 0;
     let mut jobs: Vec<(String, String)> = Vec::new();
@@ -172,7 +172,7 @@ fn call(params: &Value, dir: &Path, count: u64, jobs: &mut Vec<(String, String)>
             let path = dir.join(format!("out {count}.png"));
             fs::write(&path, retake_testutils::made::sized_png(fresh_number(), 96, &[])).unwrap();
             let said = format!("Image saved to:\n- {}\n\nSeed: 1234\nTotal cost: $0.04", path.display());
-            // A preview beside it, which must not win.
+            // A preview next to it, which must not win.
             Some(json!({"content": [{"type": "text", "text": said}, inline(fresh_number())]}))
         }
         _ => Some(json!({"content": [inline(fresh_number())]})),

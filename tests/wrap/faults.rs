@@ -1,5 +1,5 @@
-//! Whatever happens to the workspace, the server or the client: the traffic is unharmed, and what passed completely is
-//! recorded once.
+//! Whatever happens to the workspace, the server or the client, the traffic is unaffected, and everything that passed
+//! completely is recorded once.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
 #[cfg(not(unix))]
 pub(crate) const TESTS: &[Test] = &[];
 
-/// Generates images, and returns the answers, all of which must arrive.
+/// Generates images, and returns the responses, all of which must arrive.
 fn generate(client: &mut Client, prompts: &[&str]) -> Vec<Value> {
     prompts
         .iter()
@@ -47,7 +47,7 @@ fn prompts(desk: &Desk) -> Vec<String> {
 
 fn a_workspace_that_cannot_be_written() {
     let desk = Desk::new();
-    // Not even root can make directories below a file.
+    // Not even root can create directories below a file.
     std::fs::write(desk.workspace(), "a file").unwrap();
     let mut client = desk.wrap_images(&[]);
     client.initialize();
@@ -59,7 +59,7 @@ fn a_workspace_that_cannot_be_written() {
     assert_eq!(std::fs::read_to_string(desk.workspace()).unwrap(), "a file");
 }
 
-/// Runs `wrap` in a shell that limits the size of files: the nearest to a full disk that needs no privileges.
+/// Runs `wrap` in a shell that limits the size of files: the closest to a full disk that needs no privileges.
 fn limited(desk: &Desk, blocks: u32) -> Client {
     let mut shell = Command::new("sh");
     desk.settle(&mut shell);
@@ -81,7 +81,7 @@ fn a_full_disk() {
 
 fn a_disk_that_has_room_again() {
     let desk = Desk::new();
-    // A file where the workspace should be, taken away later: what could not be recorded is recorded then.
+    // A file at the path of the workspace, removed later: what could not be recorded is recorded then.
     std::fs::write(desk.workspace(), "a file").unwrap();
     let mut client = desk.wrap_images(&[]);
     client.initialize();
@@ -124,7 +124,7 @@ fn a_damaged_store() {
     let answers = generate(&mut client, &["three"]);
     assert!(mark(&answers[0]).is_some(), "{answers:?}");
     client.finish();
-    // Damage is named by every verb until it is acknowledged, and what was recorded since is there.
+    // Damage is reported by every command until it is acknowledged, and what was recorded since exists.
     desk.retake(&["repair"]).output().unwrap();
     assert!(prompts(&desk).contains(&"three".to_owned()));
 }
@@ -192,10 +192,10 @@ fn an_owner_that_is_stopped() {
     owner.wait().unwrap();
 }
 
-/// Checks that the next run records, once, what the workspace refused and the spool holds.
+/// Checks that the next run records, once, what the workspace refused and the spool contains.
 fn what_waits_outlives_the_process() {
     let desk = Desk::new();
-    // A workspace of a newer format: it can be written, and is not opened.
+    // A workspace of a newer format: it is writable, but not opened.
     std::fs::create_dir_all(desk.workspace()).unwrap();
     let settings = desk.workspace().join("retake.toml");
     std::fs::write(&settings, "format = 999\nid = \"x\"\n").unwrap();

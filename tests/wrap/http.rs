@@ -1,4 +1,4 @@
-//! `retake wrap --url`: the same over HTTP, with answers as JSON and as events.
+//! `retake wrap --url`: the same over HTTP, with responses as JSON and as events.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -48,7 +48,7 @@ impl Proxy {
         assert_eq!(self.process.wait().unwrap().code(), Some(0));
     }
 
-    /// Sends a request, and returns the stream to read the answer from.
+    /// Sends a request, and returns the stream to read the response from.
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> BufReader<TcpStream> {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
@@ -61,7 +61,7 @@ impl Proxy {
         BufReader::new(stream)
     }
 
-    /// Sends a request, and returns the head of the answer in lower case, and its body.
+    /// Sends a request, and returns the head of the response in lower case, and its body.
     fn exchange(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
         let mut reader = self.send(method, path, headers, body);
         let head = head(&mut reader);
@@ -135,7 +135,7 @@ fn answers_as_json_are_recorded_and_marked() {
     assert!(recorded.iter().all(|it| it["images"].as_array().unwrap().len() == 1));
 }
 
-/// Sends the second event only once the client has the first: a proxy that buffers would wait for ever.
+/// Sends the second event only once the client has the first: a proxy that buffers would wait forever.
 fn events_stream_unbuffered() {
     let (seen, first_seen) = mpsc::channel::<()>();
     let first_seen = Arc::new(Mutex::new(first_seen));

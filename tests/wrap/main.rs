@@ -1,4 +1,4 @@
-//! `retake wrap` as clients and servers notice it: the real binary between a client that these tests play and a server
+//! `retake wrap` as clients and servers see it: the real binary between a client simulated by these tests and a server
 //! that is either this binary again (`fake`) or a real third-party one.
 //!
 //! Third-party servers are installed from npm and PyPI, in fixed versions, only if `RETAKE_TEST_INSTALL=1`; otherwise their

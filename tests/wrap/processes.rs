@@ -1,4 +1,4 @@
-//! The server as a process: exit codes, signals, end of input, and no process left over.
+//! The server as a process: exit codes, signals, end of input, and no leftover processes.
 
 use std::ffi::OsString;
 
@@ -77,7 +77,7 @@ fn a_server_that_ignores_everything_is_killed() {
 
 fn no_process_outlives_the_wrapper() {
     let desk = Desk::new();
-    // The server leaves at the end of input; what it started holds its stdout open and ignores that.
+    // The server exits at the end of input; its child holds its stdout open and ignores that.
     let (mut client, _) = started(&desk, "(trap '' HUP; exec sleep 1000) & echo $!; cat >/dev/null");
     let grandchild: u32 = String::from_utf8(client.line()).unwrap().trim().parse().unwrap();
     assert!(is_alive(grandchild));
@@ -101,7 +101,7 @@ fn a_command_that_is_not_there_is_an_error() {
         let output = desk.retake(flags).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{flags:?}");
     }
-    // A team workspace that cannot be reached costs recordings, not the server.
+    // An unreachable team workspace affects recording, not the server.
     let flags = ["--workspace", "postgres://ada@127.0.0.1:1/none", "wrap", "--", "true"];
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_retake"));
     desk.settle(&mut command);

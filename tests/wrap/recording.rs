@@ -1,4 +1,4 @@
-//! What is recorded: every field, from every form of result, in the right session, with the right parent.
+//! Recording: every field, from every form of result, in the right session, with the right parent.
 
 use serde_json::json;
 

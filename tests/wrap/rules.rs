@@ -1,5 +1,5 @@
-//! How well the general rules do on servers they were not written for: calls rebuilt from the source of those servers, each
-//! with what a person would record. `docs/wrap.md` has the table.
+//! How well the general rules work on servers they were not written for: calls reconstructed from the source of those
+//! servers, each with what a person would record. `docs/wrap.md` has the table.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
-//! Real image servers of other people, installed in fixed versions, against a stand-in for the services behind them.
+//! Real third-party image servers, installed in fixed versions, against a stand-in for the services behind them.
 //!
-//! They are installed once, below the target directory. After that they reach nothing but loopback.
+//! They are installed once, below the target directory. After that they only access loopback.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn shown(desk: &Desk, response: &Value) -> Value {
     desk.json(&["show", &reference])
 }
 
-/// Compares every field that is given; `null` means that there must be none.
+/// Compares every given field; `null` means that it must be absent.
 fn check(shown: &Value, expected: &Value) {
     for (path, expected) in expected.as_object().unwrap() {
         let found = shown.pointer(&format!("/{}", path.replace('.', "/"))).unwrap_or(&Value::Null);
@@ -254,8 +254,8 @@ fn image_generation_mcp_over_http() {
     assert!(recorded[0]["recordedBy"]["client"].as_str().unwrap().starts_with("over-http 1"));
 }
 
-/// Covers the image inline and as a file, an edit of the last image, JSON-RPC errors, a refusal that does not say so, and a
-/// secret among the arguments.
+/// Covers the image inline and as a file, an edit of the last image, JSON-RPC errors, an implicit refusal, and a secret
+/// among the arguments.
 fn nano_banana_mcp() {
     let script = npm("nano-banana-mcp@1.0.3").join("nano-banana-mcp/dist/index.js");
     let desk = Desk::new();
@@ -301,7 +301,7 @@ fn walk(dir: &Path, name: &str) -> String {
     found.unwrap().path().to_string_lossy().into_owned()
 }
 
-/// Covers a thumbnail inline, the image as a file, the prompt as sent, and a cause that only stderr names.
+/// Covers a thumbnail inline, the image as a file, the prompt as sent, and a cause that only appears on stderr.
 fn nanobanana_mcp_server() {
     let command = [python("nanobanana-mcp-server", &["nanobanana-mcp-server==0.4.6"])
         .join("nanobanana-mcp-server")
@@ -333,7 +333,7 @@ fn nanobanana_mcp_server() {
     client.wait();
 }
 
-/// Sends every request of a Node program to the stand-in, whatever host it names.
+/// Sends every request of a Node program to the stand-in, whatever its host.
 const REDIRECT: &str = "\
 const http = require('http'), https = require('https'), port = Number(process.env.STAND_IN_PORT), real = http.request;
 function toLoopback(a, b, c) {
@@ -437,7 +437,7 @@ fn minimax_mcp_js_with_addresses() {
     client.wait();
 }
 
-/// Covers a recipe in the image itself, and a result that is only an address.
+/// Covers a recipe in the image itself, and a result that is only a URL.
 fn comfy_mcp_server() {
     let packages = ["comfy-mcp-server==0.1.11", "mcp[cli]==1.9.4", "pydantic==2.11.7"];
     let command = [python("comfy-mcp-server", &packages).join("comfy-mcp-server").into_os_string()];

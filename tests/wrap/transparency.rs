@@ -1,4 +1,4 @@
-//! With and without `wrap`, both sides see the same bytes, except for the mark in a response that was recorded.
+//! With and without `wrap`, both sides see the same bytes, except for the mark in a recorded response.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -149,7 +149,7 @@ fn every_transcript_is_only_marked() {
     assert!(marked >= 15, "only {marked} responses were marked");
 }
 
-/// Messages of all kinds, some of them not messages at all, in random order and pieces.
+/// Messages of all kinds, including invalid ones, in random order and pieces.
 fn random_interleavings_pass_unchanged() {
     for seed in 0..12 {
         let mut rng = StdRng::seed_from_u64(seed);

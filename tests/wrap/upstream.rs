@@ -1,5 +1,5 @@
-//! HTTP servers on loopback: a small one for any purpose, and with it a stand-in for the services behind image servers. A
-//! prompt with `REFUSE` is refused as that service would, and `BOOM` answers 500.
+//! HTTP servers on loopback: a small general-purpose one, and a stand-in for the services behind image servers. A
+//! prompt with `REFUSE` is refused as that service would, and `BOOM` responds with 500.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,15 +21,15 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// An answer.
+/// A response.
 pub(crate) enum Reply {
-    /// A status, further headers, and the body.
+    /// A status, additional headers, and the body.
     Whole(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// Events, written one by one by the function.
     Events(Box<dyn FnOnce(&mut TcpStream) + Send>),
 }
 
-/// Serves on a port of its own for as long as the process lives.
+/// Serves on a new port for as long as the process lives.
 pub(crate) fn serve(handler: impl Fn(Request) -> Reply + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

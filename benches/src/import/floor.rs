@@ -1,9 +1,9 @@
-//! The floor under an import: the images and records that an import wrote, written once more in groups and nothing else.
+//! The floor of an import: the images and records that an import wrote, written again in groups and nothing else.
 //!
-//! A group is what 64 iterations hold. Its images are created under names of the same kind and written; then every file is
-//! synced, on a few threads, and every directory that got a name once; then the records of the group are appended to one
-//! file and synced. Reading the source files, hashing, decoding, thumbnails, grouping and the database are left out, so
-//! the distance from the floor is what all of these cost. What is written lies in memory before the clock starts.
+//! A group is the data of 64 iterations. Its images are created under names of the same kind and written; then every
+//! file is synced, on a few threads, and every directory with a new name once; then the records of the group are
+//! appended to one file and synced. Reading the source files, hashing, decoding, thumbnails, grouping and the database
+//! are left out, so the distance from the floor is their cost. The data is in memory before the clock starts.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -30,7 +30,8 @@ struct Step {
     records: Vec<u8>,
 }
 
-/// Writes what the workspace in `from` holds to `to` in groups, and returns the seconds it took and the number of images.
+/// Writes the contents of the workspace in `from` to `to` in groups, and returns the time in seconds and the number of
+/// images.
 pub(super) fn write(from: &Path, to: &Path) -> (f64, u64) {
     let steps = read(from);
     fs::create_dir_all(to).unwrap();
@@ -59,7 +60,7 @@ pub(super) fn write(from: &Path, to: &Path) -> (f64, u64) {
     (begun.elapsed().as_secs_f64(), steps.iter().map(|step| step.images.len() as u64).sum())
 }
 
-/// Reads the iterations of a workspace in the order in which they were made.
+/// Reads the iterations of a workspace in chronological order.
 fn read(workspace: &Path) -> Vec<Step> {
     let store = ours::open(workspace);
     let mut steps: Vec<Step> = Vec::new();
@@ -92,7 +93,7 @@ fn read(workspace: &Path) -> Vec<Step> {
     steps
 }
 
-/// Calls `work` for every item on a few threads, and returns the results in no order.
+/// Calls `work` for every item on a few threads, and returns the results in arbitrary order.
 fn on_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let worker = || {

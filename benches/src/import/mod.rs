@@ -1,6 +1,6 @@
-//! How fast does a folder of other tools' pictures come in, and in how much memory? In a process of its own, on pictures so
-//! small that decoding them costs next to nothing: what is measured is reading, grouping, storing and recording. Beside it
-//! the [floor]: the same files and records, written and synced in groups.
+//! How fast is a folder of other tools' images imported, and with how much memory? Runs in a separate process, on
+//! images so small that decoding them costs next to nothing: this measures reading, grouping, storing and recording.
+//! The [floor] is measured too: the same files and records, written and synced in groups.
 
 mod floor;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, Table, median, ratio, times};
 use crate::{Settings, data};
 
-/// How often the import and the floor under it take turns.
+/// The number of rounds in which the import and its floor alternate.
 const ROUNDS: usize = 3;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
@@ -58,7 +58,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     last.push(("dry run", import(&dir, &workspace, "dry")));
     clear();
     if settings.full {
-        // Nothing is written, so that the data set stays as it is.
+        // Nothing is written, so that the data set stays unchanged.
         let (large, _) = data::retake(settings, report, settings.large());
         let one = settings.scratch("import-one");
         made::write(&one.join("00001.png"), &made::png(1, &[]), 1_714_564_800);
@@ -79,7 +79,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     report.say(&format!("copied / floor: {}, median of {ROUNDS} rounds in turn", times(ratio(&copied, &floors))));
 }
 
-/// What an import, or the floor under it, came to.
+/// The result of an import or of its floor.
 #[derive(Default, Serialize, Deserialize)]
 struct Outcome {
     seconds: f64,
@@ -89,7 +89,7 @@ struct Outcome {
     peak_mb: f64,
 }
 
-/// Runs one way of importing in a process of its own.
+/// Runs one kind of import in a separate process.
 fn import(dir: &Path, workspace: &Path, how: &str) -> Outcome {
     let exe = std::env::current_exe().unwrap();
     let output = Command::new(exe).arg("import").arg(dir).arg(workspace).arg(how).output().unwrap();
@@ -97,7 +97,7 @@ fn import(dir: &Path, workspace: &Path, how: &str) -> Outcome {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Imports in this process, and prints what it took.
+/// Imports in this process, and prints the measurements.
 pub(crate) fn child(dir: &str, workspace: &str, how: &str) {
     let outcome = if how == "floor" {
         let (seconds, files) = floor::write(Path::new(dir), Path::new(workspace));
@@ -126,7 +126,7 @@ fn import_here(dir: &str, workspace: &str, how: &str) -> Outcome {
     }
 }
 
-/// Returns the most memory that this process has held.
+/// Returns the peak memory of this process.
 fn peak_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,5 +1,5 @@
-//! The floor: the bytes of our frames, written to a plain file and synced, and nothing else. No durable
-//! engine can be faster on this disk, so the distance from the floor is the cost of everything else.
+//! The floor: the bytes of our frames, written to a plain file and synced, and nothing else. No durable engine can be
+//! faster on this disk, so the distance from the floor is the cost of everything else.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,12 +15,12 @@ use crate::workload;
 const AHEAD: u64 = 4 << 20;
 const FRAME_HEADER: usize = 32;
 
-/// Whether space is written ahead, so that a sync need not touch the file's length.
+/// Whether space is allocated in advance, so that a sync need not update the file's length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
-    /// Every append makes the file longer, as most logs do.
+    /// Every append extends the file, as in most logs.
     Plain,
-    /// Zeros are written ahead in large steps.
+    /// Zeros are written in advance in large steps.
     Ahead,
 }
 
@@ -41,7 +41,7 @@ struct Tail {
 }
 
 impl Floor {
-    /// Makes the file at `path`; `sample` is a store that tells how long our records are.
+    /// Creates the file at `path`; `sample` is a store that determines the length of our records.
     pub(crate) fn new(name: &'static str, path: &Path, growth: Growth, sample: &Store) -> Floor {
         let ack = sample.append(workload::batch(None, 9_000_000, 0)).unwrap();
         sample.append(workload::batch(Some(ack.head.id), 9_000_000, 1)).unwrap();

@@ -1,9 +1,9 @@
-//! Group commit as our log does it: the first writer without a leader writes for all waiters. The peers use it too, so
-//! that a comparison with many writers is one of engines, not of ways to wait.
+//! Group commit as in our log: the first writer without a leader writes for all waiters. The peers use it too, so that
+//! a comparison with many writers compares engines rather than waiting strategies.
 
 use std::sync::{Condvar, Mutex};
 
-/// The writes that wait for the leader.
+/// The writes waiting for the leader.
 pub(crate) struct Group<T> {
     state: Mutex<State<T>>,
     settled: Condvar,
@@ -22,7 +22,7 @@ impl<T> Group<T> {
         Group { state: Mutex::new(state), settled: Condvar::new() }
     }
 
-    /// Returns when `item` was part of a finished `write`, made by this thread or another.
+    /// Returns once `item` was part of a finished `write` by this thread or another.
     pub(crate) fn submit(&self, item: T, write: impl Fn(Vec<T>)) {
         let mut state = self.state.lock().unwrap();
         state.queue.push(item);

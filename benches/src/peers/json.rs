@@ -1,5 +1,5 @@
-//! The layout most trackers use: one JSON file per session, rewritten whole at every change. Made durable here, which few
-//! of them are: a temporary file, synced, renamed into place, and the directory synced.
+//! The layout of most trackers: one JSON file per session, rewritten at every change. Made durable here, which few of
+//! them are: a temporary file, synced, renamed into place, and the directory synced.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,13 +27,13 @@ impl JsonFiles {
         self.dir.join(format!("session-{session:08}.json"))
     }
 
-    /// Writes a session with that many iterations without syncing it, to load a data set.
+    /// Writes a session with this many iterations without syncing it, to load a data set.
     pub(crate) fn load(&self, session: u64, iterations: u32) {
         let document = (0..iterations).fold(None, |document, index| Some(with_next(document, session, index)));
         fs::write(self.path(session), serde_json::to_vec_pretty(&document.unwrap()).unwrap()).unwrap();
     }
 
-    /// Returns the listing. Without an index, every file is read.
+    /// Returns the listing. Without an index, this reads every file.
     pub(crate) fn page(&self, limit: usize) -> Vec<Row> {
         let files = fs::read_dir(&self.dir).unwrap();
         let mut rows: Vec<Row> = files.map(|file| row(&fs::read(file.unwrap().path()).unwrap())).collect();

@@ -8,7 +8,7 @@ pub(crate) mod sqlite;
 
 use retake::internals::model::SessionId;
 
-/// An engine that appends durably. When `append` returns, the iteration is on the disk.
+/// An engine that appends durably: the iteration is on disk when `append` returns.
 pub(crate) trait Appender: Sync {
     /// Returns its name in the tables.
     fn name(&self) -> &str;
@@ -16,13 +16,13 @@ pub(crate) trait Appender: Sync {
     /// Appends the iteration at the cursor.
     fn append(&self, writer: usize, cursor: &mut Cursor);
 
-    /// Waits until nothing is left to do in the background.
+    /// Waits until all background work is done.
     fn drain(&self) {}
 }
 
 /// The position of a writer: every writer has its own session, and starts another one after some iterations.
 pub(crate) struct Cursor {
-    /// Our number for the session.
+    /// The benchmark's number for the session.
     pub(crate) session: u64,
     /// The index of the iteration to append.
     pub(crate) index: u32,
@@ -31,16 +31,16 @@ pub(crate) struct Cursor {
     step: u64,
 }
 
-/// How many iterations a session gets before its writer begins another.
+/// The number of iterations after which a writer starts another session.
 const ITERATIONS: u32 = 20;
 
 impl Cursor {
-    /// Creates a cursor that begins at session `first` and advances in steps of `step`.
+    /// Creates a cursor that starts at session `first` and advances in steps of `step`.
     pub(crate) fn new(first: u64, step: u64) -> Cursor {
         Cursor { session: first, index: 0, id: None, step }
     }
 
-    /// Moves on to the next iteration.
+    /// Advances to the next iteration.
     pub(crate) fn advance(&mut self) {
         self.index += 1;
         if self.index == ITERATIONS {

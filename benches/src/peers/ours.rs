@@ -28,7 +28,7 @@ impl Appender for Ours {
         cursor.id = Some(ack.head.id);
     }
 
-    /// Waits until the database has everything, since a listing by id is answered by the database alone.
+    /// Waits until the database has everything, since a listing by id only reads the database.
     fn drain(&self) {
         self.0.ids(None, 1).unwrap();
     }

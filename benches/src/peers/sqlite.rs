@@ -1,5 +1,5 @@
 //! SQLite as a careful program would use it for the same data: WAL, `synchronous=FULL`, prepared statements, and one
-//! transaction an append that checks the idempotency key, reads where the session stands, and writes the event, the
+//! transaction per append that checks the idempotency key, reads the state of the session, and writes the event, the
 //! session's row and the key.
 
 use std::path::Path;
@@ -27,7 +27,7 @@ const SCHEMA: &str = "
 const STARTED: i64 = 1;
 const RECORDED: i64 = 2;
 
-/// Opens or makes the database. The cache is as large as ours.
+/// Opens or creates the database, with a cache as large as ours.
 pub(crate) fn connect(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection.busy_timeout(Duration::from_secs(60)).unwrap();
@@ -45,7 +45,7 @@ pub(crate) fn session_id(session: u64) -> i64 {
     (day << 32) | (session % SESSIONS_PER_DAY).cast_signed()
 }
 
-/// An iteration made ready outside of the transaction, as far as that is possible.
+/// An iteration, encoded outside of the transaction as far as possible.
 pub(crate) struct Ready {
     session: u64,
     index: u32,
@@ -62,7 +62,7 @@ impl Ready {
     }
 }
 
-/// Appends inside the transaction that is open.
+/// Appends inside the open transaction.
 pub(crate) fn append(connection: &Connection, ready: &Ready) {
     let (id, at) = (session_id(ready.session), workload::at(ready.session, ready.index).millis());
     let mut statement = connection.prepare_cached("SELECT session FROM keys WHERE key = ?1").unwrap();
@@ -99,7 +99,7 @@ fn chained(before: &[u8], payload: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new().update(before).update(payload).finalize().as_bytes()
 }
 
-/// Returns the next sessions after a place, most recent first.
+/// Returns the next sessions after a position, most recent first.
 pub(crate) fn page(connection: &Connection, after: Option<(i64, i64)>, limit: i64) -> Vec<Row> {
     const COLUMNS: &str = "SELECT id, title, project, created, modified, archived, last_index FROM sessions";
     const ORDER: &str = "ORDER BY modified DESC, id DESC LIMIT";
@@ -143,7 +143,7 @@ pub(crate) fn history(connection: &Connection, session: u64) -> Vec<(String, Ite
     iterations
 }
 
-/// A connection for every writer; the database's own lock puts them in order.
+/// A connection for every writer; the database's own lock serialises them.
 pub(crate) struct ConnectionEach(Vec<Mutex<Connection>>);
 
 impl ConnectionEach {
@@ -164,7 +164,7 @@ impl Appender for ConnectionEach {
     }
 }
 
-/// One connection, and group commit as our log does it.
+/// One connection, with group commit as in our log.
 pub(crate) struct Grouped {
     connection: Mutex<Connection>,
     group: Group<Ready>,

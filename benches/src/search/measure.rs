@@ -1,5 +1,5 @@
-//! How fast is it found again? A page of 50 newest and the exact total, from a million iterations, beside SQLite's FTS5
-//! that holds the same words and the same columns.
+//! How fast is search? A page of the 50 newest matches and the exact total, from a million iterations, compared with
+//! SQLite's FTS5 with the same words and the same columns.
 
 use std::fs;
 use std::path::Path;
@@ -37,14 +37,14 @@ pub(crate) struct Measured {
     pub(crate) total: u64,
 }
 
-/// Everything that was measured.
+/// All measurements.
 pub(crate) struct Results {
     pub(crate) questions: Vec<Measured>,
-    /// What was measured once: a name and a value with its unit.
+    /// Single measurements: a name and a value with its unit.
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// Measures with that many sessions of a hundred, in `dir`, where data sets are kept between runs.
+/// Measures with this many sessions of a hundred iterations, in `dir`, where data sets are kept between runs.
 pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&str)) -> Results {
     let mut facts: Vec<(String, String)> = Vec::new();
     let workspace = dir.join(format!("search-retake-{sessions}"));
@@ -123,7 +123,7 @@ pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&st
         let measured = rounds_of(rounds.min(5), || index.search(&store, &asked, None).unwrap().total, &mut theirs);
         questions.push(Measured { name: name.to_owned(), ..measured });
     }
-    // FTS5 has no such question: the words that contain a part are found in the vocabulary, which the first one reads.
+    // FTS5 has no such query: words that contain a part are found in the vocabulary, which the first search reads.
     for (name, query) in
         [("a part of some words, first", "4999"), ("a part of some words", "4999"), ("a part of many words", "123")]
     {
@@ -148,7 +148,7 @@ fn question(query: &str, facets: bool) -> Question {
     Question { facets, ..Question::new(query, PAGE) }
 }
 
-/// Runs both in turn, and returns the medians.
+/// Runs both alternately, and returns the medians.
 fn rounds_of(rounds: usize, ours: impl Fn() -> u64, theirs: &mut dyn FnMut() -> u64) -> Measured {
     let (mut our_times, mut their_times, mut total) = (Vec::new(), Vec::new(), 0);
     for round in 0..=rounds {
@@ -283,7 +283,7 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, Options::new(Arc::new(|| Timestamp::from_millis(FIRST).unwrap()))).unwrap()
 }
 
-/// Fills a log: a session a batch, as an import would.
+/// Fills a log with one session per batch, as an import would.
 fn fill(dir: &Path, sessions: u64) {
     fs::create_dir_all(dir).unwrap();
     let store = open(dir);
@@ -428,7 +428,7 @@ fn rating(number: u64) -> Option<u8> {
     number.is_multiple_of(10).then(|| u8::try_from(number / 10 % 5).unwrap() + 1)
 }
 
-/// Returns a hash that shares about half of its bits with any other, as those of unrelated images do.
+/// Returns a hash that shares about half of its bits with any other, like those of unrelated images.
 fn perceptual_hash(number: u64) -> PerceptualHash {
     let mut random = Random(number.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
     random.next();
@@ -445,7 +445,7 @@ impl Random {
         self.0
     }
 
-    /// Returns a number from 1 to below `most`, the first ones far more often.
+    /// Returns a number from 1 to below `most`, small ones far more often.
     fn zipf(&mut self, most: f64) -> u64 {
         let unit = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number below `most`")]

@@ -1,4 +1,4 @@
-//! How fast is it found again? Words, phrases, beginnings, facets, looks and counts, beside SQLite's FTS5.
+//! How fast is search? Words, phrases, prefixes, facets, similarity and counts, compared with SQLite's FTS5.
 
 mod measure;
 

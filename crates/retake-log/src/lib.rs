@@ -1,5 +1,5 @@
 //! The append-only log of Retake: ids, events and sessions, the store that keeps them in two copies, and the sharing of
-//! one workspace between processes.
+//! a workspace between processes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,16 +35,16 @@
 //! # }
 //! ```
 //!
-//! - [`model`] has the values and the rules: which event may follow which, and what a session is after it. It has no clock,
-//!   no files and no threads.
-//! - [`store`] appends events durably to a journal, applies them to sled, which answers every question, and rebuilds
-//!   either copy from the other.
+//! - [`model`] has the values and the rules: which event may follow which, and the resulting state of a session. It has
+//!   no clock, no files and no threads.
+//! - [`store`] appends events durably to a journal, applies them to sled, which serves all reads, and rebuilds either
+//!   copy from the other.
 //! - [`sharing`] lets any number of processes use one workspace: one of them owns the store, the others are its clients.
-//! - [`disk`] is what all of this asks of the file system, so that tests can fail any operation.
-//! - [`Log`] is the interface to a log, whatever carries it.
+//! - [`disk`] abstracts the file system, so that tests can make any operation fail.
+//! - [`Log`] is the interface to a log, whatever its storage backend.
 //!
-//! Programs that use a workspace depend on the `retake` crate, which has the use cases. This crate is for other carriers of
-//! the log, and its interface follows their needs.
+//! Programs that use a workspace depend on the `retake` crate, which has the use cases. This crate is for other storage
+//! backends, and its interface follows their needs.
 
 pub mod disk;
 mod log;

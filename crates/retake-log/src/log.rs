@@ -1,7 +1,7 @@
-//! The log as its callers see it: what a carrier of the log must offer.
+//! The interface of the log, which every carrier (storage backend) implements.
 //!
-//! [`Store`] carries it in a journal and sled. Another carrier (a database server) implements the same trait and is used
-//! through the same calls; nothing above this trait knows which one it is.
+//! [`Store`] stores it in a journal and sled. Another carrier (a database server) implements the same trait; nothing
+//! above this trait knows which one is used.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::store::{
 /// Opens a carrier of the log other than the embedded store, for the process that becomes the owner of a workspace.
 pub type OpenLog = Arc<dyn Fn() -> Result<Box<dyn Log>, Error> + Send + Sync>;
 
-/// The most records of one session that [`Log::records_from`] reads one by one; beyond, the session is read whole.
+/// The maximum number of records of one session that [`Log::records_from`] reads individually; beyond that, it reads
+/// the whole session.
 const MAX_SINGLE_READS: u32 = 32;
 
 /// A callback for acknowledged events; it is dropped once it returns `false`.
@@ -22,12 +23,12 @@ pub type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
 /// An append-only log of sessions.
 pub trait Log: Send + Sync {
-    /// Appends a batch: all of it or nothing, checked against the caller's expectation, once per idempotency key. It is
-    /// durable when this returns.
+    /// Appends a batch atomically, checking the caller's expectation and the idempotency key. It is durable when this
+    /// returns.
     fn append(&self, batch: Batch) -> Result<Ack, Error>;
 
-    /// Appends batches in order, each as [`append`](Log::append) does, and stops at the first that fails. A carrier may make
-    /// several of them durable at once.
+    /// Appends batches in order, each as [`append`](Log::append) does, and stops at the first failure. A carrier may
+    /// make several of them durable at once.
     fn append_all(&self, batches: Vec<Batch>) -> GroupAck {
         let mut acks = Vec::with_capacity(batches.len());
         for batch in batches {
@@ -39,21 +40,21 @@ pub trait Log: Send + Sync {
         GroupAck { acks, error: None }
     }
 
-    /// Returns the state of a session, or `None` if it was never started.
+    /// Returns the state of a session; `None` if it was never started.
     fn head(&self, id: SessionId) -> Result<Option<Head>, Error>;
 
-    /// Returns the exact bytes of one record, or `None` if it does not exist.
+    /// Returns the exact bytes of one record; `None` if it does not exist.
     fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error>;
 
     /// Returns the exact bytes of every record of a session, in order.
     fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, Error>;
 
-    /// Returns the exact bytes of the records that record and annotate one iteration, in order; empty if there is no such
-    /// iteration. How many there are does not depend on the length of the session.
+    /// Returns the exact bytes of the records that record and annotate one iteration, in order; empty if the iteration
+    /// does not exist. The cost does not depend on the length of the session.
     fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error>;
 
-    /// Returns records of several sessions, each from a sequence number on, in the order of `places` and of their numbers:
-    /// at most `limit` of them. A carrier for which every call is a round trip answers with one query.
+    /// Returns at most `limit` records of several sessions, each starting at a sequence number, in the order of
+    /// `places` and sequence numbers. A carrier for which every call is a round trip uses a single query.
     fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
         let mut found = Vec::new();
         for (id, from) in places {
@@ -74,7 +75,7 @@ pub trait Log: Send + Sync {
         Ok(found)
     }
 
-    /// Returns the next `limit` sessions after a place in the order of recency.
+    /// Returns the next `limit` sessions after a position in the order of recency.
     fn page(
         &self,
         status: Status,
@@ -83,7 +84,7 @@ pub trait Log: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Arc<Summary>>, Error>;
 
-    /// Returns how many sessions and events there are.
+    /// Returns the number of sessions and events.
     fn totals(&self) -> Result<Totals, Error>;
 
     /// Returns the iterations derived from this one, in any session.
@@ -92,45 +93,44 @@ pub trait Log: Send + Sync {
     /// Returns the next `limit` session ids after `after`, ordered by day and number.
     fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error>;
 
-    /// Returns a long text, or `None` if it is missing or damaged in every copy.
+    /// Returns a long text; `None` if it is missing or damaged in every copy.
     fn text(&self, hash: Hash) -> Option<String>;
 
     /// Calls `follower` with new events, in the order in which they are acknowledged. It may be called with internal
     /// state locked, so it must only pass the event on.
     fn follow(&self, follower: Follower);
 
-    /// Returns the point after everything acknowledged so far.
+    /// Returns the cursor after everything acknowledged so far.
     fn point(&self) -> Result<JournalCursor, Error>;
 
-    /// Returns what was acknowledged after a point, some of it at a time, or `None` if the point does not belong to this
-    /// log.
+    /// Returns some of what was acknowledged after a cursor; `None` if the cursor does not belong to this log.
     fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error>;
 
-    /// Returns whether nothing was acknowledged after a point. Reads nothing.
+    /// Returns whether nothing was acknowledged after a cursor, without reading anything.
     fn ends_at(&self, point: &JournalCursor) -> bool;
 
-    /// Returns a number that identifies this opening of the log within this process.
+    /// Returns a number that identifies this open of the log within the process.
     fn opening(&self) -> u64;
 
     /// Appends exported records of one session unchanged, and returns how many were new.
     fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error>;
 
-    /// Returns a session's events with what is wrong in any copy.
+    /// Returns a session's events with the problems found in any copy.
     fn trail(&self, id: SessionId) -> Result<Trail, Error>;
 
     /// Checks every byte of every copy.
     fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error>;
 
-    /// Repairs what [`verify`](Log::verify) finds, or returns `None` if nothing is wrong.
+    /// Repairs what [`verify`](Log::verify) finds; `None` if there is nothing to repair.
     fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error>;
 
-    /// Returns every recovery this log has been through, oldest first.
+    /// Returns every recovery of this log, oldest first.
     fn recoveries(&self) -> Result<Vec<Recovery>, Error>;
 
     /// Closes the log; everything acknowledged stays.
     fn close(self: Box<Self>) -> Result<(), Error>;
 
-    /// Returns one event of a session, or `None` if it does not exist.
+    /// Returns one event of a session; `None` if it does not exist.
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         self.record(id, seq)?.map(|record| decode(&record, detail, &|hash| self.text(hash))).transpose()
     }
@@ -147,7 +147,7 @@ pub trait Log: Send + Sync {
     }
 }
 
-/// Decodes a record that a carrier of the log returned.
+/// Decodes a record returned by a carrier.
 pub(crate) fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Result<Event, Error> {
     store::decode(record, detail, texts).ok_or(Error::Misuse("a record of the log cannot be decoded".into()))
 }

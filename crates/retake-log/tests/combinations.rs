@@ -1,8 +1,8 @@
-//! Several faults at once, drawn at random: kills, cut and damaged tails, older copies of the journal, the database, one
-//! segment or the checkpoint, foreign and duplicated segments. Nothing that survives anywhere is lost, nothing lost is
-//! hidden, no id is used twice.
+//! Several random faults at once: kills, truncated and damaged tails, older copies of the journal, the database, one
+//! segment or the checkpoint, foreign and duplicated segments. Nothing that survives anywhere is lost, no loss is
+//! hidden, and no id is used twice.
 //!
-//! `RETAKE_CASES=20000 cargo test --test combinations` runs longer; a case is repeated by its seed.
+//! `RETAKE_CASES=20000 cargo test --test combinations` runs longer; a case is reproduced by its seed.
 #![expect(
     clippy::indexing_slicing,
     clippy::panic,
@@ -26,11 +26,11 @@ fn open_small(dir: &Path) -> Result<Store, retake_log::store::Error> {
     Store::open(dir, Options { segment_bytes: 2 << 10, ..options() })
 }
 
-/// The places that cases are made from.
+/// The workspaces that cases start from.
 struct Bases {
     /// The workspace, closed after each third of its life.
     stages: Vec<PathBuf>,
-    /// The workspace, copied while it was open: killed.
+    /// The workspace, copied while it was open, as after a kill.
     killed: PathBuf,
     foreign: PathBuf,
     /// Every acknowledged record.
@@ -91,7 +91,7 @@ fn replace_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Does one thing to a workspace and says what.
+/// Applies one fault to a workspace, and describes it.
 fn hurt(dir: &Path, bases: &Bases, rng: &mut StdRng) -> String {
     let there = segments(dir);
     let pick = |rng: &mut StdRng| there.get(rng.random_range(0..there.len().max(1))).cloned();
@@ -209,7 +209,7 @@ fn hurt(dir: &Path, bases: &Bases, rng: &mut StdRng) -> String {
     }
 }
 
-/// Every byte below a directory that a recovery may look into.
+/// Collects every byte below a directory that a recovery may read.
 fn bytes_below(dir: &Path, found: &mut Vec<Vec<u8>>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -217,7 +217,7 @@ fn bytes_below(dir: &Path, found: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The events, frame and newest session that the checkpoint of a case speaks of.
+/// Returns the number of events and the newest session in the checkpoint of a case.
 fn checkpoint(dir: &Path) -> (u64, u32) {
     let bytes = fs::read(dir.join("journal/mark")).unwrap_or_default();
     let slot = |at: usize| {
@@ -242,7 +242,7 @@ fn check(seed: u64, bases: &Bases, home: &Path) {
     let contains = |record: &[u8]| survived.iter().any(|bytes| memchr::memmem::find(bytes, record).is_some());
     let found: BTreeSet<(SessionId, u32)> =
         bases.records.iter().filter(|(_, record)| contains(record)).map(|(place, _)| *place).collect();
-    // A batch is there whole or not at all: part of one is what a write leaves that never completed.
+    // A batch exists completely or not at all: a part of one is the remains of an incomplete write.
     let is_whole = |(id, seq): &(SessionId, u32)| *seq > 1 || (found.contains(&(*id, 0)) && found.contains(&(*id, 1)));
     let surviving: BTreeSet<(SessionId, u32)> = found.iter().copied().filter(is_whole).collect();
     let (known_events, newest) = checkpoint(&dir);

@@ -1,4 +1,4 @@
-//! Files that are made durable together: one that fails costs only itself, or the files of its directory.
+//! Files made durable together: a failure only affects its own file, or the files of its directory.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use retake_log::disk::{ContentDir, Disk, Observer, Op};
 
-/// Fails the operations that a function chooses.
+/// Fails the operations selected by a function.
 struct Fails(fn(&Op<'_>, &Path) -> bool, PathBuf);
 
 impl Observer for Fails {
@@ -49,7 +49,7 @@ fn one_file_that_fails_does_not_cost_the_others_of_its_group() {
     };
     lost(&persisted(|op, path| matches!(op, Op::SyncDir(dir) if Some(*dir) == path.parent()), 7));
     lost(&persisted(|op, path| matches!(op, Op::CreateDir(dir) if Some(*dir) == path.parent()), 7));
-    // Nothing is known to be durable if the directory of all directories cannot be synced.
+    // If the root directory cannot be synced, nothing is known to be durable.
     let root = |op: &Op<'_>, path: &Path| matches!(op, Op::SyncDir(dir) if Some(*dir) == path.ancestors().nth(2));
     assert_eq!(persisted(root, 7), Vec::<usize>::new());
 }

@@ -1,5 +1,5 @@
-//! Dying: the power fails at any write, the disk is full at any write, the process is killed at any moment. What was
-//! acknowledged is there afterwards, and the store goes on.
+//! Crashes: the power fails at any write, the disk is full at any write, the process is killed at any moment.
+//! Acknowledged events survive, and the store continues to work.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -23,7 +23,7 @@ use retake_log::model::{Draft, Event, Hash, SessionId};
 use retake_log::store::{Batch, Detail, Error, Options, Store};
 use retake_testutils::*;
 
-/// What a recorded run did to the disk, in order, with what had been acknowledged by then.
+/// The recorded operations of a run, in order, with what had been acknowledged by then.
 #[derive(Clone, Debug)]
 enum Step {
     Create(PathBuf),
@@ -72,11 +72,11 @@ impl Observer for Recorder {
     }
 }
 
-/// A file system that forgets what was not synced.
+/// A simulated file system that loses what was not synced.
 #[derive(Clone, Default)]
 struct Platter {
     files: Vec<SimFile>,
-    /// Names as the running system sees them, and as a crash may find them.
+    /// Names as the running system sees them, and as a crash may leave them.
     names: BTreeMap<PathBuf, usize>,
     synced_names: BTreeMap<PathBuf, usize>,
     dirs: BTreeSet<PathBuf>,
@@ -87,7 +87,7 @@ struct Platter {
 #[derive(Clone, Default)]
 struct SimFile {
     synced: Vec<u8>,
-    /// Writes since: at an offset, or a new length.
+    /// Writes since the last sync: at an offset, or a new length.
     unsynced: Vec<(u64, Option<Vec<u8>>)>,
 }
 
@@ -128,7 +128,7 @@ impl Platter {
         &mut self.files[file]
     }
 
-    /// Writes to `dir` what a crash now may leave: of what was not synced, nothing, everything, or any part.
+    /// Writes to `dir` what a crash now may leave: nothing, everything, or any part of what was not synced.
     fn crash(&self, dir: &Path, keep: f64, rng: &mut StdRng) {
         for made in &self.dirs {
             fs::create_dir_all(dir.join(made)).unwrap();
@@ -161,7 +161,7 @@ impl Platter {
         self.crash_database(dir, rng);
     }
 
-    /// Nothing is assumed of sled: it may be missing, stale, or a mixture of pages from two moments.
+    /// Nothing is assumed about sled: it may be missing, stale, or a mixture of pages from two moments.
     fn crash_database(&self, dir: &Path, rng: &mut StdRng) {
         let choice = rng.random_range(0..4);
         if self.databases.is_empty() || choice == 0 {
@@ -213,7 +213,7 @@ fn database_files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// A little history, with long texts and a change of segment, as batches that each build on the last.
+/// Returns a short history with long texts and a change of segment, as batches that build on each other.
 fn history() -> Vec<Batch> {
     let id = |number: u32| -> SessionId { format!("session-2025-12-11-{number:03}").parse().unwrap() };
     let mut batches = Vec::new();
@@ -250,7 +250,7 @@ fn power_loss_at_any_write_keeps_what_was_acknowledged() {
     let dir = home.path().join("recorded");
     let recorder = Arc::new(Recorder { root: dir.clone(), ..Recorder::default() });
     let mut known = BTreeSet::new();
-    // Three lives: the second and third open what the one before left.
+    // Three runs: the second and third open what the previous one left.
     let batches = history();
     for life in batches.chunks(batches.len().div_ceil(3)) {
         let store = Store::open(&dir, small(Disk::observed(recorder.clone()))).unwrap();
@@ -287,7 +287,7 @@ fn power_loss_at_any_write_keeps_what_was_acknowledged() {
             let lost: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
             assert_eq!(lost, 0, "nothing acknowledged was lost, so nothing may be called lost {what}");
             let state = contents(&store);
-            // It goes on, and what it goes on with is there the next time.
+            // It continues, and new events are there the next time.
             store.append(start("afterwards", 500, "afterwards")).unwrap();
             store.close().unwrap();
             let store = Store::open(&crashed, small(Disk::default())).unwrap();
@@ -303,7 +303,7 @@ fn power_loss_at_any_write_keeps_what_was_acknowledged() {
     assert!(crashes > 300);
 }
 
-/// Refuses operations from the given one on, for a while, as a full disk does.
+/// Refuses operations from the given one on, for a while, like a full disk.
 struct Full {
     count: Mutex<u64>,
     refused: std::ops::Range<u64>,
@@ -326,7 +326,7 @@ impl Observer for Full {
 fn a_full_disk_refuses_clearly_and_the_store_goes_on() {
     let home = tempfile::tempdir().unwrap();
     let mut refused_somewhere = 0;
-    // Every operation of a run in turn, and the two after it, find the disk full.
+    // Each operation of a run in turn, and the two after it, fail with a full disk.
     for at in 0.. {
         let dir = home.path().join(at.to_string());
         let full = Arc::new(Full { count: Mutex::new(0), refused: at..at + 3 });
@@ -335,7 +335,7 @@ fn a_full_disk_refuses_clearly_and_the_store_goes_on() {
         match Store::open(&dir, small(Disk::observed(full.clone()))) {
             Ok(store) => {
                 for batch in history().into_iter().take(12) {
-                    // Clients retry: the same request again, with the same key.
+                    // Clients retry the same request with the same key.
                     let ack = loop {
                         let before = contents(&store);
                         match store.append(batch.clone()) {

@@ -1,5 +1,5 @@
-//! Damaged bytes: whatever is done to the files of a workspace, it opens; with one copy hit nothing is lost, with both
-//! hit the loss is named.
+//! Damaged bytes: a workspace opens whatever is done to its files; if one copy is damaged, nothing is lost; if both
+//! are, the loss is reported.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -23,12 +23,12 @@ use retake_log::model::{Draft, EventBody, Hash, SessionId};
 use retake_log::store::{Detail, Options, Recovery, Store};
 use retake_testutils::*;
 
-/// Small segments, so that a workspace has several.
+/// Opens a store with small segments, so that a workspace has several.
 fn open_small(dir: &Path) -> Store {
     Store::open(dir, Options { segment_bytes: 24 << 10, ..options() }).unwrap()
 }
 
-/// A workspace with everything in it: several segments, branches, annotations, archived sessions, long texts.
+/// Fills a workspace with everything: several segments, branches, annotations, archived sessions, long texts.
 fn fill(store: &Store) {
     for n in 0..30 {
         let mut batch = start(&format!("a fox, take {n}"), n, &format!("s{n}"));
@@ -49,7 +49,7 @@ fn fill(store: &Store) {
     }
 }
 
-/// A filled workspace, closed, and opened once more so that it also has a snapshot.
+/// Creates a filled workspace, closed, and reopened once so that it also has a snapshot.
 fn closed_workspace(dir: &Path) -> Contents {
     let store = open_small(dir);
     fill(&store);
@@ -106,11 +106,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Opening again changes nothing more, nothing is wrong any more, and new work goes on with ids of its own.
+/// Checks that reopening changes nothing more, nothing is wrong any more, and new work continues with new ids.
 fn check_afterwards(dir: &Path, ever: &BTreeSet<SessionId>, what: &str) {
     let store = open_small(dir);
     let before = contents(&store);
-    // What opening had no reason to read may still be damaged.
+    // Parts that opening had no reason to read may still be damaged.
     let repaired = store.repair(None).unwrap();
     assert!(repaired.is_none_or(|report| report.lost_events == 0), "{what}");
     assert_eq!(contents(&store), before, "repair changed something: {what}");
@@ -134,7 +134,7 @@ fn one_damaged_file_costs_nothing() {
     let mut cases = 0;
     for round in 0..8 {
         for file in &files {
-            // Long texts are many; the journal and the database are where the danger is.
+            // There are many long texts; the journal and the database are the critical parts.
             if file.starts_with("texts") && round > 0 {
                 continue;
             }
@@ -193,7 +193,7 @@ fn whole_copies_come_back_from_the_other() {
     }
 }
 
-/// Lets so many operations happen and refuses all that follow, as if the process had been killed there.
+/// Lets this many operations happen and refuses all others, as if the process had been killed there.
 struct DiesAfter(Mutex<u64>);
 
 impl Observer for DiesAfter {
@@ -212,7 +212,7 @@ fn a_recovery_that_dies_anywhere_is_taken_up_again() {
     let home = tempfile::tempdir().unwrap();
     let base = home.path().join("base");
     let before = closed_workspace(&base);
-    // Both copies are hit, in the middle, so that there is something to mend, to put back and to name.
+    // Both copies are damaged in the middle, so that there is something to repair, to restore and to report.
     hurt(&base.join("journal/00000002.log"), Damage::Zeros, &mut StdRng::seed_from_u64(1));
     hurt(&base.join("db/db"), Damage::Zeros, &mut StdRng::seed_from_u64(2));
     fs::remove_dir_all(base.join("db")).unwrap();
@@ -248,7 +248,7 @@ fn a_recovery_that_dies_anywhere_is_taken_up_again() {
     assert!(deaths > 20, "{deaths}");
 }
 
-/// What two damages at once cost must be named: no more than was there, no less than is missing.
+/// The loss from damage to both copies must be reported exactly.
 #[test]
 fn what_both_copies_lost_is_named() {
     let home = tempfile::tempdir().unwrap();
@@ -287,7 +287,7 @@ fn what_both_copies_lost_is_named() {
     assert!(with_loss > cases / 10, "the damage must hit something: {with_loss} of {cases}");
 }
 
-/// Compares what is left with what there was; says whether something is missing.
+/// Compares what is left with what there was, and returns whether something is missing.
 fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what: &str) -> bool {
     let mut missing = BTreeSet::new();
     for (head, events) in &expected.sessions {
@@ -317,7 +317,7 @@ fn check_named(expected: &Contents, found: &Contents, reports: &[Recovery], what
     !missing.is_empty()
 }
 
-/// An attacker edits an event in the journal and fixes the checksums.
+/// An attacker edits an event in the journal and corrects the checksums.
 #[test]
 fn a_record_edited_by_hand_is_found() {
     for knows_the_hash in [false, true] {
@@ -347,7 +347,7 @@ fn a_record_edited_by_hand_is_found() {
         let store = open(home.path());
         let faults = store.trail(id).unwrap().faults;
         let reports = store.recoveries().unwrap();
-        // With the hash unchanged it tells which copy is the true one; with another hash, the next event names the true one.
+        // If the hash is unchanged, it identifies the true copy; with another hash, the next event does.
         let cause = if knows_the_hash { "hold different events at place 1" } else { "the database lacks event 1" };
         assert!(reports[0].causes[0].contains(cause), "{reports:?}");
         assert_eq!((reports[0].lost_events, faults.len()), (0, 0), "{reports:?} {faults:?}");
@@ -359,7 +359,7 @@ fn a_record_edited_by_hand_is_found() {
         assert_eq!(prompt(&store), "a red fox", "the event is back as it was");
         assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
         store.close().unwrap();
-        // With the other copy gone, the journal still has the true one.
+        // Without the other copy, the journal still has the true one.
         fs::remove_dir_all(home.path().join("db")).unwrap();
         assert_eq!(prompt(&open(home.path())), "a red fox");
     }

@@ -1,5 +1,4 @@
-//! One rule from events to everything derived: live appends, catching up and rebuilding come to the same, for batches of
-//! any shape.
+//! Derivation: live appends, catching up and rebuilding have the same result, for batches of any shape.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -10,7 +9,7 @@ use retake_log::model::{AnnotationChange, Draft, SessionId};
 use retake_log::store::{Batch, Store, Target};
 use retake_testutils::*;
 
-/// A batch of any shape: several recordings, annotations between them, links to other sessions, keys that are empty.
+/// Generates a batch of any shape: several recordings, annotations between them, links to other sessions, empty keys.
 fn any_batch(rng: &mut StdRng, number: i64, sessions: &[SessionId]) -> Batch {
     let key = if rng.random_bool(0.15) { String::new() } else { format!("key {number}") };
     let mut drafts = Vec::new();
@@ -39,7 +38,7 @@ fn any_batch(rng: &mut StdRng, number: i64, sessions: &[SessionId]) -> Batch {
     batch(target, number, &key, drafts)
 }
 
-/// Everything that can be asked of what is derived.
+/// Returns everything that can be queried of the derived data.
 fn derived(store: &Store, batches: &[Batch]) -> (Contents, Vec<String>) {
     let mut answers = Vec::new();
     for batch in batches.iter().filter(|batch| !batch.key.is_empty()) {
@@ -70,7 +69,7 @@ fn live_appends_catching_up_and_rebuilding_agree() {
             }
             batches.push(batch);
             if number == 20 {
-                // A database that knows half of it has to catch up with the rest.
+                // A database that has half of the events must catch up with the rest.
                 store.ids(None, 1).unwrap();
                 copy(&live, &home.path().join("half"));
             }

@@ -1,5 +1,5 @@
 //! Evidence: what recovery may conclude from what it finds. Errors are not absence, older and foreign copies never win
-//! over what is there, and nothing that any copy holds is dropped, given another id, or called lost.
+//! over existing data, and nothing that any copy contains is dropped, renumbered or called lost.
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -13,10 +13,10 @@ use retake_log::model::{EventKind, SessionId};
 use retake_log::store::{Error, Options, Store};
 use retake_testutils::*;
 
-/// The errors of a system that is short of something, or of a cable that is loose: they pass.
+/// Transient errors, of a system that is short of resources or has a loose cable.
 const PASSING: [i32; 5] = [5, 24, 12, 13, 11];
 
-/// An observer made of a closure.
+/// An observer that calls a closure.
 struct Hook<F>(F);
 
 impl<F: Fn(Op<'_>) -> io::Result<()> + Send + Sync> Observer for Hook<F> {
@@ -40,7 +40,7 @@ fn fill(store: &Store, sessions: std::ops::Range<i64>) {
     }
 }
 
-/// A closed workspace with sessions 1 to 6, and what is in it.
+/// Creates a closed workspace with sessions 1 to 6, and returns its contents.
 fn workspace(dir: &Path) -> Contents {
     let store = open_small(dir);
     fill(&store, 0..6);
@@ -49,7 +49,8 @@ fn workspace(dir: &Path) -> Contents {
     contents
 }
 
-/// Opens the workspace twice: everything is there, nothing is called lost, both copies agree, and ids go on.
+/// Opens the workspace twice and checks that everything is there, nothing is called lost, both copies agree, and ids
+/// continue.
 fn check_whole(dir: &Path, expected: &Contents, what: &str) {
     for _ in 0..2 {
         let store = open_small(dir);
@@ -75,7 +76,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The byte after the last one that is not zero.
+/// Returns the offset after the last non-zero byte.
 fn used(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
@@ -121,7 +122,7 @@ fn a_journal_that_was_cut_after_a_kill_is_not_taken_for_one_that_ended_there() {
     let before = used(&dir.join("journal/00000001.log"));
     fill(&store, 2..5);
     let expected = contents(&store);
-    // As a process leaves it that is killed before the checkpoint.
+    // As left by a process that is killed before the checkpoint.
     let killed = home.path().join("killed");
     copy(&dir, &killed);
     drop(store);
@@ -162,7 +163,7 @@ fn several_damaged_frames_at_the_end_are_not_a_torn_write() {
     fill(&store, 2..4);
     let ever: Vec<SessionId> = store.ids(None, 100).unwrap();
     store.close().unwrap();
-    // The database and the checkpoint know only the first two sessions; every later frame is damaged in its body.
+    // The database and the checkpoint only know the first two sessions; every later frame is damaged in its body.
     fs::remove_dir_all(dir.join("db")).unwrap();
     copy(&home.path().join("db"), &dir.join("db"));
     fs::copy(home.path().join("mark"), dir.join("journal/mark")).unwrap();
@@ -407,7 +408,7 @@ fn a_torn_tail_is_not_damage() {
         let last = segments(&dir).pop().unwrap();
         let mut bytes = fs::read(&last).unwrap();
         let end = usize::try_from(used(&last)).unwrap();
-        // A write that was cut off by the power: the beginning of a frame, then zeros.
+        // A write interrupted by a power cut: the beginning of a frame, then zeros.
         bytes.resize(bytes.len().max(end + 2000), 0);
         bytes.copy_within(64..64 + 40, end);
         bytes[end + 16] = 250;

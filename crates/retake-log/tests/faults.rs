@@ -1,4 +1,4 @@
-//! Every operation on the disk fails once, with each of the errors that pass: acknowledged writes stay, refused ones never
+//! Every disk operation fails once, with each of the transient errors: acknowledged writes stay, refused ones never
 //! appear, a healthy workspace is not called damaged, and afterwards everything is as before.
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
@@ -16,7 +16,7 @@ use retake_testutils::*;
 /// EIO, ENOSPC, EMFILE, ENOMEM, EACCES.
 const ERRORS: [i32; 5] = [5, 28, 24, 12, 13];
 
-/// Fails the operation of that number.
+/// Fails the operation with this number.
 struct FailsOnce {
     count: AtomicU64,
     at: u64,
@@ -47,10 +47,10 @@ fn fill(dir: &Path) -> Contents {
     contents
 }
 
-/// What a client does: each kind of write, the last two by import.
+/// Returns a client's writes, one of each kind, the last two by import.
 fn writes() -> Vec<Batch> {
     let first: SessionId = "session-2025-12-11-001".parse().unwrap();
-    // Another session is archived, so that each write can be repeated whatever became of the others.
+    // Another session is archived, so that each write can be repeated whatever happened to the others.
     let second: SessionId = "session-2025-12-11-002".parse().unwrap();
     let mut long = start("long", 20, "w0");
     if let Some(retake_log::model::Draft::Record(iteration)) = long.drafts.get_mut(1) {
@@ -80,7 +80,7 @@ fn every_operation_of_opening_and_writing_may_fail_once() {
                 Ok(store) => {
                     outcomes = writes().into_iter().map(|batch| store.append(batch)).collect();
                     import = Some(store.import(&records));
-                    // Closing may meet the error: what was acknowledged does not depend on it.
+                    // Closing may hit the error; acknowledged writes do not depend on it.
                     let _ = store.close();
                 }
                 Err(Error::Io { .. }) => {}
@@ -123,7 +123,7 @@ fn every_operation_of_a_recovery_may_fail_once() {
     let home = tempfile::tempdir().unwrap();
     let base = home.path().join("base");
     let before = fill(&base);
-    // The database is gone and a segment is damaged, so that there is something to repair and something to name.
+    // The database is gone and a segment is damaged, so that there is something to repair and something to report.
     fs::remove_dir_all(base.join("db")).unwrap();
     let mut bytes = fs::read(base.join("journal/00000001.log")).unwrap();
     if let Some(byte) = bytes.get_mut(300) {

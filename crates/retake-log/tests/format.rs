@@ -1,5 +1,5 @@
-//! The bytes on disk: every format ever released opens, and says what it always said. `data/README.md` tells how the
-//! frozen ones were made.
+//! The bytes on disk: every released format opens and reads the same as ever. `data/README.md` explains how the frozen
+//! files were created.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -17,7 +17,7 @@ fn frozen(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name)
 }
 
-/// A history with every kind of event and every field in it.
+/// Creates a history with every kind of event and every field.
 fn history(store: &Store) {
     let full = Iteration {
         created_at: at(-1),
@@ -80,7 +80,7 @@ fn history(store: &Store) {
     assert_eq!(store.import(&records).unwrap(), 1);
 }
 
-/// A history with everything that version 2 of a recorded event brought.
+/// Creates a history with everything that version 2 of a recorded event added.
 fn history_with_looks(store: &Store) {
     let image = ImageRef {
         hash: Hash::of(b"picture"),
@@ -108,7 +108,7 @@ fn history_with_looks(store: &Store) {
     }
 }
 
-/// A history with everything that version 3 of a recorded event brought.
+/// Creates a history with everything that version 3 of a recorded event added.
 fn history_with_lora_keys(store: &Store) {
     let fur = Lora::new("fur", 0.8).with("clipWeight", 0.5).with("hash", "1f2e");
     let mut first = iteration("a fox", 0);
@@ -121,7 +121,7 @@ fn history_with_lora_keys(store: &Store) {
     store.append(batch(Target::Existing(id), 1, "key 2", vec![Draft::Record(Box::new(long))])).unwrap();
 }
 
-/// A history with what version 2 of an annotated event brought: a rating is removed.
+/// Creates a history with what version 2 of an annotated event added: a removed rating.
 fn history_with_a_removed_rating(store: &Store) {
     let drafts = vec![Draft::Start { title: None, project: None }, Draft::Record(Box::new(iteration("a fox", 0)))];
     let id = store.append(batch(Target::New(at(0).day()), 0, "key 1", drafts)).unwrap().head.id;
@@ -132,7 +132,7 @@ fn history_with_a_removed_rating(store: &Store) {
     }
 }
 
-/// A record of a kind that does not exist yet, following `last`.
+/// Returns a record of a kind that does not exist yet, following `last`.
 fn from_the_future(last: &[u8]) -> Vec<u8> {
     let mut record = last[..72].to_vec();
     record[6..8].copy_from_slice(&999u16.to_le_bytes());
@@ -149,7 +149,7 @@ fn from_the_future(last: &[u8]) -> Vec<u8> {
     record
 }
 
-/// Everything there is, in words of its own: what must never read differently.
+/// Describes everything in the store independently of its types: this must never read differently.
 fn told(store: &Store) -> Value {
     let mut sessions = Vec::new();
     for id in store.ids(None, 100).unwrap() {
@@ -222,7 +222,7 @@ fn reads_as_it_always_did(name: &str, history: fn(&Store)) {
     assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
     store.close().unwrap();
 
-    // And what is written today is byte for byte what was written then.
+    // Data written today is byte for byte the same.
     let today = open(&home.path().join("today"));
     history(&today);
     assert_eq!(told(&today), expected);
@@ -295,7 +295,7 @@ fn a_workspace_of_version_0_1_is_upgraded() {
         store.close().unwrap();
     }
     assert!(!home.path().join("quarantine").read_dir().is_ok_and(|mut dir| dir.next().is_some()));
-    // And work goes on: the keys that were used then are known.
+    // Work continues: the keys used then are known.
     let store = open(home.path());
     let id = "session-2025-12-10-001".parse().unwrap();
     let key = store.events(id, Detail::Full).unwrap().last().unwrap().key.clone();

@@ -1,4 +1,4 @@
-//! Batches that are appended together: one sync for all, each counted by itself, and nothing after the first refusal.
+//! Batches appended together: one sync for all, each independent, and nothing after the first refusal.
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use retake_testutils::*;
 /// EIO, ENOSPC.
 const ERRORS: [i32; 2] = [5, 28];
 
-/// Counts syncs of the journal, and fails the operation of a number.
+/// Counts syncs of the journal, and fails the operation with a number.
 struct Counts {
     operations: AtomicU64,
     journal_syncs: AtomicU64,
@@ -46,12 +46,12 @@ fn on(observer: &Arc<Counts>) -> Options {
     options_on(Disk::observed(Arc::clone(observer) as Arc<dyn Observer>))
 }
 
-/// A batch that expects the session to have that many iterations.
+/// Returns a batch that expects the session to have this many iterations.
 fn expecting(count: u32, batch: Batch) -> Batch {
     Batch { expected_iterations: Some(count), ..batch }
 }
 
-/// A batch with a text that is too long for a record.
+/// Returns a batch with a text that is too long for a record.
 fn long(mut batch: Batch) -> Batch {
     let text = batch.key.repeat(3000);
     for draft in &mut batch.drafts {
@@ -96,7 +96,7 @@ fn the_first_refusal_ends_a_group() {
     assert_eq!(group.acks.len(), 1);
     assert!(matches!(group.error, Some(Error::Refused(Refusal::Count { expected: 7, actual: 2, .. }))));
     assert_eq!(store.head(id).unwrap().unwrap().last_index, Some(1));
-    // Neither of the others counts as seen.
+    // None of the others counts as seen.
     assert!(store.append_all(&batches[2..]).acks.iter().all(|ack| !ack.repeated));
     let empty = batch(Target::Existing(id), 4, "k4", Vec::new());
     let group = store.append_all(&[record(id, "fourth", 4, "k5"), empty]);
@@ -150,7 +150,7 @@ fn groups_of_several_threads_do_not_get_in_each_others_way() {
     assert_eq!(indexes.iter().copied().collect::<BTreeSet<u32>>(), (1..=420).collect());
 }
 
-/// The session that exists before the group is appended.
+/// Returns the session that exists before the group is appended.
 fn first() -> SessionId {
     "session-2025-12-11-001".parse().unwrap()
 }
@@ -183,7 +183,7 @@ fn every_operation_of_a_group_may_fail_once() {
             match Store::open(&dir, on(&counts)) {
                 Ok(store) => {
                     outcome = Some(store.append_all(&group()));
-                    // Closing may meet the error: what was acknowledged does not depend on it.
+                    // Closing may hit the error; acknowledged writes do not depend on it.
                     let _ = store.close();
                 }
                 Err(Error::Io { .. }) => {}

@@ -1,4 +1,4 @@
-//! The store against a model of it: random commands, reopening and crashing anywhere, must come to the same as a plain
+//! The store against a model: random commands, reopening and crashing at any point must have the same result as a plain
 //! list in memory.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may stop anywhere")]
 
@@ -46,7 +46,7 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// A session as anyone would write it down.
+/// A session in the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Plain {
     prompts: Vec<String>,
@@ -61,7 +61,7 @@ struct Plain {
 struct Model {
     sessions: Vec<(SessionId, Plain)>,
     per_day: BTreeMap<String, u32>,
-    /// What was sent, and what was answered.
+    /// The batches sent, and the acknowledgements.
     sent: Vec<(retake_log::store::Batch, SessionId, Option<u32>)>,
 }
 
@@ -77,7 +77,7 @@ impl Model {
     }
 }
 
-/// A store in a directory that can be lost to a crash.
+/// A store in a directory that can crash.
 struct Subject {
     home: PathBuf,
     lives: u32,
@@ -111,7 +111,7 @@ impl Subject {
         self.store = Some(Store::open(&self.dir(), options).unwrap());
     }
 
-    /// Goes on with the files as they are at this moment, as after a kill.
+    /// Continues with the files as they are at this moment, as after a kill.
     fn crash(&mut self) {
         let from = self.dir();
         self.lives += 1;

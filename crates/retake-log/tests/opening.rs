@@ -1,5 +1,5 @@
-//! Opening: a database is opened where it lies only beside a journal that was judged, since sled changes its files while
-//! it opens them, also if a read fails meanwhile.
+//! Opening: a database is opened in place only if the journal next to it was checked, since sled changes its files
+//! while it opens them, even if a read fails meanwhile.
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -12,7 +12,7 @@ use retake_log::disk::{Disk, Observer, Op};
 use retake_log::store::Store;
 use retake_testutils::*;
 
-/// Counts how often a database is opened where it lies before it is set aside.
+/// Counts how often a database is opened in place before it is quarantined.
 struct InPlace {
     database: PathBuf,
     is_set_aside: AtomicBool,
@@ -32,7 +32,7 @@ impl Observer for InPlace {
     }
 }
 
-/// A name, and what damages a workspace.
+/// A name, and a function that damages a workspace.
 type Damage<'a> = (&'static str, &'a dyn Fn(&Path));
 
 fn fill(store: &Store, sessions: std::ops::Range<i64>) {
@@ -42,7 +42,7 @@ fn fill(store: &Store, sessions: std::ops::Range<i64>) {
     }
 }
 
-/// Opens a workspace; returns what is in it and how often its database was opened where it lies.
+/// Opens a workspace, and returns its contents and how often its database was opened in place.
 fn open_observed(dir: &Path) -> (Contents, u64) {
     let observer = Arc::new(InPlace {
         database: dir.join("db"),
@@ -70,7 +70,7 @@ fn a_database_beside_a_damaged_journal_is_opened_as_a_copy_only() {
     let store = Store::open(&dir, options()).unwrap();
     fill(&store, 3..6);
     let expected = contents(&store);
-    // As a process leaves it that is killed, and as one that ends.
+    // As left by a killed process, and by one that exits.
     let (killed, closed) = (home.path().join("killed"), home.path().join("closed"));
     copy(&dir, &killed);
     store.close().unwrap();
@@ -108,7 +108,7 @@ fn a_database_beside_a_damaged_journal_is_opened_as_a_copy_only() {
     }
 }
 
-/// Moves a workspace away when its journal is listed for the time of that number.
+/// Moves a workspace away when its journal is listed for the given time.
 struct MovesAway {
     from: PathBuf,
     to: PathBuf,

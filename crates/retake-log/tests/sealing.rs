@@ -1,5 +1,4 @@
-//! Sealed segments: the journal stays a complete copy of its own, whatever happens while or after a segment is
-//! compressed.
+//! Sealed segments: the journal stays a complete copy, whatever happens while or after a segment is compressed.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop anywhere")]
 
 use std::fs;
@@ -22,7 +21,7 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, small(options())).unwrap()
 }
 
-/// Fills a workspace with several segments; closing writes the checkpoint that lets them be sealed.
+/// Fills a workspace with several segments; closing writes the checkpoint that allows them to be sealed.
 fn fill(dir: &Path) -> Contents {
     let store = Store::open(dir, Options { seal_from: u64::MAX, ..small(options()) }).unwrap();
     for n in 0..SESSIONS {
@@ -64,7 +63,7 @@ fn a_sealed_journal_is_smaller_and_still_a_whole_copy() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("ws");
     let expected = fill(&dir);
-    // The last one has room for more, and stays plain.
+    // The last one accepts more frames, and stays plain.
     let size = |dir: &Path| {
         let segments = segments(dir);
         let sealable = segments.iter().take(segments.len() - 1);

@@ -1,5 +1,5 @@
-//! Many processes, one workspace, seen from inside one: handles that own it and handles that use it through the owner
-//! make the same calls and get the same answers. Real processes are in `processes.rs`.
+//! Several users of one workspace within a process: handles that own it and handles that use it through the owner make
+//! the same calls and get the same answers. Real processes are in `processes.rs`.
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ fn join(dir: &Path, stay: Lifetime) -> SharedLog {
     SharedLog::open(dir, options(), stay).unwrap()
 }
 
-/// Listens at a socket that only this user can use, as an owner does.
+/// Listens at a socket that only this user can access, as an owner does.
 fn listen(path: &Path) -> UnixListener {
     let listener = UnixListener::bind(path).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -192,7 +192,8 @@ fn misbehaving_clients_affect_only_themselves() {
         let json = format!(r#"{{"protocol":{protocol},"version":"9.9.9","pid":1}}"#);
         [&u32::try_from(json.len()).unwrap().to_le_bytes()[..], &[0; 4], json.as_bytes()].concat()
     };
-    // Half a greeting, and silence; a frame that claims four gigabytes; no frame at all; garbage after a greeting.
+    // A partial greeting followed by silence; a frame that claims four gigabytes; no frame at all; garbage after a
+    // greeting.
     let mut silent = rude();
     silent.write_all(&hello(2)[..5]).unwrap();
     let mut greedy = rude();
@@ -204,7 +205,7 @@ fn misbehaving_clients_affect_only_themselves() {
     let mut unread = String::new();
     let _ = garbled.read_to_string(&mut unread);
     let crowd: Vec<UnixStream> = (0..100).map(|_| rude()).collect();
-    // Another version is greeted, so that it can name us, and not served.
+    // Another version is greeted, so that it can identify us, but not served.
     let mut stranger = rude();
     stranger.write_all(&hello(99)).unwrap();
     let mut answer = Vec::new();
@@ -228,7 +229,7 @@ fn an_owner_of_another_protocol_is_named_and_left_alone() {
         client.write_all(&u32::try_from(json.len()).unwrap().to_le_bytes()).unwrap();
         client.write_all(&[0; 4]).unwrap();
         client.write_all(json).unwrap();
-        // It stays until the client goes: an end with unread bytes would take the greeting back.
+        // It stays until the client closes: closing with unread bytes would discard the greeting.
         let _ = client.read_to_end(&mut Vec::new());
     });
     let Err(Error::Incompatible(message)) = SharedLog::open(dir.path(), options(), Lifetime::OneShot) else { panic!() };

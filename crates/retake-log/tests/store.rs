@@ -1,4 +1,4 @@
-//! The store by itself: what is appended is read back, in order, once, after any reopening.
+//! The store by itself: appended events are read back in order, exactly once, after any reopening.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn a_repeated_key_is_one_write() {
     let store = open(dir.path());
     assert!(store.append(start("a", 2, "same")).unwrap().repeated);
     assert_eq!(store.totals().unwrap().sessions, 1);
-    // Many at once with one key.
+    // Many concurrent appends with one key.
     let store = Arc::new(store);
     let threads: Vec<_> = (0..8)
         .map(|_| {
@@ -80,7 +80,7 @@ fn refusals_write_nothing() {
     check(record(id, "x", 3, "k5"), Refusal::Archived(id));
     assert_eq!(store.totals().unwrap().events, 3);
     store.append(restore(id, 4, "k6")).unwrap();
-    // A refused request may be tried again with its key.
+    // A refused request may be retried with its key.
     assert!(!store.append(record(id, "x", 5, "k5")).unwrap().repeated);
 }
 
@@ -101,7 +101,7 @@ fn ids_continue_past_999_and_restart_each_day() {
     let first = store.append(start("a", midnight, "c")).unwrap().head.id;
     assert_eq!(last.to_string(), "session-2025-12-11-1002");
     assert_eq!(first.to_string(), "session-2025-12-12-001");
-    // Work that is brought in keeps its day.
+    // Imported work keeps its day.
     let brought = store.append(start("a", -40 * day, "d")).unwrap().head.id;
     assert_eq!(brought.to_string(), "session-2025-11-01-001");
     store.close().unwrap();
@@ -145,7 +145,7 @@ fn pages_are_the_same_from_the_window_and_from_the_tree() {
             assert_eq!(all(&store, status, Order::Recent, size), expected, "{status:?} by {size}");
         }
     }
-    // The window follows what happens.
+    // The list of recent sessions follows changes.
     let first = store.page(Status::All, Order::Oldest, None, 1).unwrap()[0].id;
     store.append(rate(first, 0, 5, 10_000, "r")).unwrap();
     assert_eq!(store.page(Status::All, Order::Recent, None, 1).unwrap()[0].id, first);
@@ -255,7 +255,7 @@ fn a_session_must_begin_with_an_iteration() {
     assert_eq!(store.totals().unwrap().events, 0);
 }
 
-/// Children are found whether they follow their parent, branch off later, or lie in another session.
+/// Children are found whether they follow their parent, branch off later, or are in another session.
 #[test]
 fn children_are_found_wherever_they_branch_off() {
     let home = tempfile::tempdir().unwrap();
@@ -289,7 +289,7 @@ fn children_are_found_wherever_they_branch_off() {
     check(&open(home.path()));
 }
 
-/// One iteration is read without its session, and says the same.
+/// One iteration can be read without its session, with the same result.
 #[test]
 fn an_iteration_by_itself_reads_as_in_its_session() {
     let read_alone = |store: &Store, id: IterationId| -> Option<IterationState> {
@@ -313,7 +313,7 @@ fn an_iteration_by_itself_reads_as_in_its_session() {
     store.close().unwrap();
     let store = open(home.path());
     for extra in [0, 1] {
-        // Once from what was there when it was opened, and once with an annotation that has yet to be applied.
+        // Once from the state at open, and once with an annotation that has not been applied yet.
         if extra > 0 {
             store.append(rate(id, 40, 5, 5000, "late")).unwrap();
         }

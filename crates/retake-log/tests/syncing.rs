@@ -1,5 +1,5 @@
-//! Syncing: nothing is acknowledged before it lasts, what was refused never reappears, checkpoints come in time, and a
-//! workspace that is no longer where it was is not written to.
+//! Syncing: nothing is acknowledged before it is durable, refused events never reappear, checkpoints come in time, and
+//! a workspace that was moved is not written to.
 
 use std::fs;
 use std::io;
@@ -57,7 +57,7 @@ fn a_retry_is_acknowledged_only_after_the_tail_is_synced() {
     let (segment, journal) = (killed.join("journal/00000001.log"), killed.join("journal"));
     assert!(steps.contains(&("sync", segment.clone())), "the tail is synced: {steps:?}");
     assert!(steps.contains(&("sync dir", journal)), "and its name: {steps:?}");
-    // The kernel may have called the pages clean after a sync that failed, so they are written once more.
+    // After a failed sync, the kernel may have marked the pages as clean, so they are written again.
     let written = steps.iter().position(|step| *step == ("write", segment.clone()));
     let synced = steps.iter().position(|step| *step == ("sync", segment.clone()));
     assert!(written.is_some() && written < synced, "{steps:?}");
@@ -130,7 +130,7 @@ fn an_outcome_that_cannot_be_settled_is_called_unknown() {
     assert!(error.to_string().contains("unknown"), "{error}");
     assert!(store.append(start("third", 1, "k3")).is_err(), "nothing is acknowledged before it is settled");
     fail.store(0, Ordering::Relaxed);
-    // A retry with the same key is safe: it is there once.
+    // A retry with the same key is safe: the event exists once.
     store.append(start("unknown", 2, "k2")).unwrap();
     store.close().unwrap();
     let store = open(&dir);
@@ -155,7 +155,7 @@ fn a_moved_or_deleted_workspace_is_not_written_to() {
         let error = store.append(start("after", 1, "k2")).unwrap_err();
         assert!(error.to_string().contains("moved") || format!("{error:?}").contains("moved"), "{error:?}");
         assert!(!dir.exists(), "nothing is made where it was");
-        // Another workspace takes the name.
+        // Another workspace takes the path.
         let other = open(&dir);
         other.append(start("another", 2, "k3")).unwrap();
         assert!(store.append(start("after", 3, "k4")).is_err());
@@ -184,7 +184,7 @@ fn a_segment_replaced_while_open_costs_nothing() {
     let segment = dir.join("journal/00000001.log");
     let older = fs::read(&segment).unwrap();
     store.append(start("since", 1, "k2")).unwrap();
-    // A sync tool puts an older copy in its place, under the same name.
+    // A sync tool replaces it by an older copy under the same name.
     fs::remove_file(&segment).unwrap();
     fs::write(&segment, older).unwrap();
     let mut acknowledged = 2;
@@ -216,7 +216,7 @@ fn a_checkpoint_comes_under_steady_load() {
     };
     let store = Store::open(home.path(), options).unwrap();
     let before = synced.load(Ordering::Relaxed);
-    // Never a pause, however short: the next append begins as soon as the last is acknowledged.
+    // No pauses: the next append starts as soon as the last one is acknowledged.
     for n in 0..20_000 {
         store.append(start("steady", n, &format!("k{n}"))).unwrap();
         if synced.load(Ordering::Relaxed) > before + 1 {

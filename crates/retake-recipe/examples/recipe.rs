@@ -1,4 +1,4 @@
-//! Prints what the metadata of image and video files says about how they were made, one JSON object per line.
+//! Prints how image and video files were made, according to their metadata, as one JSON object per line.
 //!
 //! ```text
 //! cargo run --example recipe -- FILE…

@@ -1,11 +1,11 @@
-//! The table of recipe fields: the one place where a field is declared.
+//! The table of recipe fields: the only place where a field is declared.
 //!
-//! [`for_each_recipe_field!`](crate::for_each_recipe_field) hands the table to another macro, which makes from it what it
-//! needs: the struct [`Recipe`](crate::Recipe) with its setters, limits and JSON, the request that records one, the
-//! flags of the command line. What only needs to walk over the fields at run time uses [`FIELDS`] and
+//! [`for_each_recipe_field!`](crate::for_each_recipe_field) passes the table to another macro, which generates code
+//! from it: the struct [`Recipe`](crate::Recipe) with its setters, limits and JSON, the request that records one, and
+//! the flags of the command line. Code that only needs to iterate over the fields at run time uses [`FIELDS`] and
 //! [`Recipe::values`](crate::Recipe::values): diffs, pages, exports and error messages.
 //!
-//! `prompt`, `loras` and `parameters` are not in the table, since each has a shape of its own.
+//! `prompt`, `loras` and `parameters` are not in the table, since each has its own structure.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
@@ -75,18 +75,18 @@ pub struct Field {
     pub label: &'static str,
     /// Its name in a one-line diff.
     pub short: &'static str,
-    /// What its value may be.
+    /// The kind of its value.
     pub kind: Kind,
 }
 
-/// What the value of a field may be.
+/// The kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// A long text, compared tag by tag or word by word.
     Prompt,
     /// A short text on one line.
     Name,
-    /// A seed, whose change alone is a reroll.
+    /// A seed; if nothing else changes, the step is a reroll.
     Seed,
     /// A whole number.
     Count,
@@ -109,7 +109,7 @@ macro_rules! list_fields {
 for_each_recipe_field!(list_fields {});
 
 impl Field {
-    /// Returns the declared field with that JSON key.
+    /// Returns the declared field with this JSON key.
     pub fn by_key(key: &str) -> Option<&'static Field> {
         FIELDS.iter().find(|field| field.key == key)
     }
@@ -120,12 +120,12 @@ impl Field {
     }
 }
 
-/// A type that the value of a field may have.
+/// A type of field values.
 pub trait FieldValue: Sized {
     /// Returns the value as JSON.
     fn to_json(&self) -> Value;
 
-    /// Returns the value as a text to be changed in place, if it is one.
+    /// Returns the value as a mutable text, if it is one.
     fn as_text_mut(&mut self) -> Option<&mut String> {
         None
     }
@@ -133,7 +133,7 @@ pub trait FieldValue: Sized {
     /// Checks the value against the limits of its field.
     fn check(&self, field: &Field) -> Result<(), Invalid>;
 
-    /// Reads the value from whatever callers write for it: `30.0` is a whole number too.
+    /// Deserialises the value leniently: `30.0` is a whole number too.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -210,7 +210,7 @@ impl FieldValue for u32 {
     }
 }
 
-/// Reads an optional field; for `#[serde(deserialize_with)]`.
+/// Deserialises an optional field; for `#[serde(deserialize_with)]`.
 pub fn optional<'de, T: FieldValue, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     struct Value<T>(T);
     impl<'de, T: FieldValue> Deserialize<'de> for Value<T> {
@@ -221,7 +221,7 @@ pub fn optional<'de, T: FieldValue, D: Deserializer<'de>>(deserializer: D) -> Re
     Ok(Option::<Value<T>>::deserialize(deserializer)?.map(|value| value.0))
 }
 
-/// Reads a whole number, also one that is written as a float, such as `30.0`; for `#[serde(deserialize_with)]`.
+/// Deserialises a whole number, including one written as a float, such as `30.0`; for `#[serde(deserialize_with)]`.
 pub fn whole<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: TryFrom<u64>,
@@ -250,7 +250,7 @@ where
 
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole and in range")]
         fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<T, E> {
-            // Above 2^53 a float no longer says which whole number is meant.
+            // Above 2^53, a float no longer represents a unique whole number.
             if number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number) {
                 return self.visit_u64(number as u64);
             }
@@ -260,7 +260,7 @@ where
     deserializer.deserialize_any(Visitor(std::marker::PhantomData))
 }
 
-/// Reads an optional whole number as [`whole`] does; for `#[serde(deserialize_with)]`.
+/// Deserialises an optional whole number as [`whole`] does; for `#[serde(deserialize_with)]`.
 pub fn optional_whole<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: TryFrom<u64>,

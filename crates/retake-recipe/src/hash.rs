@@ -1,21 +1,21 @@
-//! A BLAKE3 hash: names image files and long texts, and links each event to the one before it.
+//! BLAKE3 hashes, which name image files and long texts, and link each event to its predecessor.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// 32 bytes of BLAKE3, shown as 64 lower-case hexadecimal digits.
+/// A BLAKE3 hash, shown as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash(pub [u8; 32]);
 
-/// The text is not 64 hexadecimal digits.
+/// The error for a text that is not 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hash is 64 hexadecimal digits")]
 pub struct NotAHash;
 
 impl Hash {
-    /// What stands where a session's first event names its predecessor.
+    /// The predecessor of a session's first event.
     pub const NONE: Hash = Hash([0; 32]);
 
     /// Returns the hash of these bytes.

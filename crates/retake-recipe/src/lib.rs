@@ -1,4 +1,4 @@
-//! Image-generation recipes: what they hold, how two of them differ, and how to read them from the files that image
+//! Image-generation recipes: their contents, the differences between them, and reading them from the files that image
 //! generators write.
 //!
 //! ```no_run
@@ -12,8 +12,9 @@
 //! # Reading
 //! [`read`] takes a path, [`read_bytes`] memory, [`read_from`] anything that can seek and [`read_stream`] a stream.
 //! They recognise 13 file formats by their first bytes and 31 generators by what they write, and never guess: a
-//! [`Reading`] names the text and the rule that every field came from, keeps every text of the file verbatim, and notes
-//! what could not be read. No file is an error unless it cannot be opened; damaged ones give what is left of them.
+//! [`Reading`] states the text and the rule that every field came from, keeps every text of the file verbatim, and
+//! notes what could not be read. Only a file that cannot be opened is an error; damaged ones yield what is left of
+//! them.
 //!
 //! # Comparing
 //! ```
@@ -28,8 +29,8 @@
 //! time is bounded for any input.
 //!
 //! # Writing
-//! [`metadata::a1111_text`] writes a recipe as A1111 does, and [`metadata::embed`] puts texts into PNG, JPEG and WebP files
-//! without touching their pixels.
+//! [`metadata::a1111_text`] writes a recipe as A1111 does, and [`metadata::embed`] embeds texts into PNG, JPEG and WebP
+//! files without changing their pixels.
 //!
 //! # Fields
 //! A recipe field is declared once, in the table of [`fields`]: its JSON key, flag, limits and labels follow from there.

@@ -1,4 +1,4 @@
-//! Recipes: everything needed to make an image again, and the limits a new one must keep.
+//! Recipes: everything needed to make an image again, and the limits for new ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,13 +44,13 @@ macro_rules! declare_recipe {
                 }
             )*
 
-            /// Returns the declared fields with the values that this recipe has for them, as JSON.
+            /// Returns the declared fields with their values in this recipe, as JSON.
             pub fn values(&self) -> impl Iterator<Item = (&'static Field, Option<Value>)> {
                 let values = [$(self.$name.as_ref().map(FieldValue::to_json)),*];
                 FIELDS.iter().zip(values)
             }
 
-            /// Returns the texts among the declared fields, to be changed in place.
+            /// Returns the texts among the declared fields, for changing them in place.
             pub fn texts_mut(&mut self) -> Vec<(&'static Field, &mut String)> {
                 let texts = [$(self.$name.as_mut().and_then(FieldValue::as_text_mut)),*];
                 FIELDS.iter().zip(texts).filter_map(|(field, text)| Some((field, text?))).collect()
@@ -90,7 +90,7 @@ pub struct Lora {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seed(pub u64);
 
-/// A value that a new iteration must not have.
+/// A value that violates the limits of a new iteration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct Invalid {
@@ -116,7 +116,7 @@ pub const MAX_LIST: usize = 64;
 pub const MAX_SIDE: u32 = 1_000_000;
 
 impl Recipe {
-    /// Creates a recipe with that prompt and nothing else.
+    /// Creates a recipe with only this prompt.
     pub fn new(prompt: impl Into<String>) -> Recipe {
         Recipe { prompt: prompt.into(), ..Recipe::default() }
     }
@@ -134,15 +134,14 @@ impl Recipe {
         self
     }
 
-    /// Sets one of the parameters that have no field of their own.
+    /// Sets a parameter without its own field.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, value: impl Into<Value>) -> Recipe {
         self.parameters.insert(name.into(), value.into());
         self
     }
 
-    /// Returns what is known besides the prompts, as labels and values for people to read; width and height are one
-    /// line.
+    /// Returns everything known besides the prompts, as labels and values for people; width and height are one line.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         for (field, value) in self.values().filter(|(field, _)| field.is_parameter()) {
@@ -162,7 +161,7 @@ impl Recipe {
         facts
     }
 
-    /// Checks the limits that a new recipe must keep.
+    /// Checks the limits for a new recipe.
     pub fn check(&self) -> Result<(), Invalid> {
         check_text("prompt", &self.prompt, MAX_PROMPT_BYTES)?;
         self.check_fields()?;
@@ -188,7 +187,7 @@ fn plain_text(value: &Value) -> String {
 }
 
 impl Lora {
-    /// Creates a LoRA with that weight.
+    /// Creates a LoRA with this weight.
     pub fn new(name: impl Into<String>, weight: f64) -> Lora {
         Lora { name: name.into(), weight, extra: Map::new() }
     }
@@ -205,7 +204,7 @@ impl Lora {
     }
 }
 
-/// Writes the name and the weight, then the other keys in parentheses.
+/// Formats the name and the weight, then the other keys in parentheses.
 impl fmt::Display for Lora {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.weight)?;
@@ -346,7 +345,7 @@ impl<'de> Deserialize<'de> for Seed {
                 reason = "checked to be whole and in range"
             )]
             fn visit_f64<E: serde::de::Error>(self, seed: f64) -> Result<Seed, E> {
-                // Above 2^53 a float no longer says which seed is meant.
+                // Above 2^53, a float no longer represents a unique seed.
                 if seed.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&seed) {
                     return Ok(Seed(seed as u64));
                 }

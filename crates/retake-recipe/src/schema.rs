@@ -1,8 +1,8 @@
-//! JSON schemas of the values that are written as text.
+//! JSON schemas of values that are serialised as text.
 
 use super::{Hash, Seed, Timestamp};
 
-/// Implements `JsonSchema` for a type, with a schema that is written out wherever the type occurs. For Retake's own crates,
+/// Implements `JsonSchema` for a type, with a schema that is inlined wherever the type occurs. For Retake's own crates,
 /// which depend on `schemars`.
 #[doc(hidden)]
 #[macro_export]
@@ -26,5 +26,6 @@ macro_rules! inline_schema {
 
 inline_schema!(Timestamp, "Timestamp", { "type": "string", "format": "date-time" });
 inline_schema!(Hash, "Hash", { "type": "string", "pattern": "^[0-9a-f]{64}$" });
-// Read from either, because most callers have a number; written as a string, because JavaScript rounds above 2^53.
+// Deserialised from either, because most callers have a number; serialised as a string, because JavaScript rounds above
+// 2^53.
 inline_schema!(Seed, "Seed", { "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 });

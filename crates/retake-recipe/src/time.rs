@@ -1,4 +1,4 @@
-//! A point in time as Retake writes it: UTC, whole milliseconds.
+//! Points in time: UTC with whole milliseconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,40 +7,40 @@ use std::time::SystemTime;
 use chrono::{DateTime, Datelike, NaiveDate, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// UTC with milliseconds, shown as `2025-12-11T14:45:22.456Z`.
+/// A UTC time with milliseconds, shown as `2025-12-11T14:45:22.456Z`.
 ///
 /// Years 1 to 9999 only, so that every timestamp has a four-digit year and a day that fits a session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// The text is not a time we understand.
+/// The error for a text that is not a valid time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a time such as 2025-12-11T14:45:22.456Z")]
 pub struct ParseTimeError(String);
 
 impl Timestamp {
-    /// Returns the time by the system's clock, which may be set to any year.
+    /// Returns the current time of the system clock, limited to the supported years.
     pub fn now() -> Timestamp {
         Timestamp::from(SystemTime::now())
     }
 
-    /// Returns the time that many milliseconds after 1970-01-01T00:00:00Z; `None` outside the years 1 to 9999.
+    /// Returns the time this many milliseconds after 1970-01-01T00:00:00Z; `None` outside the years 1 to 9999.
     pub fn from_millis(millis: i64) -> Option<Timestamp> {
         let time = DateTime::<Utc>::from_timestamp_millis(millis)?;
         (1..=9999).contains(&time.year()).then_some(Timestamp(millis))
     }
 
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     pub fn millis(self) -> i64 {
         self.0
     }
 
-    /// Returns the UTC day it falls on.
+    /// Returns its UTC day.
     pub fn day(self) -> NaiveDate {
         self.to_chrono().date_naive()
     }
 
-    /// Returns the time that many milliseconds later (earlier if negative), limited to the years 1 to 9999.
+    /// Returns the time this many milliseconds later (earlier if negative), limited to the years 1 to 9999.
     #[must_use]
     pub fn plus_millis(self, millis: i64) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_add(millis)).unwrap_or(self)
@@ -53,7 +53,7 @@ impl Timestamp {
 }
 
 impl From<SystemTime> for Timestamp {
-    /// A clock outside the years 1 to 9999 is as good as none: it counts as 1970.
+    /// Converts a system time. One outside the years 1 to 9999 counts as 1970.
     fn from(time: SystemTime) -> Timestamp {
         let millis = match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => i64::try_from(after.as_millis()).ok(),
@@ -78,7 +78,7 @@ impl fmt::Display for Timestamp {
 impl FromStr for Timestamp {
     type Err = ParseTimeError;
 
-    /// Reads RFC 3339 with any offset; finer digits than milliseconds are dropped.
+    /// Parses RFC 3339 with any offset; digits beyond milliseconds are dropped.
     fn from_str(text: &str) -> Result<Timestamp, ParseTimeError> {
         DateTime::parse_from_rfc3339(text)
             .ok()

@@ -51,7 +51,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the rest, and returns the output.
+    /// Writes the remaining sections, and returns the output.
     pub(super) fn finish(mut self, columns: Columns) -> io::Result<W> {
         self.end_block();
         let start = self.at;

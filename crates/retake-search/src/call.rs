@@ -1,5 +1,5 @@
-//! Searching a shared workspace: the owner keeps the index and answers from it; the process that asked decodes the
-//! records that come with the answer.
+//! Searching a shared workspace: the owner keeps the index and searches it; the calling process decodes the records
+//! that come with the result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{Found, Hit, Index, Question, Sizes};
 
-/// What a search found, with what is needed to show it.
+/// The hits of a search, with the data needed to show them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Findings {
-    /// The answer of the index; its hits are in `findings`.
+    /// The result of the index; its hits are in `findings`.
     pub found: Found,
     /// The hits, in order.
     pub findings: Vec<Finding>,
 }
 
-/// A hit with what was recorded.
+/// A hit with the recorded data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What the index knows of it.
+    /// What the index knows about it.
     pub hit: Hit,
-    /// The iteration, without parameters that are kept in files of their own.
+    /// The iteration, without parameters stored in separate files.
     pub iteration: Box<Iteration>,
     /// Its note.
     pub note: Option<String>,
@@ -44,8 +44,8 @@ pub fn extension(dir: &Path) -> Arc<dyn Extension> {
 
 /// Search in a shared workspace that was opened with the [`extension`].
 pub trait SearchLog {
-    /// Finds iterations. Everything acknowledged before is taken into account; `progress` is called if the index must be
-    /// built first.
+    /// Finds iterations, including everything acknowledged before the call. Calls `progress` if the index must be built
+    /// first.
     fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error>;
 }
 
@@ -81,14 +81,14 @@ impl Extension for Index {
     }
 }
 
-/// A search on its way to the owner.
+/// A search sent to the owner.
 #[derive(Serialize, Deserialize)]
 struct Search {
     question: Question,
 }
 
-/// An answer of the index, with the sessions of its hits and the records they are made of: the recording, and the event of
-/// the note where there is one.
+/// The result of the index, with the sessions of its hits and their records: the recording, and the event of the note,
+/// if there is one.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     found: Found,
@@ -108,7 +108,7 @@ impl Call for Search {
             let id = hit.place.id.session;
             let note = hit.noted.map(|seq| log.record(id, seq)).transpose()?;
             let (recorded, head) = (log.record(id, hit.seq)?, log.head(id)?);
-            // What was damaged since the index was asked cannot be shown.
+            // Records that were damaged since the index was searched cannot be shown.
             let (Some(recorded), Some(head), None | Some(Some(_))) = (recorded, head, &note) else { continue };
             records.push(recorded);
             records.extend(note.flatten());

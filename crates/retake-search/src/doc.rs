@@ -43,12 +43,12 @@ pub(super) struct Facts {
     pub(super) images: Vec<Look>,
 }
 
-/// What the index knows of an image.
+/// What the index knows about an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Look {
     /// Its perceptual hash.
     pub(super) perceptual_hash: u128,
-    /// The beginning of the hash of its pixels.
+    /// The prefix of the hash of its pixels.
     pub(super) pixels: u64,
 }
 
@@ -173,7 +173,7 @@ impl SessionDoc {
     }
 }
 
-/// Returns the beginning of the hash of an image's pixels, which is enough to tell images apart that look alike.
+/// Returns the prefix of the hash of an image's pixels, which is enough to distinguish images that look alike.
 pub(super) fn pixels(hash: Hash) -> u64 {
     hash.0.first_chunk().copied().map_or(0, u64::from_le_bytes)
 }

@@ -11,7 +11,7 @@ use super::segment::Segment;
 use super::set::Set;
 use super::{Found, Hit, Question, SIMILAR, SearchKey, Sort};
 
-/// Searches these segments, with several threads from `worth_threads` documents on.
+/// Searches these segments, using several threads from `worth_threads` documents on.
 pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u64) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
     let mut best = TopHits::new(question, parts);
@@ -124,8 +124,8 @@ fn similar(segment: &Segment, set: &Set, wanted: (u128, Option<u64>)) -> Result<
     Ok(found)
 }
 
-/// The share of all documents, as a divisor, from which on skipping is done by selection: a heap of that many hits takes
-/// longer to keep.
+/// The share of all documents, as a divisor, above which skipping uses selection: maintaining a heap of that many hits
+/// would take longer.
 const DEEP_SKIP: u64 = 64;
 
 /// The hits of the requested page, and one more to know whether others follow.

@@ -1,5 +1,5 @@
-//! The index of a workspace: loaded when it is first needed, brought up to date by every search, written when enough
-//! documents have gathered, and rebuilt when anything is wrong with it.
+//! The index of a workspace: loaded when first needed, brought up to date by every search, written when enough
+//! documents have accumulated, and rebuilt if anything is wrong with it.
 //!
 //! One lock guards the loaded index. Searching and merging work outside of it, on immutable segments. An append never
 //! takes it.
@@ -26,11 +26,11 @@ use super::set::Bits;
 use super::tail::{Fresh, IndexError, Tail};
 use super::{Found, Question};
 
-/// The most events that a closing process still indexes; more are left to a longer-running one.
+/// The maximum number of events that a closing process still indexes; more are left to a longer-running one.
 const MAX_CLOSING_EVENTS: u64 = 64 * 1024;
 /// The number of segments from which on a merge is requested at once.
 const MAX_SEGMENTS: usize = 48;
-/// The time that a process must run before it builds an index without being asked.
+/// How long a process must run before it builds an index unprompted.
 const STARTUP_DELAY: Duration = Duration::from_secs(2);
 /// The number of attempts, with a rebuild in between, for one search.
 const MAX_ATTEMPTS: usize = 3;
@@ -186,7 +186,7 @@ impl Index {
         self.waiting.1.notify_all();
     }
 
-    /// Closes the index, and writes what the next process would otherwise have to read again. Never starts anything long.
+    /// Closes the index, writing what the next process would otherwise have to read again. Never starts anything long.
     pub fn close(&self, store: &dyn Log) {
         self.stop();
         let mut state = self.lock(None);
@@ -312,7 +312,7 @@ impl Index {
         let target = store.totals()?.events;
         loop {
             let Some(since) = store.since(&loaded.point)? else { return Ok(false) };
-            // Superseded documents are in the tail, which is consulted first, so these views need not know of them.
+            // Superseded documents are in the tail, which is consulted first, so these views need not know about them.
             let parts: Vec<SegmentView> = loaded.parts.iter().map(|part| part.live.clone()).collect();
             for event in &since.events {
                 if let Some(fresh) = loaded.tail.take(event, store, &parts)? {

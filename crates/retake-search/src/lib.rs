@@ -9,7 +9,8 @@
 //! An index that is missing, damaged, of another version or older than a recovery is rebuilt. It never causes an error or
 //! a wrong answer: every extent has a checksum that is verified before use.
 //!
-//! This crate knows nothing of sockets, images or how results are shown. [`Query::matches`] defines what must be found.
+//! This crate does not know about sockets, images or how results are shown. [`Query::matches`] defines what must be
+//! found.
 
 mod build;
 mod bytes;
@@ -45,7 +46,7 @@ pub struct Question {
     pub query: Query,
     /// The perceptual hash that their images must resemble; the most similar come first.
     pub perceptual_hash: Option<PerceptualHash>,
-    /// The hash of the pixels of that image, if it is known: the same pixels come before what only looks the same.
+    /// The hash of the pixels of that image, if known: identical pixels come before images that only look the same.
     #[serde(default)]
     pub pixels: Option<Hash>,
     /// An iteration to leave out: the one whose image they must resemble.
@@ -120,7 +121,7 @@ pub struct Found {
     pub facets: Option<Facets>,
 }
 
-/// An iteration that was found.
+/// A matching iteration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hit {
     /// Its sort key.

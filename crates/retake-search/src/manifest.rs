@@ -1,4 +1,4 @@
-//! The manifest: the segments that make up the index, and the journal position they cover. Files that it does not name
+//! The manifest: the segments that make up the index, and the journal position they cover. Files that it does not list
 //! are leftovers and are removed.
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ const VERSION: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u32,
-    /// The recoveries that the log had been through: after another one the index may contain what was lost.
+    /// The recoveries of the log so far: after another one, the index may contain what was lost.
     pub(super) recoveries: String,
     /// The journal position up to which the segments are complete.
     pub(super) point: Point,
@@ -39,7 +39,7 @@ impl Manifest {
         Manifest { version: VERSION, recoveries, point, segments, next }
     }
 
-    /// Reads the manifest in `dir`; `None` if there is none, or it cannot be read.
+    /// Reads the manifest in `dir`; `None` if it does not exist or cannot be read.
     pub(super) fn read(dir: &Path) -> Option<Manifest> {
         let bytes = fs::read(dir.join("manifest")).ok()?;
         let (body, crc) = bytes.split_last_chunk::<4>()?;
@@ -53,7 +53,7 @@ impl Manifest {
         bincode::deserialize(body).ok()
     }
 
-    /// Replaces the manifest atomically: after a crash there is the old one or the new one.
+    /// Replaces the manifest atomically: after a crash, it is the old one or the new one.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let mut bytes = bincode::serialize(self).map_err(io::Error::other)?;
         let crc = crc32fast::hash(&bytes);
@@ -65,7 +65,7 @@ impl Manifest {
         fs::rename(&temp, dir.join("manifest"))
     }
 
-    /// Removes segments that the manifest does not name.
+    /// Removes segments that the manifest does not list.
     pub(super) fn sweep(&self, dir: &Path) {
         let Ok(entries) = fs::read_dir(dir) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {

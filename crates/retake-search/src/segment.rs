@@ -14,10 +14,10 @@ use super::terms::{Block, Term, read_block};
 
 pub(super) const MAGIC: [u8; 8] = *b"RETAKES2";
 
-/// The most bytes of posting lists that are read at once.
+/// The maximum number of bytes of posting lists read at once.
 const MAX_READ_BYTES: u64 = 256 * 1024;
 
-/// What stands between two words of the vocabulary; no word contains it.
+/// The separator of words in the vocabulary; no word contains it.
 const SEPARATOR: char = '\n';
 
 /// The footer of a segment: the offsets of all sections.
@@ -126,7 +126,7 @@ impl Segment {
         T::kept(cell).ok_or(Damage::new("a column has the wrong type"))
     }
 
-    /// Returns the names that the numbers of a column stand for, counted from 1.
+    /// Returns the names that the numbers of a column refer to, counted from 1.
     pub(super) fn names(&self, place: usize) -> Result<&[String], Damage> {
         let cell = self.cells.get(place).ok_or(Damage::new("no such column"))?;
         let cell = match cell.get() {
@@ -185,8 +185,8 @@ impl Segment {
         Ok(found)
     }
 
-    /// Returns all words of the dictionary in one text, which is searched faster than the dictionary: a megabyte for a
-    /// hundred thousand words. It is made at the first search for a part of a word.
+    /// Returns all words of the dictionary as one text, which can be searched faster than the dictionary: a megabyte
+    /// for a hundred thousand words. It is built on the first search for a part of a word.
     fn vocabulary(&self) -> Result<&str, Damage> {
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);

@@ -1,4 +1,4 @@
-//! Search through a workspace that several processes share: owner and clients find the same.
+//! Search through a workspace shared by several processes: owner and clients find the same.
 #![expect(clippy::unwrap_used, reason = "a failure is a test failure")]
 
 use std::path::Path;

@@ -1,18 +1,19 @@
-//! Appending: batches that wait together are committed together.
+//! Appending: batches that wait at the same time are committed together.
 //!
-//! A commit waits for the disk, and perhaps for a standby, whether it carries one batch or thirty. So the batches of a
-//! process queue up while others are on their way, and a group of them is one transaction:
-//! - **Existing sessions.** At most [`MAX_SESSION_GROUPS`] groups are on their way, so a lone writer waits for no other.
-//!   A session is in one of them at a time, and several batches for it build on each other.
-//! - **New sessions.** The server lets one transaction at a time take numbers of a day, so those of one day are one group.
+//! A commit waits for the disk, and possibly for a standby, whether it carries one batch or thirty. So the batches of a
+//! process queue up while others are in flight, and a group of them is one transaction:
+//! - **Existing sessions.** At most [`MAX_SESSION_GROUPS`] groups are in flight, so a lone writer does not wait. A
+//!   session is in one of them at a time, and several batches for it build on each other.
+//! - **New sessions.** The server lets one transaction at a time take numbers of a day, so those of one day are one
+//!   group.
 //!
 //! The two kinds are never mixed: a group either locks one day or locks sessions in the order of their ids, so that
-//! groups of different machines cannot wait for each other in a circle.
+//! groups of different machines cannot deadlock.
 //!
-//! A group is first sent as encoded against the heads that this process remembers: one round trip. Batches for which
-//! that fails, for whatever reason, are sent again session by session with the lock taken first, and repeated until they
-//! are answered, fail for good, or run out of time; their idempotency keys make that safe. An acknowledgement is sent
-//! only after the commit that carries the batch.
+//! A group is first sent as encoded against the heads that this process remembers, in one round trip. Batches for which
+//! that fails, for whatever reason, are sent again session by session with the lock taken first, and retried until they
+//! succeed, fail permanently, or time out; their idempotency keys make that safe. A batch is acknowledged only after
+//! the commit that contains it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::mpsc::{self, SyncSender};
@@ -33,9 +34,9 @@ use super::notifier::Notifier;
 use super::rows::day_number;
 use super::statements::{NextPlace, Outcome, Statements};
 
-/// The most groups of existing sessions that are on their way at once.
+/// The maximum number of groups of existing sessions in flight.
 const MAX_SESSION_GROUPS: usize = 2;
-/// The most batches of one group.
+/// The maximum number of batches in a group.
 const MAX_GROUP: usize = 64;
 
 impl PgLog {
@@ -47,7 +48,7 @@ impl PgLog {
     }
 }
 
-/// The queue of appends and what its groups need.
+/// The queue of appends and the state its groups need.
 pub(crate) struct Appender {
     server: Arc<Server>,
     statements: Statements,
@@ -56,7 +57,7 @@ pub(crate) struct Appender {
     queue: Mutex<Queue>,
 }
 
-/// A batch whose caller waits for the answer.
+/// A batch whose caller is waiting.
 struct Job {
     batch: Batch,
     since: Instant,
@@ -72,12 +73,12 @@ impl Job {
     }
 
     fn answer(self, answer: Result<Ack, Error>) {
-        // A caller that is gone does not need its answer.
+        // The caller may be gone.
         let _ = self.reply.send(answer);
     }
 }
 
-/// What batches wait in line for: the numbers of a day, or a session.
+/// The lock that batches wait for: the numbers of a day, or a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Line {
     Day(NaiveDate),
@@ -87,14 +88,14 @@ enum Line {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Job>,
-    /// The lines that have batches on their way.
+    /// The lines that have batches in flight.
     busy: HashSet<Line>,
-    /// How many groups of existing sessions are on their way.
+    /// The number of groups of existing sessions in flight.
     session_groups: usize,
 }
 
 impl Queue {
-    /// Takes the next group out of the queue; `None` if everything that waits must go on waiting.
+    /// Takes the next group out of the queue; `None` if everything queued must keep waiting.
     fn next_group(&mut self) -> Option<Vec<Job>> {
         let is_full = self.session_groups >= MAX_SESSION_GROUPS;
         let may_go = |busy: &HashSet<Line>, line: Line| match line {
@@ -156,9 +157,9 @@ impl Appender {
         }
     }
 
-    /// Sends a group and answers its callers.
+    /// Sends a group and responds to its callers.
     async fn run_group(self: Arc<Self>, mut group: Vec<Job>) {
-        // In the order of lines, which is the order of locking.
+        // Sort by line, which is the order of locking.
         group.sort_by_key(Job::line);
         let mut busy = Busy::new(&self, &group);
         let left = self.send_guessed(group).await;
@@ -171,21 +172,21 @@ impl Appender {
         self.notifier.notify_later(&self.server);
     }
 
-    /// Sends the batches of one session or day with the lock taken first, and answers their callers.
+    /// Sends the batches of one session or day with the lock taken first, and responds to their callers.
     async fn run_line(self: Arc<Self>, busy: Busy, jobs: Vec<Job>) {
         self.send_locked(jobs).await;
         drop(busy);
         self.notifier.notify_later(&self.server);
     }
 
-    /// Sends what can be encoded against remembered heads, once. Returns the batches that have no answer yet.
+    /// Sends what can be encoded against remembered heads, once. Returns the batches without a result.
     async fn send_guessed(&self, group: Vec<Job>) -> Vec<Job> {
         let mut places: HashMap<Line, Option<NextPlace>> = HashMap::new();
         let (mut sent, mut encoded, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for job in group {
             let place = places.entry(job.line()).or_insert_with(|| self.remembered_place(job.line()));
-            // A refusal by a remembered head proves nothing: the locked path asks the server. Nor do later batches of
-            // the line go ahead of this one.
+            // A refusal by a remembered head proves nothing, so the locked path asks the server. Later batches of the
+            // line must not overtake this one either.
             match place.as_mut().and_then(|place| place.take(&job.batch).ok()) {
                 Some(batch) => {
                     sent.push(job);
@@ -220,7 +221,7 @@ impl Appender {
                     job.answer(Err(self.server.named(error)));
                 }
             }
-            // Whatever it was, it concerns one of them at most, or the connection: each is tried by itself.
+            // The error concerns one of them at most, or the connection: try each by itself.
             Err(problem) => {
                 tracing::debug!(?problem, "a group of appends is taken apart");
                 left.extend(sent);
@@ -251,8 +252,8 @@ impl Appender {
         timeout(self.attempt_timeout(), attempt).await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Sends batches of one session or day with the lock taken first, until each is answered, fails for good, or is out
-    /// of time.
+    /// Sends batches of one session or day with the lock taken first, until each succeeds, fails permanently, or times
+    /// out.
     async fn send_locked(&self, jobs: Vec<Job>) {
         let mut groups = VecDeque::from([jobs]);
         while let Some(jobs) = groups.pop_front() {
@@ -294,7 +295,7 @@ impl Appender {
         Vec::new()
     }
 
-    /// Answers the batches whose time is over before the next attempt; returns the others.
+    /// Fails the batches that would time out before the next attempt, and returns the others.
     fn expire(&self, jobs: Vec<Job>, pause: Duration, problem: &str) -> Vec<Job> {
         let is_over = |job: &Job| job.since.elapsed() + pause >= self.server.config.call_timeout;
         let (over, rest): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_over);
@@ -316,7 +317,7 @@ impl Appender {
         timeout(self.attempt_timeout(), attempt).await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Returns how long an attempt may take: a little longer than the server's own limit, whose message says more.
+    /// Returns the timeout of an attempt: a little longer than the server's own limit, whose message is more specific.
     fn attempt_timeout(&self) -> Duration {
         self.server.config.attempt_timeout + Duration::from_secs(1)
     }
@@ -327,7 +328,7 @@ impl Appender {
     }
 }
 
-/// The lines of a group that is on its way. They are free for the next group once this is dropped, also by a panic.
+/// The lines of a group in flight. They are released for the next group on drop, including by a panic.
 struct Busy {
     appender: Arc<Appender>,
     lines: HashSet<Line>,
@@ -341,7 +342,7 @@ impl Busy {
         Busy { appender: Arc::clone(appender), lines, is_session_group }
     }
 
-    /// Takes out a line whose batches go on by themselves, and no longer count as a group.
+    /// Splits off a line whose batches continue separately and no longer count as a group.
     fn split_off(&mut self, line: Line) -> Busy {
         self.lines.remove(&line);
         Busy { appender: Arc::clone(&self.appender), lines: HashSet::from([line]), is_session_group: false }

@@ -1,4 +1,4 @@
-//! A bounded directory of local copies. Everything in it can be had again, so any file may be removed at any time.
+//! A bounded directory of local copies. Everything in it can be fetched again, so any file may be removed at any time.
 
 use std::fs;
 use std::io;
@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use retake_log::model::Hash;
 use tempfile::NamedTempFile;
 
-/// A copy that was used more recently than this is not removed, since a reader may be about to open it.
+/// The age below which a used copy is not removed, since a reader may be about to open it.
 const MIN_AGE: Duration = Duration::from_secs(600);
-/// How far below the limit the cache is brought when it is full, in hundredths.
+/// The fill level to which a full cache is reduced, in percent of the limit.
 const FILL_AFTER_EVICTION: u64 = 80;
 
 /// Local copies by hash.
@@ -19,7 +19,7 @@ pub(crate) struct Cache {
     dir: PathBuf,
     limit: u64,
     min_age: Duration,
-    /// How much is there; `None` until it was counted.
+    /// The current size; `None` until it was computed.
     bytes: Mutex<Option<u64>>,
 }
 
@@ -28,11 +28,11 @@ impl Cache {
         Cache { dir, limit, min_age: MIN_AGE, bytes: Mutex::new(None) }
     }
 
-    /// Returns the path of a copy that is whole. A damaged one is removed.
+    /// Returns the path of an intact copy. A damaged one is removed.
     pub(crate) fn get(&self, hash: Hash) -> Option<PathBuf> {
         let path = self.path(hash);
         let file = fs::File::open(&path).ok()?;
-        // The file system tells when it was last used only this way: access times are often off.
+        // Record the use in the modification time, since access times are often disabled.
         let _ = file.set_modified(SystemTime::now());
         let mut hasher = blake3::Hasher::new();
         if hasher.update_reader(file).is_ok() && *hasher.finalize().as_bytes() == hash.0 {
@@ -42,13 +42,13 @@ impl Cache {
         None
     }
 
-    /// Returns a temporary file for a copy that is on its way.
+    /// Returns a temporary file for a download.
     pub(crate) fn incoming(&self) -> io::Result<NamedTempFile> {
         fs::create_dir_all(&self.dir)?;
         NamedTempFile::with_prefix_in("incoming-", &self.dir)
     }
 
-    /// Keeps a copy whose hash was checked, and makes room if there is too much.
+    /// Adds a verified copy, evicting others if the cache is full.
     pub(crate) fn keep(&self, hash: Hash, incoming: NamedTempFile) -> io::Result<PathBuf> {
         let path = self.prepare(hash)?;
         let length = incoming.as_file().metadata()?.len();
@@ -57,7 +57,7 @@ impl Cache {
         Ok(path)
     }
 
-    /// Moves a file into the cache, whose hash was checked.
+    /// Moves a verified file into the cache.
     pub(crate) fn adopt(&self, hash: Hash, file: &Path) -> io::Result<()> {
         let path = self.prepare(hash)?;
         let length = fs::metadata(file)?.len();
@@ -78,7 +78,7 @@ impl Cache {
         *bytes = Some(if total > self.limit { self.evict(newest) } else { total });
     }
 
-    /// Removes the copies that were not used for longest; returns how much is left.
+    /// Removes the least recently used copies, and returns the remaining size.
     fn evict(&self, keep: &Path) -> u64 {
         let mut files = self.files();
         files.sort_by_key(|file| file.used);

@@ -1,5 +1,5 @@
-//! The log in PostgreSQL as a carrier behind [`retake_log::sharing`]: on each machine one process at a time holds the
-//! connections and the search index, and serves the others, as the owner of a directory does.
+//! The log in PostgreSQL as a carrier for [`retake_log::sharing`]: on each machine, one process at a time holds the
+//! connections and the search index, and serves the others, like the owner of a directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use retake_log::{Follower, Log, OpenLog};
 use super::follow::Cursor;
 use super::{Config, PgLog, Settings};
 
-/// Which opening of this process a log is.
+/// The number of logs opened in this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(1 << 32);
 
 /// A check of the workspace's settings before its log is used.
 pub type CheckSettings = Arc<dyn Fn(&Settings) -> Result<(), Error> + Send + Sync>;
 
-/// Returns what opens the log of a team workspace, for a machine whose own files are in `dir`.
+/// Returns the function that opens the log of a team workspace on a machine whose local files are in `dir`.
 pub fn open_log(config: Config, dir: &Path, clock: Clock, check: CheckSettings) -> OpenLog {
     let dir = dir.to_owned();
     Arc::new(move || {
@@ -32,7 +32,7 @@ pub fn open_log(config: Config, dir: &Path, clock: Clock, check: CheckSettings) 
     })
 }
 
-/// The log of a team workspace, with the texts that this machine has a copy of.
+/// The log of a team workspace, with locally cached texts.
 struct TeamLog {
     log: PgLog,
     texts: ContentDir,
@@ -52,7 +52,7 @@ impl TeamLog {
         }
     }
 
-    /// Returns the mark of this workspace in cursors, so that an index of another one is recognised.
+    /// Returns the id of this workspace in cursors, so that the index of another one is detected.
     fn mark(&self) -> [u8; 16] {
         let mut mark = [0; 16];
         let digest = blake3::hash(self.log.settings().workspace.as_bytes());
@@ -75,7 +75,7 @@ impl TeamLog {
         (mark == self.mark()).then(|| Cursor::from_parts((i64::from_be_bytes(*ord), i64::from_be_bytes(*pos))))
     }
 
-    /// Returns a long text from the copy on this machine, or from the server, and then keeps a copy.
+    /// Returns a long text from the local copy, or else from the server, which is then cached.
     fn text(&self, hash: Hash) -> Result<Option<String>, Error> {
         if let Some(text) = self.texts.get(hash.0).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
             return Ok(Some(text));
@@ -98,7 +98,7 @@ impl TeamLog {
             })
         };
         let event = store::decode(record, detail, &texts);
-        // A text that could not be fetched is not a text that is lost.
+        // A text that could not be fetched is not lost.
         match (failure.take(), event) {
             (Some(error), _) => Err(error),
             (None, Some(event)) => Ok(event),
@@ -177,7 +177,7 @@ impl Log for TeamLog {
     }
 
     fn point(&self) -> Result<JournalCursor, Error> {
-        // The count first: one that is too low only makes a reader read once more.
+        // Read the count first: if it is too low, a reader only reads once more.
         let events = self.log.totals()?.events;
         Ok(self.to_point(self.log.position_now()?.safe, events))
     }

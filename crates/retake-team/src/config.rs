@@ -1,7 +1,7 @@
-//! The URL of a team workspace, completed from the environment and files that PostgreSQL's own clients read.
+//! The URL of a team workspace, completed from the environment and from files of PostgreSQL's own clients.
 //!
-//! `postgres://role@host1:5432,host2:5432/database?target_session_attrs=read-write&schema=retake`. Secrets are kept out of
-//! `Debug`, `Display` and every error.
+//! `postgres://role@host1:5432,host2:5432/database?target_session_attrs=read-write&schema=retake`. Secrets never appear
+//! in `Debug`, `Display` or errors.
 
 use std::env;
 use std::fmt;
@@ -16,40 +16,40 @@ use super::Error;
 use super::passwords::{password_file, password_in, service};
 use super::platform::{host_name, is_local};
 
-/// The schema used if the URL names none.
+/// The default schema.
 const DEFAULT_SCHEMA: &str = "retake";
-/// The most connections a process opens, besides the one that listens.
+/// The default maximum number of connections of a process, besides the one that listens.
 const DEFAULT_POOL_SIZE: usize = 8;
-/// How long a call is retried before it fails.
+/// The default time for which a call is retried.
 const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one attempt may take, including the server's work.
+/// The default timeout of one attempt, including the server's work.
 const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How connections are protected.
+/// How connections are encrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsMode {
-    /// Not at all: on loopback and Unix sockets, or because the URL says `sslmode=disable`.
+    /// Not encrypted: on loopback and Unix sockets, or because the URL says `sslmode=disable`.
     Plaintext,
-    /// TLS with the server's certificate and name checked, against this file of authorities or the system's.
+    /// TLS with a verified certificate and host name, using the authorities in this file or the system's.
     Verified(Option<PathBuf>),
 }
 
-/// Where a team workspace is and how to reach it.
+/// The address of a team workspace, and how to connect to it.
 #[derive(Clone)]
 pub struct Config {
     pub(crate) postgres: tokio_postgres::Config,
     pub(crate) schema: String,
     pub(crate) tls: TlsMode,
-    /// The most connections in the pool.
+    /// The maximum number of connections in the pool.
     pub pool_size: usize,
     /// How long a call is retried before it fails.
     pub call_timeout: Duration,
-    /// How long one attempt of a call may take.
+    /// The timeout of one attempt.
     pub attempt_timeout: Duration,
 }
 
 impl Config {
-    /// Returns whether text names a team workspace rather than a directory.
+    /// Returns whether a text is the URL of a team workspace rather than a directory.
     pub fn is_url(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
@@ -72,7 +72,7 @@ impl Config {
         &self.schema
     }
 
-    /// Returns how connections are protected.
+    /// Returns how connections are encrypted.
     pub fn tls(&self) -> &TlsMode {
         &self.tls
     }
@@ -96,7 +96,7 @@ impl FromStr for Config {
             }
         }
         let base = if passed_on.is_empty() { base.to_owned() } else { format!("{base}?{}", passed_on.join("&")) };
-        // The parser's own messages may quote the URL, so they are not passed on.
+        // The parser's messages may quote the URL, so they are not passed on.
         let mut postgres = tokio_postgres::Config::from_str(&base)
             .map_err(|_| Error::Config("the URL or one of its parameters cannot be understood".to_owned()))?;
         complete(&mut postgres, &mut own)?;
@@ -113,13 +113,13 @@ impl FromStr for Config {
         };
         postgres.ssl_mode(if tls == TlsMode::Plaintext { SslMode::Disable } else { SslMode::Require });
         if postgres.get_target_session_attrs() == TargetSessionAttrs::Any {
-            // A standby cannot append; after a failover the other host can.
+            // A standby cannot append; after a failover, the other host can.
             postgres.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         if postgres.get_connect_timeout().is_none() {
             postgres.connect_timeout(Duration::from_secs(3));
         }
-        // A peer that vanished without closing the connection is noticed within seconds.
+        // Detect within seconds a peer that vanished without closing the connection.
         postgres.keepalives_idle(Duration::from_secs(5));
         postgres.keepalives_interval(Duration::from_secs(2));
         postgres.keepalives_retries(3);
@@ -152,7 +152,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// The parameters that the PostgreSQL client does not know.
+/// The URL parameters that the PostgreSQL client does not know.
 #[derive(Default)]
 struct Own {
     sslmode: Option<String>,
@@ -166,7 +166,7 @@ struct Own {
 }
 
 impl Own {
-    /// Takes a parameter; `false` if it is one for the client.
+    /// Handles a parameter; `false` if it is one for the client.
     fn take(&mut self, key: &str, value: &str) -> Result<bool, Error> {
         let seconds = || match value.parse::<f64>() {
             Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Some(Duration::from_secs_f64(seconds))),
@@ -195,7 +195,7 @@ impl Own {
     }
 }
 
-/// Adds what the URL leaves out: service file, variables, password file.
+/// Completes the configuration from the service file, environment variables and the password file.
 fn complete(postgres: &mut tokio_postgres::Config, own: &mut Own) -> Result<(), Error> {
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let has_host = !postgres.get_hosts().is_empty();
@@ -273,7 +273,7 @@ fn complete(postgres: &mut tokio_postgres::Config, own: &mut Own) -> Result<(), 
     Ok(())
 }
 
-/// Returns whether a name needs no quoting, since it is put into SQL as it is.
+/// Returns whether a name needs no quoting, since it is inserted into SQL as it is.
 fn is_identifier(name: &str) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     let rest = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

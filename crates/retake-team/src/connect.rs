@@ -1,8 +1,8 @@
-//! Connections: the runtime, a bounded pool, and calls that are retried until they succeed, fail for good, or run out of
-//! time.
+//! Connections: the runtime, a bounded pool, and calls that are retried until they succeed, fail permanently, or time
+//! out.
 //!
-//! A call is retried only if it is safe to repeat: reads are, and appends are because of their idempotency key. A
-//! connection on which anything went wrong is closed rather than reused, since a transaction may be open on it.
+//! A call is retried only if repeating it is safe: reads are, and appends are because of their idempotency key. A
+//! connection with any error is closed rather than reused, since a transaction may be open on it.
 
 use std::error::Error as _;
 use std::fmt;
@@ -35,24 +35,24 @@ pub(crate) struct Server {
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// What one attempt of a call gives.
+/// The result of one attempt of a call.
 pub(crate) type Attempt<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 pub(crate) enum Failure {
     /// Another attempt may succeed.
     Retry(String),
-    /// No attempt will.
+    /// No further attempt will succeed.
     Final(Error),
 }
 
-/// A connection on loan. It goes back to the pool only after [`done`](Lease::done).
+/// A connection from the pool. It is returned only by [`done`](Lease::done).
 pub(crate) struct Lease {
     object: Option<Object>,
 }
 
 impl Server {
-    /// Prepares the runtime and the pool. Nothing is connected yet.
+    /// Creates the runtime and the pool, without connecting.
     pub(crate) fn new(config: Config) -> Result<Arc<Server>, Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -84,8 +84,8 @@ impl Server {
         Ok(Arc::new(Server { config, pool, runtime: Some(runtime) }))
     }
 
-    /// Runs `attempt` until it succeeds, fails for good, or the time of a call is over. May be called from any thread,
-    /// also from one that runs async code.
+    /// Runs `attempt` until it succeeds, fails permanently, or times out. May be called from any thread, including
+    /// async ones.
     pub(crate) fn call<T, F>(self: &Arc<Self>, attempt: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -154,7 +154,7 @@ impl Server {
         answer
     }
 
-    /// Borrows a connection.
+    /// Takes a connection from the pool.
     pub(crate) async fn lease(&self) -> Result<Lease, Failure> {
         match self.pool.get().await {
             Ok(object) => Ok(Lease { object: Some(object) }),
@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Adds where it happened, which the place that found the error did not know.
+    /// Adds the server's name to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         match error {
             Error::Denied { problem, .. } => Error::Denied { server: self.config.server(), problem },
@@ -182,14 +182,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.pool.close();
         if let Some(runtime) = self.runtime.take() {
-            // Waiting is impossible on a thread that runs async code, and nothing needs it: calls block their callers.
+            // Blocking is not allowed on an async thread, and not necessary: calls block their callers.
             runtime.shutdown_background();
         }
     }
 }
 
 impl Lease {
-    /// Gives the connection back to the pool.
+    /// Returns the connection to the pool.
     pub(crate) fn done(mut self) {
         drop(self.object.take());
     }
@@ -207,7 +207,7 @@ impl Deref for Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(object) = self.object.take() {
-            // Closes the connection: the server rolls back what it was doing.
+            // Close the connection, so that the server rolls back.
             drop(Object::take(object));
         }
     }
@@ -234,7 +234,7 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Returns what a session of ours sets: every wait on the server is bounded, and a client that vanished lets go.
+/// Returns the session settings: every wait on the server is bounded, and a vanished client releases its locks.
 pub(crate) fn session_settings(attempt_timeout: Duration) -> String {
     let millis = attempt_timeout.as_millis();
     format!(
@@ -285,7 +285,7 @@ fn classify(error: tokio_postgres::Error) -> Failure {
     })
 }
 
-/// The code with which `append` reports that its key is known.
+/// The SQLSTATE with which `append` reports a known key.
 pub(crate) const KEY_KNOWN: &str = "RT004";
 
 fn with_sources(error: &tokio_postgres::Error) -> String {

@@ -1,4 +1,4 @@
-//! What can go wrong with a team workspace. No message ever contains a password.
+//! The errors of a team workspace. No message ever contains a password.
 
 use std::time::Duration;
 
@@ -11,36 +11,36 @@ pub enum Error {
     /// The session does not accept the batch.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The URL or one of the files and variables that complete it is wrong.
+    /// The URL, or one of the files and variables that complete it, is invalid.
     #[error("invalid workspace URL: {0}")]
     Config(String),
-    /// The server could not be reached, or did not answer, for as long as a call waits.
+    /// The server could not be reached, or did not respond, within the timeout of a call.
     #[error("PostgreSQL at {server} is unreachable after {} s: {problem}", .waited.as_secs())]
     Unreachable {
         /// Host and port, without credentials.
         server: String,
-        /// How long it was tried.
+        /// The time spent trying.
         waited: Duration,
         /// The last problem.
         problem: String,
     },
-    /// The server refuses the role or its password.
+    /// The server rejects the role or its password.
     #[error("PostgreSQL at {server} refused the connection: {problem}")]
     Denied {
         /// Host and port, without credentials.
         server: String,
-        /// What the server answered.
+        /// The server's message.
         problem: String,
     },
-    /// The database holds no workspace.
+    /// The database contains no workspace.
     #[error("schema \"{schema}\" in {server} is not a Retake workspace")]
     NoWorkspace {
-        /// The schema that was looked for.
+        /// The expected schema.
         schema: String,
         /// Host, port and database.
         server: String,
     },
-    /// The schema is of another version.
+    /// The schema has another version.
     #[error("the workspace has schema version {found}, this program needs {needed}")]
     SchemaVersion {
         /// The version in the database.
@@ -51,34 +51,34 @@ pub enum Error {
     /// The workspace was restored into a cluster whose transaction ids are lower than those in the records.
     #[error("the workspace was restored from a dump and is not ready for new records")]
     Restored,
-    /// A workspace is there already.
+    /// A workspace already exists.
     #[error("schema \"{0}\" already holds a Retake workspace")]
     Exists(String),
-    /// A record that was to be imported does not fit.
+    /// A record to be imported does not fit.
     #[error("{}", import_message(*.session, *.seq, .problem))]
     Import {
-        /// The session, where it is known.
+        /// The session, if known.
         session: Option<retake_log::model::SessionId>,
-        /// The place in its chain.
+        /// The sequence number.
         seq: u32,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
-    /// A stored record is not what its hash says.
+    /// A stored record does not match its hash.
     #[error("record {seq} of {session} is damaged in the database")]
     Damaged {
         /// The session.
         session: retake_log::model::SessionId,
-        /// The place in its chain.
+        /// The sequence number.
         seq: u32,
     },
-    /// A pooler gave one connection of ours different sessions of the server.
+    /// A pooler mapped one of our connections to different server sessions.
     #[error("the connection goes through a transaction pooler, which loses prepared statements")]
     Pooler,
-    /// The server answered with an error that a retry does not cure.
+    /// The server reported an error that a retry does not fix.
     #[error("PostgreSQL reported an error: {0}")]
     Server(String),
-    /// A batch that no caller may build.
+    /// A batch that is a caller's bug.
     #[error("{0}")]
     Misuse(String),
     /// The runtime could not be started.
@@ -87,7 +87,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns what the user can do about it, where there is something to do.
+    /// Returns what the user can do about it, if anything.
     pub fn remedy(&self) -> Option<Remedy> {
         Some(match self {
             Error::Unreachable { .. } => Remedy::CheckServer,

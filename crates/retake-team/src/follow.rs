@@ -1,14 +1,14 @@
-//! Following the log in commit order.
+//! Follows the log in commit order.
 //!
-//! Every record carries `ord`, at least the id of the transaction that wrote it, and `pos`, a number from a sequence. A
-//! record that becomes visible later may have a smaller `ord` than one that is visible now, but never one below
-//! `horizon`: the oldest transaction that was still running. A reader therefore remembers two things: a [`Cursor`] below
-//! the horizon, before which it has seen everything for good, and the few records after it that it has seen already.
-//! Records reach it at once, each exactly once, those of one session in order, and a long transaction elsewhere in the
-//! database costs re-reading, not delay.
+//! Every record carries `ord`, which is at least the id of the transaction that wrote it, and `pos`, a sequence number.
+//! A record that becomes visible later may have a smaller `ord` than one that is visible now, but never one below
+//! `horizon`: the oldest transaction that was still running. A reader therefore keeps a [`Cursor`] below the horizon,
+//! before which it has seen everything, and the few records after it that it has already seen. Records are delivered
+//! immediately and exactly once, those of one session in order, and a long transaction elsewhere in the database causes
+//! re-reading, not delay.
 //!
-//! `LISTEN` wakes a follower; it is not delivery. After a lost connection, and twice a second anyway, the follower polls by
-//! number.
+//! `LISTEN` only wakes a follower; it does not deliver data. After a lost connection, and twice a second in any case,
+//! the follower polls by number.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{self, Receiver};
@@ -25,14 +25,14 @@ use super::connect::{Failure, Lease, Server};
 use super::log::PgLog;
 use super::{Config, Error, tls};
 
-/// How often a follower polls without being notified.
+/// The polling interval without notifications.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The pause before listening again after the connection was lost.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
-/// The most records read at once.
+/// The maximum number of records read at once.
 const MAX_BATCH: i64 = 2000;
 
-/// A place in commit order: everything before it is known for good.
+/// A position in commit order: everything before it is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     ord: i64,
@@ -40,15 +40,15 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The place before the first record.
+    /// The position before the first record.
     pub const START: Cursor = Cursor { ord: i64::MIN, pos: i64::MIN };
 
-    /// Returns the two numbers of the place, to be stored.
+    /// Returns the two numbers of the position, to be stored.
     pub fn to_parts(self) -> (i64, i64) {
         (self.ord, self.pos)
     }
 
-    /// Returns the place with these two numbers.
+    /// Creates a position from these two numbers.
     pub fn from_parts((ord, pos): (i64, i64)) -> Cursor {
         Cursor { ord, pos }
     }
@@ -58,7 +58,7 @@ impl Cursor {
     }
 }
 
-/// A reader's position: the cursor and what it has seen beyond it.
+/// A reader's position: the cursor, and the records seen after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Position {
     pub(crate) safe: Cursor,
@@ -66,7 +66,7 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// Returns the position of a reader that has seen everything before a cursor.
+    /// Creates the position of a reader that has seen everything before a cursor.
     pub(crate) fn after(safe: Cursor) -> Position {
         Position { safe, ahead: BTreeSet::new() }
     }
@@ -75,21 +75,21 @@ impl Position {
 /// The records after a cursor.
 pub(crate) struct RecordsSince {
     pub(crate) records: Vec<Vec<u8>>,
-    /// How many of them are before the new cursor.
+    /// The number of them that are before the new cursor.
     pub(crate) settled: usize,
     pub(crate) cursor: Cursor,
     pub(crate) complete: bool,
 }
 
-/// One read: records that were not seen before, and whether there were none left.
+/// The result of one read: new records, and whether these were all.
 struct Batch {
     records: Vec<Vec<u8>>,
     complete: bool,
 }
 
 impl PgLog {
-    /// Returns new events from now on, in commit order, each once, whichever machine they come from. Texts that are kept
-    /// outside their record are left out.
+    /// Returns a channel of future events, in commit order, exactly once, from all machines. Texts stored outside of
+    /// their record are left out.
     pub fn follow(&self) -> Result<Receiver<Arc<Event>>, Error> {
         let position = self.position_now()?;
         let (sender, receiver) = mpsc::channel();
@@ -97,8 +97,8 @@ impl PgLog {
         Ok(receiver)
     }
 
-    /// Returns the events after a cursor, some at a time, with the cursor to continue from and whether there were no more.
-    /// Events that are not before the new cursor are returned again next time.
+    /// Returns some of the events after a cursor, with the cursor to continue from and whether these were all. Events
+    /// that are not before the new cursor are returned again next time.
     pub fn since(&self, cursor: Cursor) -> Result<(Vec<Event>, Cursor, bool), Error> {
         let found = self.records_since(cursor)?;
         let events = found.records.iter().map(|bytes| decode(bytes)).collect::<Result<_, Error>>()?;
@@ -154,7 +154,7 @@ async fn run_follower(
         let _ = tokio::time::timeout(POLL_INTERVAL, wake.notified()).await;
         let Some(strong) = server.upgrade() else { return };
         let attempt_timeout = strong.config.attempt_timeout;
-        // The position moves only after a complete read, so a failed or abandoned one repeats and loses nothing.
+        // The position only advances after a complete read, so a failed or abandoned one is repeated and loses nothing.
         let mut moved = position.clone();
         let polled = tokio::time::timeout(attempt_timeout, poll(&strong, &mut moved)).await;
         drop(strong);
@@ -191,7 +191,7 @@ async fn poll(server: &Server, position: &mut Position) -> Result<Vec<Vec<u8>>, 
     }
 }
 
-/// Reads what is new after a position, and moves the position.
+/// Reads new records after a position, and advances the position.
 async fn read(client: &Lease, schema: &str, position: &mut Position) -> Result<Batch, Failure> {
     let sql = format!(
         "SELECT h.horizon, r.ord, r.pos, r.bytes FROM (SELECT {schema}.horizon() AS horizon) AS h LEFT JOIN LATERAL \
@@ -199,7 +199,7 @@ async fn read(client: &Lease, schema: &str, position: &mut Position) -> Result<B
     );
     let statement = client.prepare_cached(&sql).await?;
     let mut records = Vec::new();
-    // Beyond the horizon a full batch cannot move the cursor, so what follows it is read from where the batch ended.
+    // Beyond the horizon, a full batch cannot advance the cursor, so reading continues where the batch ended.
     let mut from = position.safe;
     loop {
         let rows = client.query(&statement, &[&from.ord, &from.pos, &MAX_BATCH]).await?;
@@ -236,7 +236,7 @@ fn decode(bytes: &[u8]) -> Result<Event, Error> {
     decode_exact(bytes).ok_or_else(|| Error::Server("a stored record does not match its hash".to_owned()))
 }
 
-/// Wakes a follower when something was appended, for as long as the follower lives. Listens on a connection of its own.
+/// Wakes a follower after appends, as long as it lives. Listens on its own connection.
 async fn listen(server: Weak<Server>, channel: String, wake: Arc<Notify>, alive: Weak<()>) {
     loop {
         let Some(config) = server.upgrade().map(|server| server.config.clone()) else { return };
@@ -286,7 +286,7 @@ async fn listen_once(
     client.batch_execute(&format!("LISTEN \"{channel}\"")).await?;
     wake.notify_one();
     while !pump.is_finished() && alive.strong_count() > 0 {
-        // Also notices a connection that died silently.
+        // Also detects a connection that died silently.
         tokio::time::sleep(Duration::from_secs(5)).await;
         if tokio::time::timeout(config.attempt_timeout, client.batch_execute("")).await.is_err() {
             break;

@@ -1,23 +1,23 @@
-//! How the server is set up: what a team should know before it trusts it.
+//! Checks the configuration of the server for risks to a team's data.
 
 use super::Error;
 use super::connect::Failure;
 use super::log::PgLog;
 
-/// What the server says about itself.
+/// The state of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The server's version.
     pub version: String,
-    /// The role that this process uses.
+    /// The role of this process.
     pub role: String,
     /// Whether connections are encrypted.
     pub encrypted: bool,
-    /// What endangers durability or notifications, one sentence each with what to do; empty if nothing does.
+    /// Risks to durability or notifications, one sentence each with a remedy; empty if there are none.
     pub warnings: Vec<String>,
 }
 
-/// Settings that endanger what was acknowledged, the value that does, and what to do about it.
+/// Settings that endanger acknowledged data: the name, the dangerous value, and the remedy.
 const DANGEROUS: [(&str, &str, &str); 4] = [
     ("data_checksums", "off", "damage on disk goes unnoticed: stop the server and run `pg_checksums --enable`"),
     ("fsync", "off", "a power failure can lose or destroy everything: set `fsync = on`"),
@@ -26,7 +26,7 @@ const DANGEROUS: [(&str, &str, &str); 4] = [
 ];
 
 impl PgLog {
-    /// Asks the server how it is set up.
+    /// Queries the configuration of the server.
     pub fn health(&self) -> Result<Health, Error> {
         let names: Vec<String> = DANGEROUS.iter().map(|(name, _, _)| (*name).to_owned()).collect();
         let settings: Vec<(String, String)> = self.query(
@@ -57,7 +57,7 @@ impl PgLog {
         Ok(Health { version, role, encrypted, warnings })
     }
 
-    /// Returns whether one connection of ours reaches different server processes: with a transaction pooler, a second
+    /// Returns whether one of our connections reaches different server processes: with a transaction pooler, a second
     /// connection takes the process that the first one used.
     fn is_behind_transaction_pooler(&self) -> Result<bool, Error> {
         let server = std::sync::Arc::clone(&self.server);

@@ -1,7 +1,7 @@
-//! Originals in a bucket or a shared directory, named by their hash, behind a bounded cache on this machine.
+//! Originals in a bucket or a shared directory, named by their hash, with a bounded local cache.
 //!
-//! An image is uploaded and confirmed before the event that names it is appended. Uploads are conditional, so a repeated
-//! one changes nothing; downloads are verified against the hash before anyone sees them.
+//! An image is uploaded and confirmed before the event that refers to it is appended. Uploads are conditional, so
+//! repeating one changes nothing; downloads are verified against the hash before they are used.
 
 use std::fs::{self, File};
 use std::future::Future;
@@ -22,15 +22,15 @@ use super::Error;
 use super::cache::Cache;
 use super::location::{ImageLocation, s3_client};
 
-/// Files up to this size are uploaded in one conditional request, larger ones in parts.
+/// The maximum size of a file that is uploaded in one conditional request; larger ones are uploaded in parts.
 const MAX_SINGLE_PUT: u64 = 16 << 20;
 /// The size of a part of a large upload.
 const PART_BYTES: usize = 8 << 20;
-/// How many parts of one upload are under way at once.
+/// The maximum number of concurrent parts of an upload.
 const MAX_PARTS_UNDER_WAY: usize = 4;
-/// How long an upload or download is retried.
+/// The timeout of an upload or download, including retries.
 const S3_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much the cache holds if nothing else is configured.
+/// The default size of the cache.
 pub const DEFAULT_CACHE_BYTES: u64 = 10 << 30;
 
 /// The originals of a team workspace.
@@ -46,12 +46,12 @@ enum Backend {
         prefix: String,
         runtime: Option<tokio::runtime::Runtime>,
     },
-    /// Not through `object_store`, whose directories are not synced.
+    /// Not through `object_store`, which does not sync directories.
     Directory(ContentDir),
 }
 
 impl RemoteImages {
-    /// Opens a location with a cache of at most `cache_bytes` in `cache_dir`. Nothing is read or written yet.
+    /// Opens a location with a cache of at most `cache_bytes` in `cache_dir`, without reading or writing anything.
     pub fn open(location: ImageLocation, cache_dir: &Path, cache_bytes: u64) -> Result<RemoteImages, Error> {
         let backend = match &location {
             ImageLocation::Directory(path) => Backend::Directory(ContentDir::new(Disk::default(), path.clone())),
@@ -69,18 +69,18 @@ impl RemoteImages {
         Ok(RemoteImages { location, backend, cache: Cache::new(cache_dir.to_owned(), cache_bytes) })
     }
 
-    /// Returns where the images are.
+    /// Returns the location of the images.
     pub fn location(&self) -> &ImageLocation {
         &self.location
     }
 
-    /// Checks that the location exists and that this machine may write there, by writing a small object.
+    /// Checks that the location exists and is writable, by writing a small object.
     pub fn check_access(&self) -> io::Result<()> {
         let probe = b"Retake writes this object to check that it can.\n";
         self.put(probe).map(drop)
     }
 
-    /// Uploads bytes; when this returns the location has confirmed them. Returns their hash.
+    /// Uploads bytes and returns their hash. The location has confirmed them when this returns.
     pub fn put(&self, bytes: &[u8]) -> io::Result<Hash> {
         let hash = Hash::of(bytes);
         match &self.backend {
@@ -93,8 +93,8 @@ impl RemoteImages {
         Ok(hash)
     }
 
-    /// Uploads a file without holding it in memory; when this returns the location has confirmed it. The caller knows its
-    /// hash, and the file must not change meanwhile: what arrives is checked against the hash.
+    /// Uploads a file as a stream. The location has confirmed it when this returns. The caller knows its hash, and the
+    /// file must not change meanwhile: the upload is checked against the hash.
     pub fn put_file(&self, hash: Hash, path: &Path) -> io::Result<()> {
         let changed = || io::Error::new(io::ErrorKind::InvalidData, "the image changed while it was read");
         match &self.backend {
@@ -117,14 +117,14 @@ impl RemoteImages {
         }
     }
 
-    /// Returns the path of a verified local copy, downloading it if the cache has none: not found if the location does
-    /// not have it either, invalid data if what it has is something else.
+    /// Returns the path of a verified local copy, downloading it if the cache has none. The error is `NotFound` if the
+    /// location does not have it either, and `InvalidData` if it has other contents.
     pub fn fetch(&self, hash: Hash) -> io::Result<PathBuf> {
         if let Some(path) = self.cache.get(hash) {
             return Ok(path);
         }
         match &self.backend {
-            // The shared directory is as near as the cache would be.
+            // The shared directory is as close as the cache would be.
             Backend::Directory(dir) => {
                 dir.check(hash.0)?;
                 Ok(dir.path(hash.0))
@@ -142,8 +142,8 @@ impl RemoteImages {
         }
     }
 
-    /// Uploads a file and takes it over: afterwards it is in the cache, or gone if the location is as near. A file that
-    /// another process has taken over meanwhile is fine if the location has it.
+    /// Uploads a file and takes ownership of it: afterwards it is in the cache, or removed if the location is a
+    /// directory. If another process has taken it meanwhile, that is fine if the location has it.
     pub fn take_over(&self, hash: Hash, path: &Path) -> io::Result<()> {
         match self.put_file(hash, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => {
@@ -161,7 +161,7 @@ impl RemoteImages {
         Ok(())
     }
 
-    /// Returns whether the location has an object of that name, without reading it.
+    /// Returns whether the location has an object with this name, without reading it.
     pub fn contains(&self, hash: Hash) -> io::Result<bool> {
         match &self.backend {
             Backend::Directory(dir) => fs::exists(dir.path(hash.0)),
@@ -178,7 +178,7 @@ impl RemoteImages {
         }
     }
 
-    /// Reads the object of that hash from the location, not the cache, and checks every byte; errors as
+    /// Reads the object with this hash from the location, not the cache, and verifies every byte; errors are those of
     /// [`fetch`](RemoteImages::fetch).
     pub fn check(&self, hash: Hash) -> io::Result<()> {
         match &self.backend {
@@ -202,7 +202,7 @@ impl RemoteImages {
         Key::from_iter(prefix.split('/').filter(|part| !part.is_empty()).chain([first, rest]))
     }
 
-    /// Runs a request and waits for it, on any thread.
+    /// Runs a request and blocks until it completes, on any thread.
     fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
@@ -229,8 +229,8 @@ impl Drop for RemoteImages {
     }
 }
 
-/// Uploads in one request that fails if the object is there. One of the same name and length is the same: names are
-/// hashes.
+/// Uploads in one request that fails if the object exists. An object of the same name and length is the same, since
+/// names are hashes.
 async fn put_whole(client: &AmazonS3, key: &Key, bytes: Bytes) -> Result<(), object_store::Error> {
     let length = bytes.len() as u64;
     let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
@@ -238,7 +238,7 @@ async fn put_whole(client: &AmazonS3, key: &Key, bytes: Bytes) -> Result<(), obj
         Ok(_) => Ok(()),
         Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
             if client.head(key).await?.size != length {
-                // Cut off by another program: content-addressed, so replacing it harms nothing.
+                // Truncated by another program: the name is a content hash, so replacing it is safe.
                 client.put(key, PutPayload::from_bytes(bytes)).await?;
             }
             Ok(())
@@ -247,7 +247,7 @@ async fn put_whole(client: &AmazonS3, key: &Key, bytes: Bytes) -> Result<(), obj
     }
 }
 
-/// Uploads a large file in parts; nothing is there until all of it is.
+/// Uploads a large file in parts; the object appears only once it is complete.
 async fn put_parts(client: &AmazonS3, key: &Key, path: &Path, hash: Hash) -> Result<(), object_store::Error> {
     let local = |source: io::Error| object_store::Error::Generic { store: "local file", source: source.into() };
     let length = fs::metadata(path).map_err(local)?.len();
@@ -259,7 +259,7 @@ async fn put_parts(client: &AmazonS3, key: &Key, path: &Path, hash: Hash) -> Res
     let mut file = File::open(path).map_err(local)?;
     let mut buffer = vec![0; 1 << 20];
     loop {
-        // A local read of a megabyte is short enough not to leave the async thread for.
+        // A local read of a megabyte is short enough for the async thread.
         let read = file.read(&mut buffer).map_err(local)?;
         let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else { break };
         hasher.update(piece);
@@ -273,7 +273,7 @@ async fn put_parts(client: &AmazonS3, key: &Key, path: &Path, hash: Hash) -> Res
     upload.finish().await.map(drop)
 }
 
-/// Downloads into a file and returns the hash of what arrived.
+/// Downloads into a file and returns the hash of the received bytes.
 async fn download(client: &AmazonS3, key: &Key, mut file: File) -> Result<Hash, object_store::Error> {
     use std::io::Write;
     let mut stream = client.get(key).await?.into_stream();
@@ -296,7 +296,7 @@ async fn hash_object(client: &AmazonS3, key: &Key) -> Result<Hash, object_store:
     Ok(Hash(*hasher.finalize().as_bytes()))
 }
 
-/// The answers of S3 servers that are worth a sentence of their own.
+/// The S3 error codes that have their own message.
 const KNOWN_ANSWERS: [(&[&str], io::ErrorKind, &str); 4] = [
     (&["NoSuchBucket"], io::ErrorKind::NotFound, "the bucket does not exist: create it, or correct the location"),
     (
@@ -316,7 +316,7 @@ const KNOWN_ANSWERS: [(&[&str], io::ErrorKind, &str); 4] = [
     ),
 ];
 
-/// Translates an error. The server's own text stays out: it can repeat parts of the credentials.
+/// Converts an error. The server's own text is left out, since it can repeat parts of the credentials.
 fn explain(location: &ImageLocation, error: &object_store::Error) -> io::Error {
     let text = with_sources(error);
     if let object_store::Error::Generic { store: "local file", source } = error

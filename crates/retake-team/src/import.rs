@@ -1,4 +1,4 @@
-//! Importing: records of a session as another workspace wrote them, with their ids, times and hashes.
+//! Imports records of a session written by another workspace, with their ids, times and hashes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use super::Error;
 use super::log::PgLog;
 use super::rows::{RecordArrays, numbers};
 
-/// The most records stored in one transaction.
+/// The maximum number of records stored in one transaction.
 const MAX_CHUNK: usize = 512;
-/// How often an import starts over because the session grew meanwhile.
+/// The maximum number of restarts because the session grew meanwhile.
 const MAX_RESTARTS: usize = 8;
 
 impl PgLog {
-    /// Appends records of one session as they were exported, keeping ids, times and hashes; returns how many were new.
-    /// Records that are here already are skipped; one that differs from what is here, or does not follow it, is refused.
+    /// Appends exported records of one session, keeping ids, times and hashes, and returns the number of new ones.
+    /// Existing records are skipped; a record that differs from an existing one, or does not follow it, is refused.
     ///
-    /// Long texts that the records name come from `texts`; those it does not have must be here already.
+    /// Long texts that the records refer to come from `texts`; those it does not have must already be stored.
     pub fn import(&self, records: &[Vec<u8>], texts: &dyn Fn(Hash) -> Option<String>) -> Result<u64, Error> {
         let mut events = Vec::with_capacity(records.len());
         for bytes in records {
@@ -36,7 +36,7 @@ impl PgLog {
             events.push(event);
         }
         let Some(id) = events.first().map(|event| event.session) else { return Ok(0) };
-        // A chain with a gap can be imported if it names the gap itself.
+        // A chain with a gap can be imported if it records the gap itself.
         let lost: BTreeSet<u32> = events.iter().flat_map(lost_by).collect();
         let mut new = 0;
         for (events, records) in events.chunks(MAX_CHUNK).zip(records.chunks(MAX_CHUNK)) {
@@ -46,7 +46,7 @@ impl PgLog {
         Ok(new)
     }
 
-    /// Stores a long text, for an import whose records name it.
+    /// Stores a long text, for an import whose records refer to it.
     pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
         let hash = Hash::of(text.as_bytes());
         let values: Vec<super::read::Value> = vec![Box::new(hash.0.to_vec()), Box::new(text.as_bytes().to_vec())];
@@ -98,7 +98,7 @@ impl PgLog {
         Err(Error::Misuse(format!("{id} keeps growing while it is imported")))
     }
 
-    /// Stores records on top of `next_seq`; `false` if the session stands elsewhere by now.
+    /// Stores records on top of `next_seq`; `false` if the session has advanced meanwhile.
     fn store_chunk(&self, id: SessionId, next_seq: u32, arrays: RecordArrays) -> Result<bool, Error> {
         let (day, number) = numbers(id);
         let next_seq = i32::try_from(next_seq).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! What this process believes about sessions and days. It may be stale: the server decides.
+//! What this process remembers about sessions and days. It may be stale: the server decides.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use chrono::NaiveDate;
 use retake_log::model::{Head, SessionId};
 
-/// The most heads that are remembered for the next append.
+/// The maximum number of remembered heads.
 const MAX_REMEMBERED_HEADS: usize = 1024;
-/// For how many groups of new sessions the lock is taken first after a guess at the next number was wrong.
+/// The number of groups of new sessions that take the lock first after a wrong guess at the next number.
 const CAUTIOUS_GROUPS: u32 = 16;
 
 /// The heads and the last number of a day that this process saw last.
@@ -35,7 +35,7 @@ impl Known {
         state.heads.insert(head.id, head.clone());
     }
 
-    /// Returns where a session stood last.
+    /// Returns the last known state of a session.
     pub(crate) fn head(&self, id: SessionId) -> Option<Head> {
         self.state().heads.get(&id).cloned()
     }
@@ -52,7 +52,7 @@ impl Known {
         self.state().day.filter(|(known, _)| *known == day && !is_cautious).map(|(_, last)| last)
     }
 
-    /// Notes that a guess at a day's last number was wrong.
+    /// Records that a guess at a day's last number was wrong.
     pub(crate) fn guess_failed(&self) {
         self.cautious.store(CAUTIOUS_GROUPS, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Where a team's images are: a bucket with an optional prefix, or a directory that every machine has mounted.
+//! The location of a team's images: a bucket with an optional prefix, or a directory mounted on every machine.
 
 use std::env;
 use std::fmt;
@@ -12,14 +12,14 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 
 use super::Error;
 
-/// Where images are kept.
+/// The location of images.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageLocation {
     /// `s3://bucket/prefix`.
     S3 {
         /// The bucket.
         bucket: String,
-        /// What keys begin with; empty or without a slash at either end.
+        /// The prefix of keys; empty, or without a slash at either end.
         prefix: String,
     },
     /// `file:///directory`.
@@ -60,9 +60,9 @@ impl fmt::Display for ImageLocation {
     }
 }
 
-/// Makes the client for a bucket, with credentials from the standard AWS variables or a profile.
+/// Creates the client for a bucket, with credentials from the standard AWS variables or a profile.
 pub(crate) fn s3_client(bucket: &str, patience: Duration) -> Result<AmazonS3, Error> {
-    // The HTTP client takes the process's default; a second installation changes nothing.
+    // The HTTP client uses the process's default provider; a second installation has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig {
         backoff: BackoffConfig {
@@ -97,7 +97,7 @@ pub(crate) fn s3_client(bucket: &str, patience: Duration) -> Result<AmazonS3, Er
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
     let endpoint = endpoint.iter().find_map(|name| env::var(name).ok()).or_else(|| profile.get("endpoint_url"));
     if let Some(endpoint) = endpoint {
-        // Plain HTTP is for servers on this machine only.
+        // Plain HTTP is only for servers on this machine.
         builder = builder.with_allow_http(is_loopback(&endpoint)).with_endpoint(endpoint);
     }
     builder
@@ -128,7 +128,7 @@ impl Profile {
         Profile::read(&name, &credentials, &config)
     }
 
-    /// Reads a profile from the texts of the two files; the credentials file wins.
+    /// Reads a profile from the contents of the two files; the credentials file takes precedence.
     fn read(name: &str, credentials: &str, config: &str) -> Profile {
         let mut settings = section(credentials, name);
         let in_config = if name == "default" { name.to_owned() } else { format!("profile {name}") };

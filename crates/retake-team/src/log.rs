@@ -7,7 +7,7 @@ use super::append::Appender;
 use super::connect::Server;
 use super::{Config, Error, Settings, schema};
 
-/// The log of a team workspace. Every call may come from any thread, and blocks until it is answered or out of time.
+/// The log of a team workspace. Calls may come from any thread, and block until they complete or time out.
 pub struct PgLog {
     pub(crate) server: Arc<Server>,
     pub(crate) settings: Settings,
@@ -23,18 +23,18 @@ impl PgLog {
         Ok(PgLog { server, settings, appender })
     }
 
-    /// Creates the schema of a new workspace with this id. Images are kept in `images`; `role` is granted the right to
-    /// read and append.
+    /// Creates the schema of a new workspace with this id. Images are stored in `images`; `role` is granted the right
+    /// to read and append.
     pub fn init(config: Config, workspace: &str, images: &str, role: Option<&str>) -> Result<(), Error> {
         schema::init(&Server::new(config)?, workspace, images, role)
     }
 
-    /// Brings the schema to this program's version; returns what was done, one line each.
+    /// Upgrades the schema to this program's version, and returns what was done, one line each.
     pub fn upgrade(config: Config) -> Result<Vec<String>, Error> {
         schema::upgrade(&Server::new(config)?)
     }
 
-    /// Returns where the workspace is, without secrets.
+    /// Returns the address of the workspace, without secrets.
     pub fn config(&self) -> &Config {
         &self.server.config
     }
@@ -44,7 +44,7 @@ impl PgLog {
         &self.settings
     }
 
-    /// Returns the name of the schema, which is safe to put into SQL.
+    /// Returns the name of the schema, which can be safely inserted into SQL.
     pub(crate) fn schema(&self) -> &str {
         &self.server.config.schema
     }

@@ -1,4 +1,4 @@
-//! Wake-up calls to followers: after the commit, and at most one in a while.
+//! Wakes followers after commits, at a limited rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::connect::{Lease, Server};
 
-/// The shortest time between two notifications of one process. Followers catch up by number, so one is enough for many
+/// The minimum interval between notifications of one process. Followers catch up by number, so one is enough for many
 /// appends.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
 
@@ -44,8 +44,8 @@ impl Notifier {
         due
     }
 
-    /// Notifies followers on a connection that the caller holds. Only a wake-up call: followers also poll,
-    /// so a failure is not an error.
+    /// Notifies followers on the caller's connection. This only wakes them: they also poll, so a failure is not an
+    /// error.
     pub(crate) async fn notify(&self, client: &Lease) {
         if let Ok(statement) = client.prepare_cached(NOTIFY).await {
             let _ = client.execute(&statement, &[&self.channel]).await;

@@ -1,4 +1,4 @@
-//! Credentials from the standard places of PostgreSQL's own clients: the password file and the service file.
+//! Credentials from the standard locations of PostgreSQL's own clients: the password file and the service file.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::Error;
 use super::platform::is_readable_by_others;
 
-/// Finds the password for one server in the text of a password file (`host:port:database:user:password`).
+/// Finds the password for one server in the contents of a password file (`host:port:database:user:password`).
 pub(crate) fn password_in(text: &str, host: &str, port: u16, database: &str, user: &str) -> Option<String> {
     let port = port.to_string();
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {

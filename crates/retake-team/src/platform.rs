@@ -1,12 +1,11 @@
-//! What differs between operating systems, as far as this crate is concerned. No other file here asks which system it is
-//! compiled for.
+//! Everything in this crate that depends on the operating system. No other module checks the target.
 
 use std::net::IpAddr;
 use std::path::Path;
 
 use tokio_postgres::config::Host;
 
-/// Returns the name of a database host as people write it: a host, or the directory of a socket.
+/// Returns the display name of a database host: a host name, or the directory of a socket.
 pub(crate) fn host_name(host: &Host) -> String {
     match host {
         Host::Tcp(name) => name.clone(),
@@ -24,7 +23,7 @@ pub(crate) fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Returns whether other users of the machine may read a file. On Windows it is not checked.
+/// Returns whether other users of the machine may read a file. Not checked on Windows.
 #[cfg(unix)]
 pub(crate) fn is_readable_by_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Reading: heads, records, pages, totals, links and texts.
+//! Reads heads, records, pages, totals, links and texts.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use super::connect::Failure;
 use super::log::PgLog;
 use super::rows::{day_number, head, head_columns, numbers, session};
 
-/// The most rows of one page.
+/// The maximum number of rows of one page.
 const MAX_PAGE: usize = 100_000;
 
-/// Where the payload of a record begins.
+/// The offset of the payload in a record.
 const PAYLOAD: usize = 72;
-/// The kind of a record that records an iteration.
+/// The kind of records that record an iteration.
 const RECORDED: u16 = 2;
-/// The kind of a record that annotates an iteration.
+/// The kind of records that annotate an iteration.
 const ANNOTATED: u16 = 3;
 
-/// Returns an SQL expression for the little-endian number at that offset of a record. The schema's own functions are not
-/// granted to the application role.
+/// Returns an SQL expression for the little-endian number at this offset of a record. The schema's own functions are
+/// not granted to the application role.
 fn le_u32(at: &str) -> String {
     let byte = |n: u32| format!("(get_byte(bytes, {at} + {n}) << {})", n * 8);
     format!("({} + {} + {} + {})", byte(0), byte(1), byte(2), byte(3))
@@ -33,7 +33,7 @@ fn le_u32(at: &str) -> String {
 pub(crate) type Value = Box<dyn ToSql + Sync + Send>;
 
 impl PgLog {
-    /// Returns where a session stands; `None` if it was never started.
+    /// Returns the state of a session; `None` if it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
         let (day, number) = numbers(id);
         let sql = format!("SELECT {} FROM {}.heads WHERE day = $1 AND number = $2", head_columns(""), self.schema());
@@ -47,7 +47,7 @@ impl PgLog {
         self.decode_all(id, &records, detail)
     }
 
-    /// Returns one event of a session, by its place.
+    /// Returns one event of a session by its sequence number.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         let record = self.record(id, seq)?;
         Ok(self.decode_all(id, record.as_slice(), detail)?.pop())
@@ -71,14 +71,15 @@ impl PgLog {
 
     /// Returns the exact bytes of the records that record and annotate one iteration, in order.
     ///
-    /// The server picks them out by the index inside the payload, which in every version so far follows the names of the
-    /// client, the user and the idempotency key, so the other records of the session do not cross the network.
+    /// The server selects them by the index inside the payload, which in every version so far follows the names of the
+    /// client, the user and the idempotency key, so that the other records of the session are not transferred.
     pub fn records_of_iteration(&self, id: IterationId) -> Result<Vec<Vec<u8>>, Error> {
         let (day, number) = numbers(id.session);
         let Ok(index) = i32::try_from(id.index) else { return Ok(Vec::new()) };
         // `OFFSET 0` makes PostgreSQL compute each offset once instead of expanding it into the next one.
         let after_text = |at: &str| format!("(SELECT {at} + 8 + {} AS at OFFSET 0)", le_u32(at));
-        // Every iteration has an event of its own, so its first record is not before the place of its index.
+        // Every iteration has its own event, so its first record cannot come before the sequence number that equals its
+        // index.
         let sql = format!(
             "SELECT bytes FROM {}.records, LATERAL {} AS user_name, LATERAL {} AS key, LATERAL {} AS subject \
              WHERE day = $1 AND number = $2 AND seq >= $3 AND kind IN ({RECORDED}, {ANNOTATED}) AND {} = $3 ORDER BY seq",
@@ -91,7 +92,7 @@ impl PgLog {
         self.query(sql, vec![Box::new(day), Box::new(number), Box::new(index)], |row| Ok(row.get(0)))
     }
 
-    /// Returns the next `limit` sessions after a place in the order of their last modification.
+    /// Returns the next `limit` sessions after a position in the order of their last modification.
     pub fn page(
         &self,
         status: Status,
@@ -124,15 +125,15 @@ impl PgLog {
         let sql = match status {
             Status::Active => part(false),
             Status::Archived => part(true),
-            // The first rows of both halves of the index: one index serves all three. The limits inside make the planner
-            // read it in order.
+            // The first rows of both halves of the index, which serves all three statuses. The limits inside make the
+            // planner read it in order.
             Status::All => format!("SELECT {columns} FROM ({} UNION ALL {}) AS p {sorted}", part(false), part(true)),
         };
         let rows = self.query(sql, values, |row| Ok(head(row, 0)?.summary().map(Arc::new)))?;
         Ok(rows.into_iter().flatten().collect())
     }
 
-    /// Returns how many sessions and events there are.
+    /// Returns the number of sessions and events.
     pub fn totals(&self) -> Result<Totals, Error> {
         let sql = format!(
             "SELECT sum(sessions)::bigint, sum(archived)::bigint, sum(events)::bigint FROM {}.counters",
@@ -145,8 +146,8 @@ impl PgLog {
         Ok(found.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the exact bytes of records of several sessions, each from a sequence number on, in the order of `places` and
-    /// of their numbers: at most `limit` of them.
+    /// Returns the exact bytes of at most `limit` records of several sessions, each from a sequence number, in the
+    /// order of `places` and sequence numbers.
     pub fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
         let (mut days, mut session_numbers, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
         for (id, seq) in places {
@@ -155,7 +156,7 @@ impl PgLog {
             session_numbers.push(number);
             seqs.push(i32::try_from(*seq).unwrap_or(i32::MAX));
         }
-        // The sorted subquery makes the planner look each session up in the index, however many there are.
+        // The sorted subquery makes the planner look up each session in the index, however many there are.
         let sql = format!(
             "SELECT r.bytes FROM unnest($1::int[], $2::int[], $3::int[]) WITH ORDINALITY AS p (day, number, seq, place), \
              LATERAL (SELECT seq, bytes FROM {}.records WHERE day = p.day AND number = p.number AND seq >= p.seq \
@@ -167,7 +168,7 @@ impl PgLog {
         self.query(sql, values, |row| Ok(row.get(0)))
     }
 
-    /// Returns the iterations derived from this one, in any session. The rest of its session is not read.
+    /// Returns the iterations derived from this one, in any session, without reading the rest of its session.
     pub fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
         let (day, number) = numbers(id.session);
         let Ok(index) = i32::try_from(id.index) else { return Ok(Vec::new()) };
@@ -180,7 +181,7 @@ impl PgLog {
             let index: i32 = row.get(2);
             Ok(session(row.get(0), row.get(1))?.iteration(u32::try_from(index).unwrap_or(0)))
         })?;
-        // Nearly every iteration is derived from the one before it, so the table leaves those out.
+        // Nearly every iteration is derived from the previous one, so the table leaves out those links.
         if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
             let records = self.records_of_iteration(next)?;
             let is_child = |event: &Event| matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id));
@@ -191,7 +192,7 @@ impl PgLog {
         Ok(children)
     }
 
-    /// Returns the next `limit` session ids after that one, ordered by day and number.
+    /// Returns the next `limit` session ids after `after`, ordered by day and number.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
         let (day, number) = after.map_or((0, 0), numbers);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -216,7 +217,7 @@ impl PgLog {
         Ok(whole.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    /// Decodes records of one session with the texts they name.
+    /// Decodes records of one session with their long texts.
     pub(crate) fn decode_all<R: AsRef<[u8]>>(
         &self,
         id: SessionId,
@@ -234,7 +235,7 @@ impl PgLog {
         for record in records {
             let record = record.as_ref();
             let event = store::decode(record, detail, &texts);
-            // A text that could not be fetched is not a text that is lost.
+            // A text that could not be fetched is not lost.
             if let Some(error) = unreachable.take() {
                 return Err(error);
             }
@@ -257,7 +258,7 @@ impl PgLog {
         })
     }
 
-    /// Runs a query and reads every row.
+    /// Runs a query and collects every row.
     pub(crate) fn query<T: Send + 'static>(
         &self,
         sql: String,

@@ -1,4 +1,4 @@
-//! The translation between rows and the values of the log.
+//! Converts between rows and the values of the log.
 
 use std::num::NonZeroU32;
 
@@ -14,14 +14,14 @@ use super::Error;
 pub(crate) const HEAD_COLUMNS: [&str; 10] =
     ["day", "number", "next_seq", "tip", "title", "project", "archived", "created", "modified", "iteration_count"];
 
-/// Returns the columns of a head as a select list, each with that prefix.
+/// Returns the columns of a head as a select list, each with this prefix.
 pub(crate) fn head_columns(prefix: &str) -> String {
     HEAD_COLUMNS.map(|column| format!("{prefix}{column}")).join(", ")
 }
 
-/// Returns the two numbers that stand for a session.
+/// Returns the two numbers that represent a session.
 pub(crate) fn numbers(id: SessionId) -> (i32, i32) {
-    // A session's number is a u32; one beyond i32 would need two billion sessions in a day.
+    // A session number above `i32::MAX` would need two billion sessions in a day.
     (day_number(id.day()), i32::try_from(id.number().get()).unwrap_or(i32::MAX))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn session(day: i32, number: i32) -> Result<SessionId, Error> {
 /// Reads a head from a row whose columns from `first` on are [`HEAD_COLUMNS`].
 pub(crate) fn head(row: &Row, first: usize) -> Result<Head, Error> {
     let wrong = |what: &str| Error::Server(format!("a session's {what} is invalid"));
-    // An empty name is one that was removed: the column keeps the last value that an event brought.
+    // An empty name was removed: the column keeps the last value from an event.
     let text = |bytes: Option<Vec<u8>>| {
         bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
@@ -65,7 +65,7 @@ pub(crate) fn head(row: &Row, first: usize) -> Result<Head, Error> {
     })
 }
 
-/// The arrays in which records and what they say go to the server, one element a record.
+/// The arrays in which records are sent to the server, with one element per record.
 #[derive(Default)]
 pub(crate) struct RecordArrays {
     pub(crate) records: Vec<Vec<u8>>,
@@ -73,11 +73,11 @@ pub(crate) struct RecordArrays {
     pub(crate) time: Vec<Option<i64>>,
     pub(crate) title: Vec<Option<Vec<u8>>>,
     pub(crate) project: Vec<Option<Vec<u8>>>,
-    /// One element a key, not a record.
+    /// One element per key, not per record.
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) key_seq: Vec<i32>,
     pub(crate) key_index: Vec<Option<i32>>,
-    /// Four numbers a link.
+    /// Four numbers per link.
     pub(crate) links: Option<Vec<i32>>,
     pub(crate) text_hashes: Option<Vec<Vec<u8>>>,
     pub(crate) texts: Option<Vec<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! The schema: creating it, checking its version, upgrading it. Nothing is migrated without being asked.
+//! The schema: creates it, checks its version, and upgrades it. Nothing is migrated automatically.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ pub const SCHEMA_VERSION: i32 = 1;
 
 const SCHEMA: &str = include_str!("sql/schema.sql");
 
-/// The functions that are called from outside and name tables. Their search path is fixed: most run with the rights of
-/// the schema's owner, and nothing in a caller's own schema may take the place of our tables.
+/// The functions that are called from outside and refer to tables. Their search path is fixed: most run with the
+/// privileges of the schema's owner, and objects in a caller's own schema must not replace our tables.
 const ENTRY_POINTS: [&str; 6] = ["append", "import_records", "put_text", "lock_session", "lock_day", "note_restore"];
 
-/// What a workspace's settings say.
+/// The settings of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The version of the schema.
     pub schema_version: i32,
     /// The workspace's id.
     pub workspace: String,
-    /// Where images are: `s3://bucket/prefix` or `file:///directory`.
+    /// The location of images: `s3://bucket/prefix` or `file:///directory`.
     pub images: String,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn init(server: &Arc<Server>, workspace: &str, images: &str, role: Op
         let (schema, workspace, images, role) = (schema.clone(), workspace.clone(), images.clone(), role.clone());
         Box::pin(async move {
             if let Some(settings) = settings(client, &schema).await? {
-                // A repetition after a lost answer is not an error.
+                // A retry after a lost response is not an error.
                 let ours = settings.workspace == workspace;
                 return if ours { Ok(()) } else { Err(Error::Exists(schema).into()) };
             }
@@ -61,8 +61,8 @@ pub(crate) fn init(server: &Arc<Server>, workspace: &str, images: &str, role: Op
     })
 }
 
-/// Brings the schema to this program's version, and prepares a workspace that was restored from a dump. Returns what was
-/// done, one line each.
+/// Upgrades the schema to this program's version, and prepares a workspace that was restored from a dump. Returns what
+/// was done, one line each.
 pub(crate) fn upgrade(server: &Arc<Server>) -> Result<Vec<String>, Error> {
     let config = server.config.clone();
     server.call(move |client| {
@@ -134,7 +134,7 @@ async fn is_restored(client: &Lease, schema: &str) -> Result<bool, Failure> {
     Ok(client.query_one(&query, &[]).await?.get(0))
 }
 
-/// Returns the grants of the application role: it reads, and writes only through the functions.
+/// Returns the grants of the application role: it can read, and write only through the functions.
 fn grants(schema: &str, role: &str) -> String {
     let role = quoted(role);
     let callable = ["append", "import_records", "put_text", "lock_session", "lock_day", "horizon", "le_u16", "le_u32"];

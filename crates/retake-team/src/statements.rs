@@ -1,5 +1,5 @@
-//! The statements of an append: a group of batches built on heads that may be stale, in one round trip, or batches of one
-//! session or day with the lock taken first, in two.
+//! The statements of an append: a group of batches encoded against heads that may be stale, in one round trip, or
+//! batches of one session or day with the lock taken first, in two.
 
 use std::future::poll_fn;
 use std::num::NonZeroU32;
@@ -18,14 +18,14 @@ use super::connect::{Failure, KEY_KNOWN, Lease};
 use super::notifier::Notifier;
 use super::rows::{RecordArrays, day_number, head, head_columns, numbers, session};
 
-/// Begins a transaction of several sessions. One that another process has locked must not hold up the others for long:
-/// the group then fails, and each goes on by itself.
+/// Starts a transaction of several sessions. A session locked by another process must not delay the others for long:
+/// the group then fails, and each is sent by itself.
 const BEGIN_GROUP: &str = "BEGIN; SET LOCAL lock_timeout = '200ms'";
 
-/// What the server answered to an append.
+/// The server's response to an append.
 pub(crate) enum Outcome {
     Done(Ack),
-    /// The head that was built on is not current, or the key is known.
+    /// The head is not current, or the key is known.
     Stale,
 }
 
@@ -49,9 +49,8 @@ impl Statements {
         }
     }
 
-    /// Appends what was encoded against heads that may be stale, all of it in one transaction and one round trip. The
-    /// answers are in the order of `group`, which names sessions in the order of their ids, so that two groups cannot
-    /// wait for each other.
+    /// Appends batches encoded against heads that may be stale, all in one transaction and one round trip. The results
+    /// are in the order of `group`, which lists sessions in the order of their ids, so that two groups cannot deadlock.
     pub(crate) async fn append_guessed(
         &self,
         client: &Lease,
@@ -67,7 +66,7 @@ impl Statements {
             let (row, _) = join(client.query_one(&statement, &only.parameters()), notified).await;
             match row {
                 Ok(row) => vec![row],
-                // The locked path looks the key up.
+                // The locked path looks up the key.
                 Err(error) if error.code().is_some_and(|code| code.code() == KEY_KNOWN) => {
                     return Ok(vec![Ok(Outcome::Stale)]);
                 }
@@ -84,7 +83,7 @@ impl Statements {
             )
             .await;
             begun?;
-            // Of a transaction that failed, COMMIT reports success: the answers to the appends decide.
+            // After a failed transaction, COMMIT reports success: the results of the appends decide.
             let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
             committed?;
             rows
@@ -92,8 +91,8 @@ impl Statements {
         Ok(rows.iter().zip(group).map(|(row, (batch, encoded))| outcome(row, batch, encoded)).collect())
     }
 
-    /// Takes the lock of a session or day, encodes batches against what it finds, appends them and commits: two round
-    /// trips. All batches have the same target; the answers are in their order.
+    /// Takes the lock of a session or day, encodes batches against the current state, appends them and commits, in two
+    /// round trips. All batches have the same target; the results are in their order.
     pub(crate) async fn append_locked(
         &self,
         client: &Lease,
@@ -114,7 +113,7 @@ impl Statements {
         let mut which: Vec<&(dyn ToSql + Sync)> = vec![&day];
         which.extend(number.as_ref().map(|number| number as &(dyn ToSql + Sync)));
         let keys: [&(dyn ToSql + Sync); 1] = [&digests];
-        // Sent together, executed in this order: the keys are looked up under the lock.
+        // Sent together and executed in this order: the keys are looked up under the lock.
         let (begun, locked, hits) =
             join3(client.batch_execute("BEGIN"), client.query_opt(&lock, &which), client.query(&known, &keys)).await;
         begun?;
@@ -124,7 +123,7 @@ impl Statements {
         let encoded: Vec<Result<Option<EncodedBatch>, Error>> = batches
             .iter()
             .zip(&digests)
-            // A batch without records only looks its key up.
+            // A batch without records only looks up its key.
             .map(
                 |(batch, digest)| {
                     if hits.contains(&digest.as_slice()) { Ok(None) } else { place.take(batch).map(Some) }
@@ -172,8 +171,8 @@ impl Statements {
     }
 }
 
-/// Waits for futures at once, polling them in their order, so that their requests are sent in it. `join_all` does not
-/// promise that: it polls many futures as they come.
+/// Waits for futures concurrently, polling them in order, so that their requests are sent in that order. `join_all`
+/// does not guarantee that.
 async fn join_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut pending: Vec<Pin<Box<MaybeDone<F>>>> = futures.map(|future| Box::pin(maybe_done(future))).collect();
     poll_fn(|context| {
@@ -184,17 +183,17 @@ async fn join_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Ou
     pending.iter_mut().filter_map(|future| future.as_mut().take_output()).collect()
 }
 
-/// The place that the next batch of a session or day takes, moved on by each batch that is encoded.
+/// The position of the next batch of a session or day, advanced by each batch that is encoded.
 pub(crate) enum NextPlace {
     /// A session that was never started.
     Missing,
     Session(Head),
-    /// A day and the last number given out.
+    /// A day and the last number assigned.
     Day(i32, u32),
 }
 
 impl NextPlace {
-    /// Reads the place from what a lock returned.
+    /// Creates the position from the result of a lock.
     fn new(target: Target, day: i32, locked: Option<&Row>) -> Result<NextPlace, Error> {
         match (target, locked) {
             (Target::New(_), row) => {
@@ -206,7 +205,7 @@ impl NextPlace {
         }
     }
 
-    /// Encodes a batch at this place. The place stays as it is if the batch is refused.
+    /// Encodes a batch at this position, which stays unchanged if the batch is refused.
     pub(crate) fn take(&mut self, batch: &Batch) -> Result<EncodedBatch, Error> {
         let head = match (&*self, batch.target) {
             (NextPlace::Missing, Target::Existing(id)) => return Err(Refusal::NoSession(id).into()),
@@ -250,7 +249,7 @@ fn new_head(day: i32, last: u32) -> Result<Head, Error> {
     Ok(Head::new(session(day, next)?))
 }
 
-/// The arguments of `append`, in its order.
+/// The arguments of `append`, in order.
 struct Arguments {
     day: i32,
     number: i32,

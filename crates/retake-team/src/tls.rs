@@ -1,4 +1,4 @@
-//! TLS with certificate and name checks; there is no mode that encrypts without checking.
+//! TLS with verification of certificate and host name. Unverified encryption is deliberately not supported.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Error;
 
-/// Makes the connector for servers whose certificate is signed by an authority in `authorities`, or by one that the
+/// Creates the connector for servers whose certificate is signed by an authority in `authorities`, or by one that the
 /// operating system trusts.
 pub(crate) fn connector(authorities: Option<&Path>) -> Result<MakeRustlsConnect, Error> {
     let mut roots = RootCertStore::empty();

@@ -1,4 +1,4 @@
-//! Checking: one session's chain, and everything in the database against what the records say.
+//! Verification: one session's chain, and everything in the database against the records.
 
 use retake_log::model::{Event, EventBody, Hash, Head, SessionId};
 use retake_log::store::carrier::decode_exact;
@@ -7,12 +7,12 @@ use retake_log::store::{Fault, FaultKind, Progress, Totals, Trail, Verification,
 use super::Error;
 use super::log::PgLog;
 
-/// How many sessions are listed at once.
+/// The number of sessions listed at once.
 const CHUNK: usize = 500;
 
 impl PgLog {
-    /// Returns a session's events with what is wrong with them. There is one copy here; PostgreSQL's checksums and
-    /// standbys take the place of the second one.
+    /// Returns a session's events with their faults. There is only one copy; PostgreSQL's checksums and standbys
+    /// replace the second one.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
         let head = self.head(id)?;
         let records = self.records(id)?;
@@ -44,8 +44,8 @@ impl PgLog {
         Ok(trail)
     }
 
-    /// Checks every record, chain, head, text and total. Nothing is repaired: what PostgreSQL lost can only come from its
-    /// backups, and is named here.
+    /// Verifies every record, chain, head, text and total. Nothing is repaired: data that PostgreSQL lost can only come
+    /// from its backups, and is reported here.
     pub fn verify(&self, progress: Option<Progress>) -> Result<Verification, Error> {
         let before = self.totals()?;
         let mut found = Verification::default();
@@ -64,7 +64,7 @@ impl PgLog {
                 break;
             }
         }
-        // Sessions may have grown while they were checked, so a difference counts only if nothing was appended meanwhile.
+        // Sessions may have grown during the check, so a difference counts only if nothing was appended meanwhile.
         if before == self.totals()? && before != counted {
             found.problems.push(format!("the totals say {before:?}, the records {counted:?}"));
         }
@@ -95,7 +95,7 @@ impl PgLog {
         Ok(())
     }
 
-    /// Decodes a record and checks that its long texts are there.
+    /// Decodes a record and checks that its long texts exist.
     fn whole_event(&self, bytes: &[u8], faults: &mut Vec<Fault>) -> Result<Option<Event>, Error> {
         let Some(event) = decode_exact(bytes) else { return Ok(None) };
         let named = texts_of(bytes);

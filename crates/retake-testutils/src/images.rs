@@ -33,7 +33,7 @@ pub fn plain(width: u32, height: u32, shade: u8) -> Vec<u8> {
     file.into_inner()
 }
 
-/// Returns a PNG of 16 × 16 pixels in a pattern of its own, with these `tEXt` chunks.
+/// Returns a PNG of 16 × 16 pixels in a unique pattern, with these `tEXt` chunks.
 pub fn patterned(pattern: u64, texts: &[(&str, &str)]) -> Vec<u8> {
     patterned_at(pattern, 16, texts)
 }

@@ -1,5 +1,5 @@
-//! Fixtures that the tests of all crates share: batches to append, fixed clocks, comparable contents of a store, images,
-//! videos, folders of other tools' outputs, and tests that need more than Rust.
+//! Fixtures shared by the tests of all crates: batches to append, fixed clocks, comparable contents of a store, images,
+//! videos, output folders of other tools, and tests that need more than Rust.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -40,7 +40,7 @@ pub fn still_clock() -> Clock {
 pub struct TestClock(Arc<AtomicI64>);
 
 impl TestClock {
-    /// Returns the clock as a store takes it.
+    /// Returns the clock in the form that a store takes.
     pub fn clock(&self) -> Clock {
         let now = Arc::clone(&self.0);
         Arc::new(move || at(now.fetch_add(1, Ordering::Relaxed)))
@@ -156,7 +156,7 @@ pub fn contents(store: &Store) -> Contents {
     Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
 }
 
-/// Copies a directory with everything in it.
+/// Copies a directory recursively.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

@@ -1,5 +1,5 @@
-//! A folder of images as people have one: tiny files in the layouts of three tools, made in sessions of a known shape,
-//! with times to match. The benchmarks make a larger one.
+//! A realistic folder of images: tiny files in the layouts of three tools, in sessions of known structure, with
+//! matching times. The benchmarks create a larger one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Drawn {
     pub root: &'static str,
     /// Its start, in seconds since 1970.
     pub from: u64,
-    /// The number of runs: how often the button was pressed.
+    /// The number of runs.
     pub runs: u64,
     /// The number of images of all runs.
     pub images: u64,
@@ -83,7 +83,7 @@ impl Maker<'_> {
                 drawn.images += 1;
                 now += 1;
             }
-            // InvokeAI has no batches: its images are one run only because their seeds count up.
+            // InvokeAI has no batches: its images are one run only because their seeds are consecutive.
             drawn.runs += 1;
             now += 20 + random.below(400);
         }

@@ -1,8 +1,8 @@
-//! Tests that need more than Rust: browsers, other people's programs, files that are not part of the repository.
+//! Tests that need more than Rust: browsers, other people's programs, files outside of the repository.
 //!
-//! `libtest` cannot ignore a test at run time, so a test that found nothing to work with would have to pass. Binaries
-//! of such tests are built with `harness = false` and list [`Trial`]s instead: what is missing is reported as ignored,
-//! with the way to get it, and run all the same under `--include-ignored`.
+//! `libtest` cannot ignore a test at run time, so a test without its prerequisites would have to pass. Such test
+//! binaries are built with `harness = false` and list [`Trial`]s instead: tests with missing prerequisites are reported
+//! as ignored, with instructions, and still run under `--include-ignored`.
 //!
 //! Nothing is installed unless `RETAKE_TEST_INSTALL=1` asks for it.
 
@@ -15,7 +15,7 @@ pub fn may_install() -> bool {
     std::env::var_os("RETAKE_TEST_INSTALL").is_some_and(|value| value == "1")
 }
 
-/// Creates a test. If something is `missing` it is ignored, with that text as the reason.
+/// Creates a test. If something is `missing`, it is ignored with that text as the reason.
 pub fn optional(name: &str, missing: Option<String>, test: impl FnOnce() + Send + 'static) -> Trial {
     let trial = Trial::test(name, || {
         test();

@@ -1,4 +1,5 @@
-//! Videos for tests, made for this project with ffmpeg. Both hold the ComfyUI graph of [`PROMPT`] with the seed 41.
+//! Videos for tests, created for this project with ffmpeg. Both contain the ComfyUI graph of [`PROMPT`] with the seed
+//! 41.
 
 /// A WebM of one second and 64 × 48 pixels (VP8), without a cover.
 pub const WEBM: &[u8] = include_bytes!("../data/fox.webm");

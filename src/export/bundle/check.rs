@@ -1,4 +1,4 @@
-//! Checking a bundle: every chain, every text, every image, and that what people read in it is what the records say.
+//! Verifies a bundle: every chain, text and image, and that its readable fields agree with the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -48,8 +48,8 @@ pub struct BundleView {
     pub problems: Vec<String>,
 }
 
-/// Checks a bundle, without any workspace. What is missing or altered is in the view; a file that is not a bundle is refused.
-/// With a `seal` it must also be the very bundle of that seal.
+/// Verifies a bundle without a workspace. Anything missing or altered is listed in the view; a file that is not a
+/// bundle is an error. If `seal` is given, the bundle must also have exactly that seal.
 pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Error> {
     let seal = seal.map(|seal| seal.parse::<Hash>()).transpose().map_err(|error| Error::InvalidInput {
         problem: format!("invalid seal: {error}"),
@@ -84,14 +84,14 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
 struct Check {
     file: File,
     entries: BTreeMap<String, Entry>,
-    /// The files that something in the bundle speaks of.
+    /// The files that the manifest or a session refers to.
     named: BTreeSet<String>,
     found: BundleView,
 }
 
-/// The longest line of a session's file: a record and what people read of it.
+/// The maximum length of a line in a session's file, which holds a record and its readable form.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
-/// The most problems of one sort that are worth naming.
+/// The maximum number of problems of one kind that are listed.
 const MAX_PROBLEMS: usize = 1000;
 
 impl Check {
@@ -105,7 +105,7 @@ impl Check {
         }
         let Some(manifest) = manifest else {
             self.problem("manifest.json is missing or altered: what should be here is not known".to_owned());
-            // What is here can still be checked.
+            // Whatever is present can still be checked.
             let ids = self
                 .entries
                 .keys()
@@ -144,7 +144,7 @@ impl Check {
         Ok(())
     }
 
-    /// What must be in it; `None` if that cannot be read.
+    /// Reads the manifest; `None` if it is missing or invalid.
     fn manifest(&mut self) -> io::Result<Option<Manifest>> {
         let Some(entry) = self.entries.get(MANIFEST).cloned() else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -157,7 +157,7 @@ impl Check {
         Ok(manifest)
     }
 
-    /// Checks a file that is named by its hash.
+    /// Checks a file whose name is its hash.
     fn blob(&mut self, name: &str, hash: Hash, what: &str) -> io::Result<()> {
         self.named.insert(name.to_owned());
         let Some(entry) = self.entries.get(name).cloned() else {
@@ -220,7 +220,7 @@ impl Check {
         Ok(())
     }
 
-    /// Checks that every event names the one before it, but for gaps that the chain itself owns up to.
+    /// Checks that every event contains the hash of its predecessor, except across gaps that the chain itself records.
     fn links(&mut self, id: SessionId, links: &[(u32, Hash, Hash)], lost: &BTreeSet<u32>) {
         let (mut next, mut tip) = (0, Hash::NONE);
         for (seq, prev, hash) in links {
@@ -232,8 +232,8 @@ impl Check {
         }
     }
 
-    /// Returns the event of a line, and whether what people read there differs from the record; `None` if the record is not
-    /// valid.
+    /// Returns the event on a line, and whether its readable fields differ from the record; `None` if the record is
+    /// invalid.
     fn event(&self, id: SessionId, line: &[u8]) -> Option<(Event, bool)> {
         let given: Value = serde_json::from_slice(line).ok()?;
         let record = STANDARD.decode(given.get("record")?.as_str()?).ok()?;
@@ -263,7 +263,7 @@ impl Check {
     }
 }
 
-/// The bytes of one file in the tar, read from where they are known to be: the position of a file is shared.
+/// A reader for one file in the tar. It keeps its own offset, since all clones of a file handle share one position.
 pub(super) struct Section {
     file: File,
     at: u64,

@@ -1,4 +1,4 @@
-//! The files of a bundle, for `import`.
+//! Reads the files of a bundle for `import`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use super::check::Section;
 use super::tar::{self, Entry};
 use super::{MANIFEST, READ_ME};
 
-/// The files of a bundle that `import` takes in, images and texts before the sessions that name them.
+/// The files of a bundle, with images and texts before the sessions that refer to them.
 pub(crate) struct BundleFiles {
     file: File,
     parts: Vec<(Part, Entry)>,
@@ -30,10 +30,10 @@ pub(crate) enum Part {
 }
 
 impl BundleFiles {
-    /// Opens a bundle; `None` if the file is something else.
+    /// Opens a bundle; `None` if the file is not a bundle.
     pub(crate) fn open(path: &Path) -> io::Result<Option<BundleFiles>> {
         let mut file = File::open(path)?;
-        // The signature of a tar: without it, listing would read the file in vain.
+        // Check the tar signature first, so that other files are not read to the end for nothing.
         let mut first = [0; 512];
         let read = file.read(&mut first)?;
         if first.get(257..262).filter(|_| read == first.len()) != Some(b"ustar") {
@@ -49,7 +49,7 @@ impl BundleFiles {
         Ok(Some(BundleFiles { file, parts, is_whole }))
     }
 
-    /// Returns the files, each with a reader of its contents.
+    /// Returns the files, each with a reader for its contents.
     pub(crate) fn parts(&self) -> impl Iterator<Item = io::Result<(Part, u64, impl Read + use<>)>> {
         self.parts.iter().map(|(part, entry)| Ok((*part, entry.size, Section::new(self.file.try_clone()?, entry))))
     }

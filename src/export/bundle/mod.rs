@@ -1,7 +1,7 @@
-//! An audit bundle: one file that shows on any machine, without a workspace, what happened to sessions and that nothing
-//! was altered since. `docs/format.md` draws it.
+//! Audit bundles. A bundle is a single file that shows, on any machine and without a workspace, what happened in some
+//! sessions and that nothing was altered since. The layout is specified in `docs/format.md`.
 //!
-//! It is a tar, so that it can be read without Retake:
+//! It is a tar file, so it can be read without Retake:
 //! ```text
 //! READ-ME.txt                       how to check it, also by hand
 //! texts/<hash>.txt                  long texts that events name
@@ -9,10 +9,10 @@
 //! sessions/<session>.jsonl          the session's events, one a line, each with its exact record
 //! manifest.json                     what must be in it: every chain's length and tip, every text, every image
 //! ```
-//! Every event's record holds the hash of the one before it, images and texts are named by their hash, and the manifest
-//! names the last hash of every chain. So the **seal**, the hash of the manifest, stands for all of it: a seal that is kept
-//! apart from the bundle proves later that the bundle is unchanged. Without it a bundle proves that it is whole and
-//! consistent, not that it is the only one that was made.
+//! Every event's record contains the hash of its predecessor, images and texts are named by their hash, and the
+//! manifest lists the last hash of every chain. The **seal**, which is the hash of the manifest, therefore covers the
+//! whole bundle: a seal stored separately proves later that the bundle is unchanged. Without a seal, a bundle only
+//! proves that it is complete and consistent, not that no other version of it exists.
 
 mod check;
 mod files;
@@ -27,12 +27,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Hash, IterationId, SessionId, Timestamp};
 
-/// The version of bundles. Raised when an older version of Retake could not check them any more.
+/// The bundle format version. Incremented when older versions of Retake can no longer verify new bundles.
 const VERSION: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const READ_ME: &str = "READ-ME.txt";
 
-/// What must be in a bundle.
+/// The list of everything a bundle must contain.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename = "retake-bundle", rename_all = "camelCase")]
 struct Manifest {
@@ -42,11 +42,11 @@ struct Manifest {
     sessions: Vec<Chain>,
     texts: Vec<Hash>,
     images: Vec<Picture>,
-    /// What the bundle lacks because the workspace lacked it.
+    /// Images and texts missing from the bundle because they were missing from the workspace.
     missing: Vec<Absent>,
 }
 
-/// A session's chain.
+/// The chain of a session.
 #[derive(Serialize, Deserialize)]
 struct Chain {
     id: SessionId,
@@ -62,27 +62,27 @@ struct Picture {
     file: String,
 }
 
-/// An image or text that could not be put in.
+/// An image or text that could not be included.
 #[derive(Serialize, Deserialize)]
 struct Absent {
-    /// The first iteration that names an image.
+    /// The first iteration that refers to the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<IterationId>,
     hash: Hash,
     what: String,
 }
 
-/// The name of a text's file.
+/// Returns the file name of a text.
 fn text_file(hash: Hash) -> String {
     format!("texts/{hash}.txt")
 }
 
-/// The name of a session's file.
+/// Returns the file name of a session.
 fn session_file(id: SessionId) -> String {
     format!("sessions/{id}.jsonl")
 }
 
-/// Returns the name of an image's file; its extension is for people, and follows from its media type.
+/// Returns the file name of an image. The extension follows from the media type and is only for people.
 fn image_file(hash: Hash, mime_type: &str) -> String {
     format!("images/{hash}.{}", super::ending(mime_type))
 }

@@ -1,25 +1,25 @@
-//! The container of a bundle: a POSIX tar of regular files, which every system can open. The `tar` crate reads and writes
-//! it; this file adds what a bundle promises: only regular files, exactly as many bytes as announced, and no byte outside
-//! of headers and files that is not zero.
+//! The container of a bundle: a POSIX tar of regular files, which every system can open. The `tar` crate reads and
+//! writes it. This module enforces what a bundle promises in addition: only regular files, files of exactly the
+//! announced size, and nothing but zeros outside of headers and files.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use ::tar::{Archive, Builder, EntryType, Header};
 
-/// The unit of a tar: headers are one block, and files are padded to whole blocks.
+/// The block size of a tar: headers occupy one block, and files are padded to whole blocks.
 const BLOCK: u64 = 512;
-/// The two blocks of zeros that end a tar.
+/// The size of the two zero blocks that end a tar.
 const END: u64 = 2 * BLOCK;
-/// The most zeros that may follow the last file: `tar` pads archives to its own record size.
+/// The maximum number of zeros after the last file, since `tar` pads archives to its own record size.
 const MAX_TAIL: u64 = 20 * BLOCK;
 
-/// A writer of tar files.
+/// A tar writer.
 pub(super) struct Writer<'a> {
     tar: Builder<&'a mut dyn Write>,
     seconds: u64,
 }
 
-/// The place of a file in a tar.
+/// The position of a file in a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The name of the file.
@@ -31,7 +31,7 @@ pub(super) struct Entry {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a tar whose files all carry this time, in seconds since 1970.
+    /// Creates a writer that gives all files this modification time, in seconds since 1970.
     pub(super) fn new(out: &'a mut dyn Write, seconds: u64) -> Writer<'a> {
         Writer { tar: Builder::new(out), seconds }
     }
@@ -49,31 +49,31 @@ impl<'a> Writer<'a> {
         header.set_cksum();
         let mut content = content.take(size);
         self.tar.append(&header, &mut content)?;
-        // The crate pads what it was given, so a file that shrank meanwhile would shift everything after it.
+        // The crate pads whatever it reads, so a file that shrank meanwhile would shift everything after it.
         if content.limit() > 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
         }
         Ok(())
     }
 
-    /// Writes the end of the tar.
+    /// Writes the end-of-archive marker.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.tar.finish()
     }
 }
 
-/// Lists the files of a tar, and whether it is intact: nothing but regular files, zeros in between, and a proper end.
+/// Lists the files of a tar and returns whether it is intact: only regular files, zeros in between, and a proper end.
 ///
-/// A damaged tar gives the files before the damage; an error means that reading failed.
+/// For a damaged tar, returns the files before the damage. An error means that reading failed.
 pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bool)> {
     let length = input.seek(SeekFrom::End(0))?;
     input.seek(SeekFrom::Start(0))?;
     let (mut entries, mut intact) = (Vec::new(), true);
-    // Raw headers: the crate would otherwise read long names and other extensions into memory, whatever their size.
+    // Raw entries: otherwise the crate reads long names and other extensions into memory, whatever their size.
     for found in Archive::new(&mut *input).entries_with_seek()?.raw(true) {
         let entry = match found {
             Ok(entry) => entry,
-            // The crate's own findings carry no system error.
+            // Format errors found by the crate carry no OS error.
             Err(error) if error.raw_os_error().is_none() => {
                 intact = false;
                 break;
@@ -97,7 +97,7 @@ pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bo
     Ok((entries.clone(), intact && is_padded(input, &entries, length)?))
 }
 
-/// Returns whether zeros follow every file up to the next block, and the last one up to the end of the tar.
+/// Returns whether every file is followed by zeros up to the next block, and the last one by zeros up to the end.
 fn is_padded(input: &mut (impl Read + Seek), entries: &[Entry], length: u64) -> io::Result<bool> {
     let mut end = 0;
     for entry in entries {

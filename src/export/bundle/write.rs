@@ -1,4 +1,4 @@
-//! Writing a bundle, one session in memory at a time.
+//! Writes a bundle, holding one session in memory at a time.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::tar::Writer;
 use super::{Absent, Chain, MANIFEST, Manifest, Picture, READ_ME, VERSION, image_file, session_file, text_file};
 
 impl Workspace {
-    /// Writes an audit bundle. What is missing is reported, and named in the bundle too.
+    /// Writes an audit bundle. Missing images and texts are reported and listed in the bundle.
     pub fn export_bundle(&self, request: &ExportRequest, out: &mut dyn Write) -> Result<ExportReport, Error> {
         let chosen = self.chosen(request)?;
         let now = self.now();
@@ -55,7 +55,7 @@ struct Bundle<'a> {
     tar: Writer<'a>,
     manifest: Manifest,
     omit_images: bool,
-    /// Texts and images that were dealt with: sessions share them.
+    /// Texts and images already handled, since sessions share them.
     seen: BTreeSet<Hash>,
     report: ExportReport,
 }
@@ -63,7 +63,7 @@ struct Bundle<'a> {
 impl Bundle<'_> {
     fn session(&mut self, id: SessionId) -> Result<(), Error> {
         let log = &self.workspace.log;
-        // Records first: whatever is appended in between is then left out of both.
+        // Read the records first, so that anything appended in between is left out of both.
         let read = log.records(id).and_then(|records| Ok((log.events(id, Detail::Brief)?, records)));
         let (events, records) = match read {
             Ok(read) => read,
@@ -147,7 +147,7 @@ impl Bundle<'_> {
         self.tar.file(name, content.len() as u64, &mut content).map_err(Error::Export)
     }
 
-    /// The manifest comes last: a bundle that has one was written to its end.
+    /// Writes the manifest and the end of the tar. The manifest comes last, so a bundle that has one is complete.
     fn finish(mut self) -> Result<ExportReport, Error> {
         let manifest = serde_json::to_vec(&self.manifest).map_err(|error| Error::Export(error.into()))?;
         self.file(MANIFEST, &manifest)?;

@@ -1,4 +1,4 @@
-// Every page: the search box, the keys, news from the server, the tray; and the script of the page itself.
+// Runs on every page: the search box, keyboard shortcuts, change events, the tray, and the page's own script.
 
 import { all, calmly, key, one, say, showKeys, tellTimes } from "./kit.js";
 import "./motion.js";
@@ -22,7 +22,7 @@ key(["?"], "Show the keys", showKeys, "Everywhere");
 key(["g"], one("#crumb") ? "" : "All sessions", () => location.assign("/"), "Everywhere");
 one("#keys")?.addEventListener("click", showKeys);
 
-// The theme: automatic, light or dark, one after the other.
+// Cycles through the themes: automatic, light, dark.
 const THEMES = ["automatic", "light", "dark"];
 const root = document.documentElement;
 const showTheme = () => {
@@ -36,23 +36,24 @@ one("#theme")?.addEventListener("click", () => {
   if (next === "automatic") delete root.dataset.theme; else root.dataset.theme = next;
   try {
     if (next === "automatic") localStorage.removeItem("retake-theme"); else localStorage.setItem("retake-theme", next);
-  } catch { /* It lasts until one leaves the page. */ }
+  } catch { /* The theme then lasts until the page is left. */ }
   showTheme();
   say(`Theme: ${next}`);
 });
 showTheme();
-// An empty search is all sessions. The wall answers by itself, while one types.
+// An empty search shows all sessions. The wall handles its own search while the user types.
 search?.form.addEventListener("submit", (event) => {
   if (!one("#carried").dataset.emptied && search.value.trim() === "") { event.preventDefault(); location.assign("/"); }
 });
-// A picture that does not come leaves its place, and a word there; it is asked for again when the server is back.
+// An image that fails to load keeps its space and shows a message; it is requested again when the server is back.
 const failed = (image) => { if (image.tagName === "IMG") image.classList.add("failed"); };
 document.addEventListener("error", (event) => failed(event.target), true);
 document.addEventListener("load", (event) => event.target.classList?.remove("failed"), true);
 all("img").filter((image) => image.complete && image.naturalWidth === 0 && image.currentSrc).forEach(failed);
 const tryAgain = () => all("img.failed").forEach((image) => { const { src } = image; image.src = ""; image.src = src; });
 
-/** Tells the page's script what happens: `change` with the session and what, `missed` when something may be missing. */
+/** Reports changes to the page's script: `change` with the session and the kind, `missed` if events may have been lost.
+    */
 function listen(heard) {
   let source;
   let gap = false;
@@ -71,11 +72,11 @@ function listen(heard) {
       gap = true;
       delete document.documentElement.dataset.live;
       offline.hidden = false;
-      // The browser gives up when the server says no; it may have restarted with room.
+      // The browser stops retrying after an error response; the server may have restarted or have capacity again.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (!document.hidden) open(); }, 3000);
     };
   };
-  // A browser opens six connections to a server, for all its windows together: those nobody looks at give theirs back.
+  // A browser opens at most six connections per server across all tabs, so hidden tabs release theirs.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { source?.close(); gap = true; } else if (!source || source.readyState === EventSource.CLOSED) open();
   });

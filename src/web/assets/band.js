@@ -1,15 +1,15 @@
-// A rubber band: dragging with the mouse from the space between the cards selects what it touches. With Shift or Ctrl it
-// adds to what was selected. Near the edge of the window the page scrolls along.
+// Rubber-band selection: dragging with the mouse from the space between cards selects the cards it touches. With Shift
+// or Ctrl, it extends the selection. Near the edge of the window, the page scrolls along.
 
 import { all, make, one } from "./kit.js";
 import { selection } from "./select.js";
 
-/** How far the mouse moves before it is a drag and not a click. */
+/** The distance in pixels at which a press becomes a drag. */
 const SLACK = 6;
-/** How near the edge of the window the page begins to scroll. */
+/** The distance in pixels from the window's edge at which the page scrolls. */
 const EDGE = 40;
 
-/** Lets the mouse draw bands on the wall; `settled` is called while the page scrolls along. */
+/** Enables rubber-band selection on the wall; `settled` is called while the page scrolls along. */
 export function rubberBand({ settled }) {
   let from = null;
   let band = null;
@@ -54,7 +54,7 @@ export function rubberBand({ settled }) {
   });
   addEventListener("pointermove", (event) => {
     if (!from) return;
-    // The button was released where the page could not hear it.
+    // The button was released outside the page.
     if (event.buttons === 0) { end(); return; }
     at = { x: event.clientX, y: event.clientY };
     if (!band) {

@@ -1,5 +1,5 @@
-// Compare: the set, its survey and the pair. Every change of the set is another address, whose page the server renders;
-// zoom, mode and which two are looked at need no server. The address always names what is shown.
+// The compare page: a set of images, as a survey or as a pair. Every change to the set navigates to a URL that the
+// server renders; zoom, mode and the selected pair are handled locally. The URL always describes what is shown.
 
 import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, tellTimes } from "./kit.js";
 import { Lens, hands } from "./lens.js";
@@ -13,13 +13,13 @@ let pair;
 let survey;
 let view;
 let name = "";
-/** How much images differ, by address: measuring takes a while, and stepping back should not. */
+/** Measured differences by URL: measuring is slow, and stepping back should not be. */
 const looked = new Map();
 
 const references = () => items.map((item) => item.reference);
 const letter = (at) => String.fromCharCode(65 + at);
 
-/** Takes up what is in the page now. */
+/** Initialises the state from the page's current content. */
 function take() {
   main = one("main");
   items = all("#tiles .tile").map((tile) => ({ tile, reference: tile.dataset.reference, label: tile.dataset.label, image: tile.dataset.image }));
@@ -44,7 +44,7 @@ function take() {
   settle();
 }
 
-/** The images of the tray are what is compared where nothing else is named. */
+/** If the URL names no images, compares those in the tray. */
 function empty() {
   const waiting = tray.items();
   if (!new URL(location.href).searchParams.get("refs") && waiting.length > 0) { go(waiting.map((item) => item.reference), { push: false }); return; }
@@ -52,13 +52,13 @@ function empty() {
   showSets();
 }
 
-/** What is in no workspace any more leaves the tray. */
+/** Removes images from the tray that no longer exist in the workspace. */
 function forget() {
   const gone = one("[data-skipped]")?.dataset.skipped.split(",") ?? [];
   for (const reference of gone) if (tray.has(reference)) tray.remove(reference);
 }
 
-/** Shows another set. The tray follows, so that it is the same set everywhere. */
+/** Shows another set. The tray is updated as well, so that it is the same set everywhere. */
 async function go(next, { push = true, focus = null, called = name } = {}) {
   try {
     const query = new URL(location.href).searchParams;
@@ -67,7 +67,7 @@ async function go(next, { push = true, focus = null, called = name } = {}) {
     const found = await page(address);
     const fresh = one("main", found);
     tellTimes(fresh);
-    // Images that stay do not load again.
+    // Reuse images that stay, so that they are not loaded again.
     const old = new Map(all("#tiles .tile").map((tile) => [tile.dataset.reference, one("img.whole", tile)]));
     for (const tile of all("#tiles .tile", fresh)) {
       const same = old.get(tile.dataset.reference);
@@ -97,7 +97,7 @@ addEventListener("popstate", async () => {
   } catch (error) { sayWhy(error); }
 });
 
-/** Puts what is looked at into the address. */
+/** Stores the current view in the URL. */
 function remember() {
   const chosen = view === "pair" ? `&a=${pair.a}&b=${pair.b}&mode=${pair.mode}` : "";
   const usual = items.length === 2 ? "pair" : "survey";
@@ -107,7 +107,8 @@ function remember() {
 
 // The survey.
 
-/** The rows of tiles that show the most of every image: all ways to break the line are tried, at most 2048. */
+/** Finds the rows of tiles that show the images largest. Tries every way to break the sequence into rows, at most 2048.
+    */
 function layout() {
   const box = one("#tiles");
   if (view !== "survey") return;
@@ -127,7 +128,7 @@ function layout() {
     const room = high - rows.length * UNDER - (rows.length - 1) * GAP;
     const shrink = Math.min(1, room / heights.reduce((sum, height) => sum + height, 0));
     if (shrink <= 0) continue;
-    // The sum of logarithms: a tile twice as large for one image does not make up for another of half the size.
+    // Sum logarithms, so that doubling one tile does not make up for halving another.
     const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * (heights[at] * shrink) ** 2), 0), 0);
     if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at] * shrink, heights[at] * shrink])), rows: rows.map((row) => row.length) };
     if (narrow && best && rows.length === Math.ceil(ratios.length / 2)) break;
@@ -151,7 +152,7 @@ function layout() {
 }
 let lay = () => {};
 
-/** Thumbnails are enough for small tiles; what is seen larger is shown from the original. */
+/** Replaces the thumbnails of large tiles with the originals. */
 function sharpen() {
   for (const image of all("img.whole[data-full]", main)) {
     const seen = image.getBoundingClientRect();
@@ -199,11 +200,11 @@ function drop(at) {
   offerUndo(`“${label}” removed`, () => go(before, { focus: reference }));
 }
 
-/** Rates what was shown when the key was pressed. The stars change at once, and back if it failed. */
+/** Rates the image that was shown when the key was pressed. Updates the stars at once, and reverts them on failure. */
 function judge(at, wanted) {
   const { tile, reference, label } = items[at];
   const before = Number(tile.dataset.rating);
-  // The set may be drawn again meanwhile, with other elements for the same image.
+  // The set may have been rendered again, with new elements for the same image.
   const show = (value) => {
     for (const item of items.filter((other) => other.reference === reference)) {
       item.tile.dataset.rating = value;
@@ -213,10 +214,10 @@ function judge(at, wanted) {
   rate({ reference, name: `“${label}”`, rating: wanted === before ? 0 : wanted, before, show });
 }
 
-/** The tile that keys are for. */
+/** Returns the tile that keyboard shortcuts apply to. */
 const current = () => Math.max(0, items.findIndex((item) => item.tile.contains(document.activeElement)));
 
-// What belongs to both.
+// Shared by the survey and the pair.
 
 function controls() {
   for (const button of all("[data-view-choice]", main)) button.addEventListener("click", () => look(button.dataset.viewChoice));
@@ -255,7 +256,7 @@ function matrix() {
   looks();
 }
 
-/** The row of how much each looks like A is measured one after the other. */
+/** Fills in the row of similarities to A, one measurement at a time. */
 async function looks() {
   for (const cell of all("[data-looks]", main)) {
     try {
@@ -265,7 +266,7 @@ async function looks() {
   }
 }
 
-/** How much two images differ. */
+/** Requests how much two images differ. */
 function seen(address) {
   if (!looked.has(address)) {
     looked.set(address, page(address).then((found) => one("#seen", found)));
@@ -295,7 +296,7 @@ function showSets() {
   box.replaceChildren(...(rows.length > 0 ? [make("h2", {}, "Saved sets"), make("ul", { class: "sets-list" }, ...rows)] : []));
 }
 
-/** Adds images that are searched for, without leaving. */
+/** Adds images from a search dialog. */
 function add() {
   const input = make("input", { type: "search", placeholder: "Search prompts, models, tags", "aria-label": "Search", autocomplete: "off" });
   const results = make("div", { class: "picks", role: "group", "aria-label": "Results" });
@@ -368,7 +369,7 @@ keys();
 take();
 addEventListener("resize", calmly(60, () => { if (items.length === 0) return; lay(); if (view === "pair") pair.refit(); }));
 
-/** Ratings and the like that were changed elsewhere. */
+/** Refreshes ratings and other annotations that were changed elsewhere. */
 export const heard = calmly(300, async (news) => {
   if (items.length === 0 || document.querySelector("dialog[open]")) return;
   if (news.kind !== "missed" && !items.some((item) => item.reference.startsWith(`${news.session}#`))) return;
@@ -379,5 +380,5 @@ export const heard = calmly(300, async (news) => {
       tile.dataset.rating = rating;
       drawStars(one(".stars", tile), rating);
     }
-  } catch { /* The next change asks again. */ }
+  } catch { /* The next change tries again. */ }
 });

@@ -1,22 +1,22 @@
-// Completion of tags in a line of several, separated by commas: the tags that exist and contain what is being typed, chosen
-// by arrow keys and Enter, by a click or by a touch.
+// Completes tags in a comma-separated list: shows the existing tags that contain the typed text, to be chosen with the
+// arrow keys and Enter, the mouse or touch.
 
 import { ask, make } from "./kit.js";
 
 const MOST = 8;
 let asked = null;
 
-/** The tags that exist, the most frequent first; asked for once a page. */
+/** Returns the existing tags, most frequent first. Requested once per page. */
 export function knownTags() {
   asked ??= ask("search-iterations", { facets: true, limit: 1 }).then(({ facets }) => facets?.tag?.map(({ value }) => value) ?? []);
   asked.catch(() => { asked = null; });
   return asked;
 }
 
-/** Forgets the tags that exist: some were added. */
+/** Invalidates the cached tags after some were added. */
 export const forgetTags = () => { asked = null; };
 
-/** Completes what is typed into `area` from `words()`; returns the list, to be put below it. */
+/** Completes what is typed into `area` from `words()`. Returns the list element to be placed below it. */
 export function withCompletion(area, words) {
   const list = make("div", { id: "completion", class: "completion", role: "listbox", "aria-label": "Existing tags", hidden: true });
   area.setAttribute("role", "combobox");
@@ -26,7 +26,7 @@ export function withCompletion(area, words) {
   area.setAttribute("autocomplete", "off");
   let known = [];
   let active = -1;
-  /** What is before the tag at the caret, and that tag. */
+  /** Splits the text at the caret into the part before the current tag and the tag itself. */
   const parts = () => {
     const caret = area.selectionStart ?? area.value.length;
     const start = area.value.lastIndexOf(",", caret - 1) + 1;
@@ -55,7 +55,7 @@ export function withCompletion(area, words) {
     const starts = (tag) => (tag.toLowerCase().startsWith(wanted) ? 0 : 1);
     const fits = known.filter((tag) => tag.toLowerCase().includes(wanted) && !present.includes(tag.toLowerCase()) && !tag.includes(","));
     const best = fits.map((tag, at) => [starts(tag), at, tag]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).slice(0, MOST);
-    // Pressing must not take the focus from the field, or a screen keyboard would close.
+    // Pressing must not move the focus from the field, or an on-screen keyboard would close.
     list.replaceChildren(...best.map(([, , tag], at) => make("button", {
       type: "button", id: `completion-${at}`, role: "option", "aria-selected": "false", tabindex: -1, dir: "auto",
       onpointerdown: (event) => event.preventDefault(), onclick: () => accept(tag),
@@ -76,6 +76,6 @@ export function withCompletion(area, words) {
     event.preventDefault();
     event.stopPropagation();
   });
-  words().then((tags) => { known = tags; if (area.isConnected) show(); }, () => { /* Without them one types. */ });
+  words().then((tags) => { known = tags; if (area.isConnected) show(); }, () => { /* Completion is optional. */ });
   return list;
 }

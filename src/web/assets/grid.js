@@ -1,4 +1,5 @@
-// The grid of a session: all images in rows of one height, uncropped. The focused one is rated, rejected and collected by key.
+// The grid of a session: all images uncropped, in rows of equal height. Keyboard shortcuts rate, reject and collect the
+// focused image.
 
 import { all, calmly, key, one, page, say, sayWhy, settings } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
@@ -10,7 +11,7 @@ const tiles = one("#tiles");
 const size = one("#size");
 const filter = one("#filter");
 
-/** Rows are filled by letting each tile grow with its ratio; the last row keeps to its height. */
+/** Fills each row by letting tiles grow with their aspect ratio; the last row keeps the default height. */
 function spread() {
   const height = Number(size.value);
   for (const tile of all(".tile", tiles)) {
@@ -59,7 +60,7 @@ const same = (tile) => all(`.tile[data-index="${tile.dataset.index}"]`, tiles);
 const about = (tile) => ({ reference: `${session}#${tile.dataset.index}`, name: `#${tile.dataset.index}` });
 const ratingOf = (tile) => Number(tile.dataset.rating ?? 0);
 
-/** The image of a tile; an iteration of a single image goes by its own reference. */
+/** Returns the image of a tile; a single image uses the reference of its iteration. */
 function aboutImage(tile) {
   if (same(tile).length === 1) return about(tile);
   const number = Number(tile.dataset.image);
@@ -97,7 +98,7 @@ key(["c"], "Add to compare, or remove", () => {
   tray.toggle(reference, tile.dataset.hash, `${sessionName()} ${name}`);
 }, "Reviewing");
 
-/** The next page of a long session, when its end comes near. */
+/** Loads the next page of a long session when its end is near. */
 function more() {
   const next = one("#next");
   if (!next) return;

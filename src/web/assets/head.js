@@ -1,5 +1,5 @@
-// The header of a session, on all of its views: the way back, renaming, the project, archiving, the menu, copying, how many are
-// collected to compare, and the keys of the views.
+// The header shared by all views of a session: the back link, renaming, the project, archiving, the menu, copying, the
+// number of images in the tray, and the shortcuts for the views.
 
 import { all, ask, askText, copy, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
@@ -9,11 +9,11 @@ const main = one("main");
 export const session = main.dataset.session;
 export const sessionName = () => main.dataset.name;
 
-// Back to where one came from: the wall as it was, or the results of a search.
+// Back to where the user came from: the wall in its previous state, or search results.
 const crumb = one("#crumb");
 const remembered = `retake-from:${session}`;
 const isList = (address) => address.origin === location.origin && (address.pathname === "/" || address.pathname === "/search");
-/** Whether the entry of the browser's history before this one is the list one came from. */
+/** Whether the previous history entry is the list that the user came from. */
 let justCame = false;
 try {
   const before = document.referrer ? new URL(document.referrer) : null;
@@ -22,9 +22,9 @@ try {
   if (from) crumb.href = from;
   if (from?.startsWith("/search")) { crumb.title = "Back to the results (Esc)"; crumb.setAttribute("aria-label", "Back to the results"); }
 } catch {
-  // Storage is blocked: the way back leads to all sessions.
+  // Storage is blocked: the back link leads to all sessions.
 }
-/** Goes back as the browser does where it can, which keeps the place one had scrolled to. */
+/** Goes back in the browser history if possible, which restores the scroll position. */
 function leave() {
   if (justCame && history.length > 1) history.back();
   else location.assign(crumb.href);
@@ -35,7 +35,7 @@ crumb.addEventListener("click", (event) => {
   leave();
 });
 
-/** Asks for the header again, unless someone is writing in it. */
+/** Reloads the header, unless the user is typing in it. */
 export async function refreshHead() {
   const { headers, content } = await part(`/sessions/${session}/head`);
   const about = one("#about", content);
@@ -48,7 +48,7 @@ export async function refreshHead() {
 
 const archived = () => main.hasAttribute("data-archived");
 
-/** The title, written where it stands. Enter saves, Escape does not. */
+/** Edits the title in place. Enter saves, Escape cancels. */
 function rename() {
   one("#more").open = false;
   const about = one("#about");
@@ -140,10 +140,10 @@ for (const box of all("[data-setting]")) {
   box.addEventListener("change", () => settings.set(box.dataset.setting, box.checked));
 }
 
-// The tray is a number in the bar here, and never lies over the image.
+// On these pages, the tray is only a number in the bar and never covers the image.
 const count = () => {
   const { length } = tray.items();
-  // The tray may bring a button of its own that says how many.
+  // The tray may add its own button with the count.
   one("#compare-count").textContent = length > 0 && !one("#tray-count") ? ` (${length})` : "";
   one("#compare-link").title = length > 1 ? `Compare ${length} (C)` : "Compare";
 };

@@ -1,5 +1,5 @@
-// Files that are dropped anywhere on the page, pasted or chosen: their bytes are sent a few at a time and brought in by the
-// rules of `retake import`, which reads their recipes and knows what is there already.
+// Imports files that are dropped on the page, pasted or chosen. Their bytes are sent a few files at a time and imported
+// by the rules of `retake import`, which reads their recipes and recognises what is already there.
 
 import { all, make, one, say } from "./kit.js";
 
@@ -35,7 +35,7 @@ export function intake({ done }) {
   if (bar && !one("[data-import]")) one(".size", bar)?.before(make("button", { type: "button", class: "quiet", "data-import": "" }, "Import…"));
 }
 
-/** Sends files, and says how far it is and what became of them. */
+/** Uploads files, and shows the progress and the result. */
 async function bring(files, done) {
   const images = files.filter((file) => file.type.startsWith("image/") || /\.(png|jpe?g|webp|gif|avif|heic|jxl|tiff?)$/i.test(file.name));
   if (images.length === 0) { say("These are no images"); return; }

@@ -1,8 +1,8 @@
-// What all pages share: making elements, asking the server, saying things, settings, dialogs, drafts, times, keys.
+// Shared by all pages: elements, requests, notifications, settings, dialogs, drafts, times, keyboard shortcuts.
 
 const policy = globalThis.trustedTypes?.createPolicy("retake", { createHTML: (text) => text });
 
-/** What the server rendered and escaped. The only text that becomes HTML. */
+/** Marks HTML that the server rendered and escaped as trusted. No other text becomes HTML. */
 const trusted = (text) => (policy ? policy.createHTML(text) : text);
 
 function parsed(text) {
@@ -11,7 +11,7 @@ function parsed(text) {
   return template.content;
 }
 
-/** An element: `make("a", { href: "/" }, "text", child)`. Text stays text. */
+/** Creates an element: `make("a", { href: "/" }, "text", child)`. Strings become text nodes. */
 export function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -26,11 +26,11 @@ export function make(name, attributes = {}, ...children) {
 export const one = (selector, root = document) => root.querySelector(selector);
 export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-/** What the server answered, or an error that says what to do. */
+/** Sends a request and returns the response, or throws an error that tells the user what to do. */
 async function answered(path, request) {
   const response = await fetch(path, request).catch((error) => {
     if (error.name === "AbortError") throw error;
-    // What was being written is not there; what was being read can be asked for again.
+    // A write was not saved; a read can be repeated.
     throw Object.assign(new Error(request?.method === "POST" ? "Connection lost. Your change was not saved." : "Connection lost."), { kind: "offline" });
   });
   if (response.ok) return response;
@@ -39,27 +39,27 @@ async function answered(path, request) {
   throw Object.assign(new Error(said.message), { hint: said.hint, kind: said.kind });
 }
 
-/** A part of a page. */
+/** Requests a part of a page. */
 export async function part(path, signal) {
   const response = await answered(path, { signal, headers: { accept: "text/html" } });
   return { headers: response.headers, content: parsed(await response.text()) };
 }
 
-/** A whole page, to show parts of it in the place of those that are shown. */
+/** Requests a whole page, to replace parts of the current one. */
 export async function page(path, signal) {
   const response = await answered(path, { signal, headers: { accept: "text/html" } });
   return new DOMParser().parseFromString(trusted(await response.text()), "text/html");
 }
 
-/** A verb of /api. */
+/** Calls a tool of /api. */
 export async function ask(verb, request) {
   const headers = { "content-type": "application/json" };
   const body = JSON.stringify(request);
-  // A small write outlives the page that sent it.
+  // Small writes continue even if the page is closed.
   return (await answered(`/api/${verb}`, { method: "POST", headers, body, keepalive: body.length < 16000 })).json();
 }
 
-/** What takes long to read is read when someone opens it. */
+/** Loads expensive details only when they are opened. */
 document.addEventListener("toggle", async (event) => {
   const details = event.target;
   if (!details.open || !details.dataset.load || details.dataset.loaded) return;
@@ -75,7 +75,7 @@ document.addEventListener("toggle", async (event) => {
 
 const SETTINGS = "retake-settings";
 const usual = { keys: true, advance: false, follow: false };
-/** What a person set in this browser. */
+/** Settings stored in this browser. */
 export const settings = {
   all() {
     try { return { ...usual, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") }; } catch { return { ...usual }; }
@@ -87,7 +87,7 @@ export const settings = {
 };
 
 let quiet;
-/** Says something for a moment; with an action, such as Undo, for longer. */
+/** Shows a notification for a moment; with an action such as Undo, for longer. */
 export function say(text, action) {
   const toast = one("#toast");
   const hide = () => { toast.classList.remove("on"); toast.replaceChildren(); };
@@ -98,19 +98,19 @@ export function say(text, action) {
   quiet = setTimeout(hide, action ? 8000 : 3000);
 }
 
-/** Says why something failed. Hints are written for programs, so that only the message is shown. */
+/** Shows an error. Hints are written for programs, so only the message is shown. */
 export const sayWhy = (error) => {
   const { message } = error;
   say(`${message.charAt(0).toUpperCase()}${message.slice(1)}`);
 };
 
-/** Copies a text. */
+/** Copies text to the clipboard. */
 export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
     say(`${what} copied`);
   } catch {
-    // Over plain HTTP from another machine there is no clipboard: show it, so that it can be copied by hand.
+    // Over plain HTTP from another machine, the clipboard is unavailable: show the text to be copied by hand.
     const area = make("textarea", { rows: 10, readonly: true, "aria-label": what });
     area.value = text;
     dialog(what, area);
@@ -130,8 +130,8 @@ export function dialog(title, ...content) {
 }
 
 /**
- * Remembers what has the focus, and returns a function that gives it back. A browser does that for a dialog by itself,
- * unless a fresh copy took the place of the element meanwhile.
+ * Remembers the focused element and returns a function that restores the focus. Browsers do this for dialogs, but not
+ * if the element was replaced by a fresh copy meanwhile.
  */
 function wayBack() {
   const opener = document.activeElement;
@@ -142,17 +142,17 @@ function wayBack() {
 }
 
 const draftName = (about) => `retake-draft:${about}`;
-/** Half-written texts, kept for this tab until they are saved or thrown away. */
+/** Unsaved texts, kept for this tab until they are saved or discarded. */
 export const drafts = {
   get(about) { try { return sessionStorage.getItem(draftName(about)); } catch { return null; } },
-  set(about, text) { try { sessionStorage.setItem(draftName(about), text); } catch { /* Then the dialog is all there is. */ } },
-  drop(about) { try { sessionStorage.removeItem(draftName(about)); } catch { /* There was none. */ } },
+  set(about, text) { try { sessionStorage.setItem(draftName(about), text); } catch { /* Then the text is only in the dialog. */ } },
+  drop(about) { try { sessionStorage.removeItem(draftName(about)); } catch { /* Storage is blocked, so there was none. */ } },
 };
 
 /**
- * Asks for a text; null when it was not given. With `draft` what is typed outlives the page, until the caller drops it
- * after saving. Leaving with changed text asks first. `rows: 1` is a line, which Enter saves. `dress` may return an element to
- * show below the field.
+ * Asks for a text; resolves to null if cancelled. With `draft`, the text survives a reload until the caller drops it
+ * after saving. Closing with unsaved changes asks first. `rows: 1` is a single line, which Enter saves. `dress` may
+ * return an element to show below the field.
  */
 export function askText(title, field, action, { value = "", rows = 3, hint = "", draft = "", dress = () => null } = {}) {
   return new Promise((done) => {
@@ -196,7 +196,7 @@ export function askText(title, field, action, { value = "", rows = 3, hint = "",
       back();
       done(box.returnValue === "yes" ? area.value : null);
     });
-    // Not `cancel`: a browser lets a page refuse that only once.
+    // Not `cancel`: browsers let a page prevent that only once.
     box.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       event.preventDefault();
@@ -213,7 +213,7 @@ export function askText(title, field, action, { value = "", rows = 3, hint = "",
   });
 }
 
-/** How long ago, as short as it can be said: minutes, hours and days, then the day, then the month. */
+/** Formats how long ago something was, as briefly as possible: minutes, hours, days, then the date, then the month. */
 function ago(at) {
   const past = Date.now() - at.getTime();
   if (Math.abs(past) < 6e4) return "just now";
@@ -229,7 +229,7 @@ const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" 
 const month = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** Turns times into how long ago they are, with the exact time on top. */
+/** Replaces times by relative ones, with the exact time as a tooltip. */
 export function tellTimes(root = document) {
   for (const time of all("time:not([title])", root)) {
     const at = new Date(time.dateTime);
@@ -241,7 +241,7 @@ export function tellTimes(root = document) {
 
 const keys = new Map();
 const explained = [];
-/** Does something on a key, unless someone is typing. What it does is shown with `?`, in its group. */
+/** Registers a keyboard shortcut, which is ignored while the user is typing. `?` lists the shortcuts by group. */
 export function key(names, what, action, group = "This page") {
   for (const name of names) keys.set(name, action);
   if (what) explained.push([names, what, group]);
@@ -249,11 +249,11 @@ export function key(names, what, action, group = "This page") {
 
 const shownNames = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc", " ": "Space" };
 
-/** Shows the keys of this page, in groups, and lets one turn off those of a single character. */
+/** Shows the shortcuts of this page in groups, with a switch to turn off single-character shortcuts. */
 export function showKeys() {
   const groups = new Map();
   for (const [names, what, group] of explained) groups.set(group, [...(groups.get(group) ?? []), [names, what]]);
-  // What one does most comes first.
+  // The most frequent groups first.
   const places = ["Looking", "Reviewing", "Comparing", "This page", "Views", "Session", "Everywhere"];
   const sorted = [...groups].sort(([one], [other]) => places.indexOf(one) - places.indexOf(other));
   const tables = sorted.map(([group, rows]) => make("section", {},
@@ -271,7 +271,10 @@ export function showKeys() {
   shown.classList.add("wide");
 }
 
-/** Characters that speech input and slips of the hand produce; WCAG 2.1.4 has them turned off on request. */
+/**
+ * Single characters, which speech input or accidental keystrokes can trigger. WCAG 2.1.4 requires a way to turn them
+ * off.
+ */
 const isCharacter = (name) => name.length === 1 && name !== " ";
 
 addEventListener("keydown", (event) => {
@@ -284,20 +287,20 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.matches?.("input[type=range]") && !isCharacter(event.key)) return;
-  // A video that has the focus is played and searched with these.
+  // A focused video uses these keys for playback.
   if (event.target.matches?.("video") && !isCharacter(event.key)) return;
-  // A button that has the focus is pressed with Space.
+  // Space presses a focused button.
   if (event.key === " " && event.target.closest?.("button, summary, input")) return;
   if (isCharacter(event.key) && !settings.get("keys")) return;
   const action = keys.get(event.key);
   if (action && action(event) !== false) event.preventDefault();
 });
 
-/** Lists that drop down close with Escape and with a click elsewhere. */
+/** Closes drop-down lists on Escape or a click elsewhere. */
 const closeDrops = (but) => { for (const drop of all("details.drop[open]")) if (drop !== but) drop.open = false; };
 addEventListener("pointerdown", (event) => closeDrops(event.target.closest?.("details.drop")));
 
-/** Puts fresh content in the place of old, and leaves the focus, what is folded open and the scroll where they were. */
+/** Replaces old content, preserving the focus, open details and the scroll position. */
 export function swap(old, fresh) {
   const focused = old.contains(document.activeElement) && document.activeElement !== old ? document.activeElement : null;
   const onSelf = document.activeElement === old;
@@ -312,7 +315,7 @@ export function swap(old, fresh) {
   return fresh;
 }
 
-/** A selector that finds the same control in a fresh copy of the page. */
+/** Returns a selector that finds the same control in a fresh copy of the page. */
 function findable(element) {
   if (element.id) return `#${CSS.escape(element.id)}`;
   const said = ["data-do", "data-rating", "data-what", "data-tray", "href"].filter((name) => element.hasAttribute(name));
@@ -322,7 +325,7 @@ function findable(element) {
   return `${element.tagName.toLowerCase()}${parts.join("")}`;
 }
 
-/** Runs at most once in a while, and always after the last call. */
+/** Throttles calls to at most one per interval; the last call always runs. */
 export function calmly(wait, action) {
   let timer;
   return (...args) => {

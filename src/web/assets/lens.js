@@ -1,10 +1,10 @@
-// A lens: one zoom and one point of view for any number of images. Each lies in a frame of its own size; what is in the
-// middle of one is in the middle of all. No image can be moved out of its frame.
+// A lens: one zoom level and one focal point for any number of images. Each image is in a frame of its own size, and
+// all frames show the same point in their centre. No image can be moved out of its frame.
 
 const MOST = 16;
 
 export class Lens {
-  /** `frames` gives the boxes with their images: `[{ box, image }]`; `changed` hears of every move. */
+  /** `frames` returns the boxes with their images: `[{ box, image }]`; `changed` is called after every move. */
   constructor(frames, changed = () => {}) {
     this.frames = frames;
     this.changed = changed;
@@ -13,7 +13,7 @@ export class Lens {
     this.v = 0.5;
   }
 
-  /** The scale at which an image fits its frame, and the sizes of both. */
+  /** Returns the scale at which an image fits its frame, and the sizes of both. */
   fitting({ box, image }) {
     const wide = box.clientWidth;
     const high = box.clientHeight;
@@ -22,7 +22,7 @@ export class Lens {
     return { wide, high, width, height, scale: Math.min(wide / width, high / height) || 1 };
   }
 
-  /** Where an image lies in its frame now. */
+  /** Returns the current position of an image in its frame. */
   place(frame) {
     const { wide, high, width, height, scale } = this.fitting(frame);
     const [drawnWide, drawnHigh] = [width * scale * this.zoom, height * scale * this.zoom];
@@ -42,12 +42,12 @@ export class Lens {
     this.changed();
   }
 
-  /** The largest of the frames counts: its image is the one that is looked at. */
+  /** Returns the largest frame, whose image is the one being looked at. */
   main() {
     return this.frames()[0];
   }
 
-  /** The size of the first image on the screen, in percent of its own. */
+  /** The size of the first image on the screen, in percent of its actual size. */
   get percent() {
     const frame = this.main();
     return frame ? Math.round(this.place(frame).scale * 100) : 100;
@@ -57,7 +57,7 @@ export class Lens {
     return Math.abs(this.zoom - 1) < 0.001;
   }
 
-  /** Zooms so that what is under the pointer stays there; without a pointer, the middle. */
+  /** Zooms around the pointer, or around the centre if there is none. */
   by(factor, frame = this.main(), at = null) {
     if (!frame) return;
     const { scale } = this.fitting(frame);
@@ -73,13 +73,13 @@ export class Lens {
     this.look(frame, x - px * drawnWide, y - py * drawnHigh);
   }
 
-  /** Moves what is seen. */
+  /** Pans the view. */
   move(dx, dy, frame = this.main()) {
     const { left, top } = this.place(frame);
     this.look(frame, left + dx, top + dy);
   }
 
-  /** Puts the corner of an image to a place of its frame, as far as that is allowed. */
+  /** Moves the corner of an image to a position in its frame, within bounds. */
   look(frame, left, top) {
     const { wide, high, drawnWide, drawnHigh } = this.place(frame);
     const middle = (corner, size, drawn) => (drawn <= size ? 0.5 : Math.min(1 - size / 2 / drawn, Math.max(size / 2 / drawn, (size / 2 - corner) / drawn)));
@@ -95,7 +95,7 @@ export class Lens {
     this.apply();
   }
 
-  /** A pixel of the image is a pixel of the screen; from there, back to the whole. */
+  /** Toggles between one image pixel per screen pixel and the whole image. */
   actual(frame = this.main(), at = null) {
     if (!frame) return;
     if (Math.abs(this.place(frame).scale - 1) < 0.01) { this.fit(); return; }
@@ -103,8 +103,10 @@ export class Lens {
   }
 }
 
-/** Lets hands move a lens over `surface`: wheel, drag, pinch, double click. `frameOf` gives the frame of an event; `grab`
- *  may take a drag for itself by returning a function of the moves; `tap` hears of presses that were no drag. */
+/**
+ * Handles wheel, drag, pinch and double click on `surface`. `frameOf` returns the frame of an event; `grab` may take
+ * over a drag by returning a function that receives its moves; `tap` is called for presses that were not drags.
+ */
 export function hands(surface, lens, frameOf, { grab = () => null, tap = () => {} } = {}) {
   const points = new Map();
   let taken = null;

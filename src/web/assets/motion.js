@@ -1,4 +1,4 @@
-// Videos on the shelf and in the grid: played without sound while they are pointed at or have the focus.
+// Videos on the shelf and in the grid: played muted while hovered or focused.
 
 import { make, one } from "./kit.js";
 
@@ -16,7 +16,7 @@ function start(place) {
   stop();
   const video = make("video", { class: "motion", src: `/images/${place.dataset.video}`, loop: true, playsinline: true, "aria-hidden": "true", tabindex: "-1" });
   video.muted = true;
-  // The poster stays where a browser does not know the codec.
+  // If the browser does not support the codec, the poster stays.
   video.addEventListener("error", () => video.remove(), { once: true });
   playing = video;
   place.append(video);

@@ -1,14 +1,15 @@
-// The pair: A is pinned, B steps through the rest. Six ways to lay the two over each other, one lens for both.
+// The pair view: A is pinned, B steps through the rest. Six ways to overlay the two, with one shared lens.
 
 import { all, calmly, one, part, sayWhy, tellTimes } from "./kit.js";
 import { Lens, hands } from "./lens.js";
 
 const MODES = ["side", "slider", "onion", "blink", "difference", "heat"];
-/** The control that a mode has: its label, its range and where it begins. */
+/** The control of each mode: its label, its range and its initial value. */
 const AMOUNTS = { onion: ["Opacity of B", 0, 100, 50], difference: ["Gain", 1, 16, 3], slider: ["Split", 0, 100, 50] };
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-/** The pair of a set. `seen` measures how two differ, `moved` hears of every change of what is looked at. */
+/** Creates the pair view of a set. `seen` measures how two images differ; `moved` is called whenever the view changes.
+    */
 export function pairing({ main, items, seen, moved }) {
   const desk = one("#desk", main);
   const facts = one("#facts", main);
@@ -24,7 +25,7 @@ export function pairing({ main, items, seen, moved }) {
   const panes = () => all(".pane", desk);
   const lens = new Lens(() => panes().flatMap((pane) => all("img:not([hidden])", pane).filter((image) => image.closest(".pane").offsetParent !== null).map((image) => ({ box: one(".clip", pane), image }))), () => { trace(); moved(); });
 
-  /** Both sides, the marks, the address; and what differs, from the server. */
+  /** Updates both sides, the marks and the URL, and requests the differences from the server. */
   function show({ facts: anew = true } = {}) {
     for (const [side, at] of [["a", a], ["b", b]]) {
       const pane = one(`.pane.${side}`, desk);
@@ -37,7 +38,7 @@ export function pairing({ main, items, seen, moved }) {
       for (const copied of all(".clip > *", tile)) {
         const clone = copied.cloneNode(true);
         clone.removeAttribute("style");
-        // A tile that was sharpened has its original already.
+        // A sharpened tile already has its original.
         clip.prepend(clone);
       }
       for (const image of all("img.whole", clip)) image.addEventListener("load", () => lens.apply());
@@ -64,7 +65,7 @@ export function pairing({ main, items, seen, moved }) {
     if (anew || !one("[data-seen], section", facts)) differ(); else measure();
   }
 
-  /** Beside or over each other, whichever shows more. */
+  /** Places the images side by side or one above the other, whichever shows them larger. */
   function arrange() {
     const [wide, high] = [desk.clientWidth, desk.clientHeight];
     const ratio = Number(items[a].tile.dataset.ratio) || 1;
@@ -93,7 +94,7 @@ export function pairing({ main, items, seen, moved }) {
     }
   }
 
-  /** The control of the mode. */
+  /** Shows the control of the current mode. */
   function adjust() {
     const label = amount.closest("label");
     const known = AMOUNTS[mode];
@@ -122,7 +123,7 @@ export function pairing({ main, items, seen, moved }) {
     }
   });
 
-  /** Puts in how much the two differ, when it is known. */
+  /** Shows how much the two differ, once it is known. */
   async function measure() {
     const place = one("[data-seen]", facts);
     if (!place) { trace(); return; }
@@ -139,7 +140,7 @@ export function pairing({ main, items, seen, moved }) {
     trace();
   }
 
-  /** A frame around all that changed, on both images. */
+  /** Draws a frame around the changed region on both images. */
   function trace() {
     const { box, size } = one("#seen", facts)?.dataset ?? {};
     one("[data-outline]", facts)?.setAttribute("aria-pressed", outlined);
@@ -194,7 +195,7 @@ export function pairing({ main, items, seen, moved }) {
     choose(at, at === b ? (a === at ? (at + 1) % items.length : a) : b);
   }
 
-  /** The candidate won: it is A from now on, and the next one is looked at against it. */
+  /** Makes B the new A and compares it with the next image. */
   function promote() {
     const winner = b;
     let next = (b + 1) % items.length;
@@ -212,7 +213,7 @@ export function pairing({ main, items, seen, moved }) {
     adjust();
   }
 
-  /** The keys of a slider, while it has the focus. */
+  /** Handles keys while a slider has the focus. */
   function slide(event) {
     const by = { ArrowLeft: -2, ArrowRight: 2, PageUp: 10, PageDown: -10 }[event.key];
     split(event.key === "Home" ? 0 : event.key === "End" ? 100 : amounts.slider + by);

@@ -1,4 +1,4 @@
-// Provenance and workspace: times where the reader is, the check of every byte, reports that were read.
+// The provenance and workspace pages: local times, the full check, and recovery reports.
 
 import { all, one, say, sayWhy } from "./kit.js";
 

@@ -1,12 +1,13 @@
-// Several at once: a box on each card, a rubber band, Shift for a range, Ctrl or a long press for one more; and the bar of
-// what can be done with them. What is done is done to what was chosen when it was begun, one after the other, and can be taken back.
+// Multiple selection: a checkbox on each card, a rubber band, Shift for a range, Ctrl or a long press to add one; and
+// the bar of actions. An action applies to the selection at the time it was started, one item after the other, and can
+// be undone.
 
 import { all, ask, askText, make, one, sayWhy } from "./kit.js";
 import { forgetTags, knownTags, withCompletion } from "./completion.js";
 import { compareAddress, tray } from "./tray.js";
 import { iterationOf, offerUndo, sendRating } from "./writes.js";
 
-/** What is chosen: by reference `{ reference, session, label, image }`. */
+/** The selected items by reference: `{ reference, session, label, image }`. */
 const chosen = new Map();
 let wall = null;
 let last = null;
@@ -30,7 +31,7 @@ export const selection = {
     chosen.clear();
     show();
   },
-  /** Marks the cards of a part that came in. */
+  /** Marks the selected cards in newly inserted content. */
   mark(element) {
     for (const card of all(".card", element)) if (chosen.has(keyOf(card))) set(card, true);
   },
@@ -39,7 +40,7 @@ export const selection = {
     last = card;
     show();
   },
-  /** Chooses exactly these cards, and those that were chosen before where `before` names them. */
+  /** Selects exactly these cards, plus those in `before`. */
   among(cards, before) {
     const wanted = new Set(cards.map(keyOf));
     for (const card of all("#wall .card")) {
@@ -52,7 +53,7 @@ export const selection = {
   keys: () => new Set(chosen.keys()),
 };
 
-/** All cards from the last one to this one. */
+/** Selects all cards from the last selected one to this one. */
 function range(card) {
   const cards = all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((part) => all(".card", part));
   const [from, to] = [cards.indexOf(last), cards.indexOf(card)].sort((a, b) => a - b);
@@ -94,7 +95,7 @@ function clear() {
   show();
 }
 
-/** The bar. It stands below the wall and over nothing. */
+/** Updates the action bar, which is below the wall and covers nothing. */
 function show() {
   document.body.toggleAttribute("data-selecting", chosen.size > 0);
   let bar = one("#chosen");
@@ -117,7 +118,7 @@ function show() {
   document.body.append(bar);
 }
 
-/** Does something to each, one after the other, and says how far it is. */
+/** Runs an action on each item in sequence, and shows the progress. */
 async function each(items, what, action) {
   selection.busy = true;
   let done = 0;

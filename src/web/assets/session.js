@@ -1,5 +1,5 @@
-// The loupe: one image of a session, large. Steps are taken at once from what the strip knows; the facts follow. Whatever is
-// pressed counts for the image that is shown at that moment.
+// The loupe: one image of a session, large. Navigation uses what the strip already knows and is instant; the facts
+// follow. Every key applies to the image shown at that moment.
 
 import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
@@ -17,23 +17,23 @@ let count = Number(main.dataset.count);
 let marks = [...main.dataset.marks];
 let index = Number(main.dataset.index);
 let image = Number(main.dataset.image);
-/** What was shown when the page came. */
+/** What the page showed when it was loaded. */
 const arrived = `${index}/${image}`;
-/** Up to which iteration has been seen; later ones are new. */
+/** The last iteration that has been seen; later ones are new. */
 let seen = count;
 let filter = "takes";
-/** What was decided here and may not have arrived yet: over what the server says. */
+/** Local changes that the server may not have yet. They take precedence over its data. */
 const ahead = new Map();
 
 const reference = (at = index) => `${session}#${at}`;
 const isBatch = (at = index) => imagesOf(at).length > 1;
-/** The image that is shown; an iteration of a single image goes by its own reference. */
+/** Returns the reference of the image shown; a single image uses the reference of its iteration. */
 const imageReference = (at = index, number = image) => (isBatch(at) ? `${reference(at)}/${number}` : reference(at));
 const shortName = (at = index) => `#${at}`;
 const imageName = (at = index, number = image) => (isBatch(at) ? `#${at} · image ${number + 1}` : `#${at}`);
 const address = () => `/sessions/${session}/${index}${image > 0 ? `/${image}` : ""}`;
 
-// What is known of an iteration before its facts have come: from the strip, or from facts that came earlier.
+// What is known about an iteration before its facts arrive: from the strip, or from facts loaded earlier.
 
 const parts = new Map();
 const MAX_PARTS = 24;
@@ -47,7 +47,7 @@ function imagesOf(at) {
   });
 }
 
-/** The ratings of the images of an iteration; of one without images its own. */
+/** Returns the ratings of an iteration's images; without images, its own. */
 function ratingsOf(at) {
   const images = imagesOf(at);
   return ahead.get(at)?.ratings ?? (images.length > 0 ? images.map(({ rating }) => rating) : [Number(strip.take(at)?.dataset.rating ?? 0)]);
@@ -56,7 +56,7 @@ const ratingOf = (at, number = at === index ? image : 0) => ratingsOf(at)[number
 const bestOf = (ratings) => Math.max(0, ...ratings);
 const isRejected = (at) => marks[at] === "x";
 
-/** The facts of an iteration; asked for once, and again when they changed. */
+/** Returns the facts of an iteration, requested once, and again after they change. */
 function facts(at) {
   if (!parts.has(at)) {
     const asked = part(`/sessions/${session}/${at}/part`).then(({ content }) => ({ facts: one("#facts", content), gone: one(".gone", content) }));
@@ -85,7 +85,7 @@ const zoom = zoomable(frame, canvas, {
   turned: (by) => step(by),
 });
 
-/** An image that is kept, so that it is there at once when it is shown again. */
+/** Returns a cached image, so that it appears at once when shown again. */
 function pooled(hash) {
   let kept = pool.get(hash);
   if (!kept) {
@@ -98,20 +98,20 @@ function pooled(hash) {
   return kept;
 }
 
-/** The element that plays a video; the one that is shown already is not loaded again. */
+/** Returns the video player; one that is already shown is not loaded again. */
 function player(hash) {
   const source = `/images/${hash}`;
   if (picture?.matches(`video[src="${source}"]`)) return picture;
   return make("video", { class: "picture", src: source, poster: `/thumbs/${hash}`, controls: true, preload: "metadata", playsinline: true });
 }
 
-/** What stands for a file on the stage: an image, a video, or an empty place over the preview. */
+/** Returns the element for a file on the stage: an image, a video, or an empty placeholder over the preview. */
 function pictured(shown) {
   if (shown.video) return player(shown.hash);
   return shown.file ? make("img", { class: "picture", alt: "" }) : pooled(shown.hash);
 }
 
-/** Shows the image of the chosen iteration, from what is known now. */
+/** Shows the selected image from what is known so far. */
 function showImage() {
   const old = picture;
   const images = imagesOf(index);
@@ -128,11 +128,11 @@ function showImage() {
     const mine = picture;
     const caption = (strip.take(index)?.title ?? "").replace(" · ", ": ");
     if (shown.video) picture.setAttribute("aria-label", caption); else picture.alt = caption;
-    // What is in the page stays there: a video that is moved stops playing.
+    // Leave elements that are already in the page: a video that is moved stops playing.
     if (picture.parentElement === canvas) { for (const other of [...canvas.children]) if (other !== picture) other.remove(); canvas.prepend(preview); canvas.append(before); } else canvas.replaceChildren(preview, picture, before);
     const size = () => zoom.show(shown.width || mine.naturalWidth || mine.videoWidth || preview.naturalWidth, shown.height || mine.naturalHeight || mine.videoHeight || preview.naturalHeight);
     size();
-    // What could not be read has no size until it is here; what is transparent must not show the preview through.
+    // An image that failed has no size; once a transparent image is loaded, the preview must not show through it.
     if ((mine.complete && mine.naturalWidth > 0) || mine.readyState > 0) preview.hidden = true;
     else {
       mine.addEventListener(shown.video ? "loadedmetadata" : "load", () => { if (mine === picture) { preview.hidden = true; size(); } }, { once: true });
@@ -143,14 +143,14 @@ function showImage() {
     const said = one(".no", strip.take(index) ?? frame)?.textContent;
     frame.append(make("div", { class: "gone" }, make("strong", {}, said ? `#${index}: ${said}` : "…")));
   }
-  // What is not in the page any more would go on playing.
+  // A video that was removed from the page would keep playing.
   if (old !== picture || !shown) old?.pause?.();
   showDots(images.length);
   showHold();
   turns();
 }
 
-/** What the server says in the place of an image that is not there. */
+/** Shows the server's explanation in place of a missing image. */
 function showGone(gone) {
   one(".gone", frame)?.remove();
   if (!gone) return;
@@ -160,12 +160,12 @@ function showGone(gone) {
   frame.append(copy);
 }
 
-// A picture that does not come: the preview stays, with a word.
+// If an image fails to load, the preview stays, with a message.
 frame.addEventListener("error", async (event) => {
   if (event.target !== picture) return;
   picture.classList.add("failed");
   const at = index;
-  try { const { gone } = await facts(at); if (at === index) showGone(gone); } catch { /* The banner says that the server is away. */ }
+  try { const { gone } = await facts(at); if (at === index) showGone(gone); } catch { /* The banner reports that the server is unreachable. */ }
 }, true);
 
 function showDots(many) {
@@ -184,7 +184,7 @@ function turns() {
   on.disabled = at >= order.length - 1;
 }
 
-// The parent, for as long as it is held.
+// Shows the parent while its key is held.
 
 function parentImage() {
   const take = strip.take(index);
@@ -229,10 +229,10 @@ one("#hold")?.addEventListener("keydown", (event) => { if (event.key === " " || 
 one("#hold")?.addEventListener("keyup", () => hold(false));
 one("#hold")?.addEventListener("contextmenu", (event) => event.preventDefault());
 
-// Choosing.
+// Navigation.
 
 let order = [];
-/** Which iterations are in the strip: those the filter lets through, and the one that is shown. */
+/** Computes which iterations are in the strip: those that pass the filter, and the one shown. */
 function reorder() {
   const matches = filters[filter];
   order = marks.flatMap((mark, at) => (at === index || matches(mark) ? [at] : []));
@@ -245,7 +245,7 @@ const strip = filmstrip(one("#strip"), session, {
     const more = now > count;
     count = Math.max(count, now);
     marks = [...text];
-    // What was decided here counts until the server has it.
+    // Local changes take precedence until the server has them.
     for (const [at, mine] of ahead) { marks[at] = mine.mark; showRating(strip.take(at), bestOf(mine.ratings), mine.mark); }
     reorder();
     strip.layout(order, index);
@@ -255,7 +255,7 @@ const strip = filmstrip(one("#strip"), session, {
   },
 });
 
-/** Shows another iteration, at once. Returns whether there is one. */
+/** Shows another iteration at once. Returns whether it exists. */
 function choose(at, number = 0) {
   if (!Number.isInteger(at) || at < 0 || at >= count) return false;
   const filtered = index !== at && !filters[filter](marks[index]);
@@ -271,7 +271,7 @@ function choose(at, number = 0) {
   return true;
 }
 
-/** A step in the strip as it is filtered. */
+/** Moves by one step in the filtered strip. */
 function step(by) {
   const at = order.indexOf(index);
   const next = order[at + by];
@@ -279,7 +279,7 @@ function step(by) {
   return choose(next);
 }
 
-/** Another image of the same iteration. */
+/** Shows another image of the same iteration. */
 function turnImage(by) {
   const { length } = imagesOf(index);
   const next = image + by;
@@ -295,7 +295,7 @@ function showBatchImage(number) {
   later();
 }
 
-/** The facts of another iteration are on their way: what can be said now is said, the rest cannot be used meanwhile. */
+/** While the facts of another iteration are loading, shows what is known and disables the rest. */
 function stale() {
   const panel = one("#facts");
   const fresh = String(index);
@@ -310,9 +310,12 @@ function stale() {
   showStars();
 }
 
-/** What happens once nothing more is pressed: the facts, the address, the neighbours, a word for screen readers. */
+/**
+ * Runs once the user pauses: loads the facts, updates the URL, preloads neighbours, and announces the image to screen
+ * readers.
+ */
 const later = calmly(70, async () => {
-  // An address without an index means the last one, until one has moved.
+  // A URL without an index means the last iteration, until the user navigates.
   if (stage.dataset.shown !== arrived) history.replaceState(null, "", address());
   document.title = `${sessionName()} #${index} · Retake`;
   for (const tab of all(".views a")) if (tab.dataset.view === "session") tab.href = address();
@@ -347,7 +350,7 @@ async function showFacts() {
   if (note && drafts.get(reference()) !== null) note.textContent = "Continue draft";
 }
 
-/** What differs between the images of one iteration: what is compared, downloaded, referred to. */
+/** Updates what depends on the image within an iteration: compare, download, reference. */
 function aboutImage() {
   const panel = one("#facts");
   const { hash } = imagesOf(index)[image] ?? {};
@@ -368,7 +371,7 @@ function aboutImage() {
   tray.show();
 }
 
-/** The stars and the mark of the chosen iteration, as they are decided. */
+/** Shows the stars and the mark of the selected iteration, including local changes. */
 function showStars() {
   const stars = one("#stars");
   if (!stars) return;
@@ -396,9 +399,9 @@ function announce(text) {
   }, 150);
 }
 
-// Deciding. `at` is the image that is shown when the key is pressed, whatever is shown when the write is done.
+// Ratings and rejections. `at` is the image shown when the key is pressed, whatever is shown when the write completes.
 
-/** Shows a decision on the page, over what the server knows so far. */
+/** Shows a change on the page before the server confirms it. */
 function decide(at, { number = 0, rating = ratingOf(at, number), rejected = isRejected(at) }) {
   const ratings = ratingsOf(at).with(number, rating);
   const best = bestOf(ratings);
@@ -409,7 +412,7 @@ function decide(at, { number = 0, rating = ratingOf(at, number), rejected = isRe
   if (at === index) { showStars(); showCorner(""); }
 }
 
-/** The server has it: its word counts again. */
+/** The server has the change: use its data again. */
 const settle = (at) => async () => {
   if (pending(reference(at)) > 0) return;
   parts.delete(at);
@@ -437,7 +440,8 @@ function toss() {
   if (rejected) advance();
 }
 
-// The cover of the session: one image of it has the tag, with its number where it is not the first of a batch.
+// The session's cover: the iteration with the cover tag, which includes the image number unless it is the first of a
+// batch.
 
 let cover = main.dataset.cover ?? "";
 const isCover = (at, number) => cover === `${at}/${number}`;
@@ -462,7 +466,7 @@ function chooseCover() {
   });
 }
 
-/** The facts of an iteration as they are now, to change them from. */
+/** Returns the current facts of an iteration, as the basis for a change. */
 async function current(at) {
   try { return (await facts(at)).facts; } catch (error) { sayWhy(error); return null; }
 }
@@ -491,7 +495,7 @@ async function note() {
   annotate({ reference: reference(at), name: shortName(at), note: text, before, show: () => {}, after: settle(at) });
 }
 
-// Full screen: the image alone. Where the browser has no full screen, the window.
+// Full screen: only the image. Without browser support, it fills the window.
 
 const isFull = () => document.body.hasAttribute("data-full");
 function full(on) {
@@ -501,7 +505,7 @@ function full(on) {
 }
 document.addEventListener("fullscreenchange", () => { if (!document.fullscreenElement && isFull()) full(false); });
 
-// What is clicked.
+// Click handlers.
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-do]");
@@ -573,13 +577,13 @@ key(["p"], "Compare with the parent", onFacts("[data-do='compare-parent']"), "Re
 key(["y"], "Copy the prompt", onFacts("[data-what='Prompt']"), "Reviewing");
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || one("dialog[open]") || one("details.drop[open]") || event.target.closest?.("input, textarea, select")) return;
-  // First what is over the page, then the page.
+  // Close what is on top of the page first, then leave the page.
   if (isFull()) { event.preventDefault(); event.stopImmediatePropagation(); full(false); } else if (zoom.zoomed()) { event.preventDefault(); event.stopImmediatePropagation(); zoom.fit(); }
 }, true);
 
-// What happens meanwhile.
+// Changes from elsewhere.
 
-/** New iterations are offered; they take the place of what one looks at only where that was asked for. */
+/** Offers new iterations. They replace the one shown only if the user asked to follow. */
 function tellNew() {
   const chip = one("#new");
   const fresh = count - seen;
@@ -610,14 +614,14 @@ export function heard(news) {
     return;
   }
   if (news.session !== session) {
-    // Variations in other sessions are listed here, too.
+    // Variations in other sessions are listed here too.
     if (news.kind === "recorded") parts.clear();
     return;
   }
   if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") changed(news.index); else refreshHead().catch(() => {});
 }
 
-// What came with the page is the first of the facts.
+// The facts that came with the page are the first in the cache.
 parts.set(index, Promise.resolve({ facts: one("#facts").cloneNode(true), gone: one(".gone", frame)?.cloneNode(true) ?? null }));
 {
   const shown = imagesOf(index)[image];

@@ -1,4 +1,4 @@
-// The story of a session: told by the server; told again when the session changes.
+// The story of a session: rendered by the server, and reloaded when the session changes.
 
 import { calmly, one, page, tellTimes } from "./kit.js";
 import { refreshHead, session } from "./head.js";

@@ -1,5 +1,5 @@
-// The filmstrip: one row in the order of recording, of which only what is near the window is in the page. Branches unfold into
-// lanes. What does not match the filter has no place in it.
+// The filmstrip: one row in order of recording. Only the part near the viewport is in the DOM. Branches unfold into
+// lanes. Iterations that do not match the filter are left out.
 
 import { all, calmly, make, one, part, sayWhy } from "./kit.js";
 
@@ -9,7 +9,7 @@ const ROW = 108;
 const LEFT = 12;
 const UP = 8;
 
-/** The filters, by which marks an iteration may have. */
+/** The filters, as the marks that an iteration may have. */
 export const filters = {
   takes: (mark) => mark !== "x",
   unreviewed: (mark) => mark === "0",
@@ -17,7 +17,7 @@ export const filters = {
   everything: () => true,
 };
 
-/** The strip of a session. `grown(count, marks)` hears what the server knows of the whole session. */
+/** Creates the strip of a session. `grown(count, marks)` is called with the server's state of the whole session. */
 export function filmstrip(strip, session, { grown }) {
   const reel = one(".reel", strip);
   const size = Number(strip.dataset.step);
@@ -42,7 +42,7 @@ export function filmstrip(strip, session, { grown }) {
     if (take.parentElement !== reel) reel.append(take);
   }
 
-  /** Puts into the page what is near the window, takes out what is not, and asks for what is not known yet. */
+  /** Inserts what is near the viewport, removes what is not, and requests missing parts. */
   function look() {
     const from = Math.max(0, Math.floor((strip.scrollLeft - strip.clientWidth) / STEP));
     const to = Math.min(order.length - 1, Math.ceil((strip.scrollLeft + 2 * strip.clientWidth) / STEP));
@@ -65,7 +65,7 @@ export function filmstrip(strip, session, { grown }) {
   }
 
   const inFlight = new Map();
-  /** Asks for a part of the strip; those who ask for it meanwhile share the answer. */
+  /** Requests a part of the strip; concurrent callers share the response. */
   function bring(chunk) {
     asked.add(chunk);
     if (!inFlight.has(chunk)) inFlight.set(chunk, fetched(chunk).finally(() => inFlight.delete(chunk)));
@@ -93,7 +93,7 @@ export function filmstrip(strip, session, { grown }) {
     }
   }
 
-  /** A line from each iteration to the one it came from, where the branches are unfolded. */
+  /** Draws a line from each iteration to its parent if branches are unfolded. */
   function draw() {
     one("svg", reel)?.remove();
     if (!unfolded) return;
@@ -114,7 +114,7 @@ export function filmstrip(strip, session, { grown }) {
     reel.prepend(svg);
   }
 
-  /** Shows which one is chosen; it alone is a tab stop. */
+  /** Marks the selected iteration, which is the only tab stop. */
   function mark() {
     for (const [at, take] of takes) {
       if (take.parentElement !== reel) continue;
@@ -142,7 +142,7 @@ export function filmstrip(strip, session, { grown }) {
   new ResizeObserver(() => { reveal(); look(); }).observe(strip);
 
   return {
-    /** Lays out these iterations, the chosen one marked. */
+    /** Lays out these iterations and marks the selected one. */
     layout(indexes, chosen) {
       order = indexes;
       slots = new Map(order.map((at, slot) => [at, slot]));
@@ -152,7 +152,7 @@ export function filmstrip(strip, session, { grown }) {
       reveal();
       look();
     },
-    /** Marks another one, and moves the focus along if it is in the strip. */
+    /** Selects another iteration, and moves the focus along if it is in the strip. */
     choose(chosen) {
       const focused = reel.contains(document.activeElement);
       current = chosen;
@@ -161,12 +161,12 @@ export function filmstrip(strip, session, { grown }) {
       if (focused) takes.get(current)?.focus({ preventScroll: true });
     },
     take: (at) => takes.get(at),
-    /** Asks again for the parts that these iterations are in. */
+    /** Reloads the parts that contain these iterations. */
     async refresh(...indexes) {
       const chunks = new Set(indexes.map((at) => Math.floor(at / size)));
       await Promise.all([...chunks].map(bring));
     },
-    /** Forgets what may have changed, but for what is in sight. */
+    /** Drops cached parts that may have changed, except those in view. */
     async renew() {
       const seen = new Set([...takes].filter(([, take]) => take.parentElement === reel).map(([at]) => Math.floor(at / size)));
       for (const chunk of [...asked]) if (!seen.has(chunk)) asked.delete(chunk);
@@ -184,7 +184,7 @@ export function filmstrip(strip, session, { grown }) {
   };
 }
 
-/** Writes a rating over an image of the strip or the grid. */
+/** Shows a rating over an image of the strip or the grid. */
 export function showRating(element, rating, mark) {
   if (!element) return;
   element.dataset.mark = mark;

@@ -1,4 +1,4 @@
-// The theme that was chosen, set before anything is painted. Without a choice the system decides.
+// Applies the chosen theme before the first paint. By default, the system decides.
 try {
   const theme = localStorage.getItem("retake-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;

@@ -1,6 +1,6 @@
-// The tray: images collected to compare, across sessions and windows, and the sets that were named. Kept by the browser,
-// for each workspace by itself: several may be served at one address, one after the other. It shows in the menu as a
-// number beside Compare and opens below it, so that it never lies over what one looks at.
+// The tray: images collected for comparison across sessions and tabs, and named sets. Stored in the browser separately
+// for each workspace, since different workspaces may be served at the same address over time. It appears as a number
+// next to Compare in the menu and opens below it, so that it never covers the images.
 
 import { workspace } from "/here.js";
 import { all, key, make, one, part, say } from "./kit.js";
@@ -13,7 +13,7 @@ const kept = (name) => {
   try { return JSON.parse(localStorage.getItem(name) ?? "[]"); } catch { return []; }
 };
 
-/** What is in it: `{ reference, image, name }`. */
+/** Returns its contents: `{ reference, image, name }`. */
 function read() {
   const items = kept(NAME);
   return (Array.isArray(items) ? items : []).filter((item) => typeof item?.reference === "string").slice(0, MOST);
@@ -34,14 +34,14 @@ function write(items) {
   show();
 }
 
-/** Where to compare these. */
+/** Returns the URL that compares these. */
 export const compareAddress = (references, name = "") =>
   `/compare?refs=${references.map((it) => encodeURIComponent(it)).join(",")}${name ? `&name=${encodeURIComponent(name)}` : ""}`;
 
 const named = (item) => item.name ?? `#${item.reference.split("#")[1] ?? ""}`;
 const pageOf = (reference) => `/sessions/${reference.replace("#", "/")}`;
 
-/** The panel, and the button in the menu that opens it. */
+/** Creates the panel and the menu button that opens it. */
 function button() {
   const known = one("#tray-count");
   if (known) return known;
@@ -77,7 +77,7 @@ function show() {
       make("button", { type: "button", class: "quiet", onclick: () => tray.clear() }, "Clear"),
       make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`)),
   );
-  // Who removes one after the other keeps the place.
+  // Keep the focus position, so that several items can be removed in a row.
   if (focused >= 0) (all("button", box)[Math.min(focused, rows.length)] ?? one("button", box))?.focus();
   if (items.length === 0 && box.matches(":popover-open")) { box.hidePopover(); link?.focus(); }
   for (const toggle of all("[data-tray]")) {
@@ -110,7 +110,7 @@ export const tray = {
   remove(reference) {
     write(read().filter((item) => item.reference !== reference));
   },
-  /** Puts exactly these into it. */
+  /** Replaces the contents. */
   set(items) {
     write(items.slice(0, MOST));
   },
@@ -124,7 +124,7 @@ export const tray = {
   },
 };
 
-/** Sets that were named: `{ name, references }`. */
+/** Named sets: `{ name, references }`. */
 export const sets = {
   all: () => kept(SETS).filter((set) => typeof set?.name === "string" && Array.isArray(set.references)),
   save(name, references) {
@@ -135,14 +135,14 @@ export const sets = {
   },
 };
 
-// The verdict of a session, where a header has a place for it.
+// The verification badge, on pages whose header has one.
 
 async function verdicts() {
   for (const place of all("[data-verdict]")) {
     try {
       const { content } = await part(place.dataset.verdict);
       if (place.isConnected) place.replaceWith(content);
-    } catch { /* The link leads to it all the same. */ }
+    } catch { /* The link still works. */ }
   }
 }
 verdicts();

@@ -1,4 +1,4 @@
-// The tree of a session: drawn by the server; scaled here, and drawn again when the session changes.
+// The tree of a session: drawn by the server, scaled here, and reloaded when the session changes.
 
 import { calmly, one, page, settings } from "./kit.js";
 import { refreshHead, session } from "./head.js";
@@ -6,7 +6,7 @@ import { refreshHead, session } from "./head.js";
 const graph = one("#graph");
 const size = one("#size");
 
-/** The size in percent, or what fits the window, within reason. */
+/** Returns the scale in percent, or the one that fits the window, within limits. */
 function scale() {
   const drawing = one("#drawing");
   const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
@@ -39,5 +39,5 @@ export function heard(news) {
 }
 
 scale();
-// The newest is where the work is.
+// Start at the newest iteration.
 graph.scrollLeft = graph.scrollWidth;

@@ -1,21 +1,28 @@
-// Search as one types: the page that the server renders for what stands in the box so far takes the place of the one that
-// is shown, and its address that of the old one, so that back leads to where one came from and a reload shows the same.
+// Search while typing: the page that the server renders for the current query replaces the content, and its URL
+// replaces the current one, so that Back leads to the page before the search and a reload shows the same results.
 
 import { all, askText, calmly, make, one, page, say, sayWhy, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
 
-/** Long enough for quick typists to finish a word now and then, short enough to feel at once. */
+/**
+ * Milliseconds to wait after a keystroke: long enough for fast typists to finish some words, short enough to feel
+ * instant.
+ */
 const PAUSE = 120;
 
-/** Makes the search box of the page answer while one types; `shown` is told when another page is shown. Gives a function
- *  that asks again for what is shown. */
+/**
+ * Makes the search box update the page while the user types; `shown` is called after new content is shown. Returns a
+ * function that reloads the current results.
+ */
 export function typing(shown) {
   const box = one("#search");
   const said = one("#asking");
   let asked;
 
-  /** Where what stands in the box is found. The last word may be a beginning, also after Enter: it leads into what is
-   *  shown, and never to something else. */
+  /**
+   * Returns the URL for the current query. The last word counts as a prefix, even after Enter, so that Enter leads to
+   * the results that are already shown.
+   */
   const address = () => {
     if (box.value.trim() === "") return one("#carried").dataset.emptied;
     const query = new URLSearchParams(new FormData(box.form));
@@ -29,7 +36,7 @@ export function typing(shown) {
     box.setAttribute("aria-invalid", unfinished);
   };
 
-  /** Shows what is found there. An answer that comes after a newer question is dropped. */
+  /** Shows the results at a URL. A response that arrives after a newer request is dropped. */
   async function show(path, quiet = false) {
     asked?.abort();
     const mine = new AbortController();
@@ -79,7 +86,7 @@ const SAVED = "retake-searches";
 const saved = () => { try { const kept = JSON.parse(localStorage.getItem(SAVED) ?? "[]"); return Array.isArray(kept) ? kept.filter((it) => typeof it?.name === "string" && typeof it?.address === "string" && it.address.startsWith("/")) : []; } catch { return []; } };
 const keep = (searches) => { try { localStorage.setItem(SAVED, JSON.stringify(searches.slice(0, 40))); } catch { say("Storage is blocked: the search cannot be saved"); } };
 
-/** The menu of searches that were saved in this browser. */
+/** Sets up the menu of searches saved in this browser. */
 export function savedSearches() {
   const menu = one("details.saved");
   if (!menu) return;
@@ -104,7 +111,7 @@ export function savedSearches() {
   draw();
 }
 
-/** Cards that stay the same stay the same elements, so that their pictures do not flicker. */
+/** Reuses the elements of unchanged cards, so that their images do not flicker. */
 function keepPictures(main) {
   const old = new Map(all("#wall .cover > img").map((image) => [image.getAttribute("src"), image]));
   for (const image of all("#wall .cover > img", main)) {

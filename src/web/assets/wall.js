@@ -1,6 +1,6 @@
-// The wall: rows of uncropped images, of which only those near the window are in the page, however many there are. Parts of
-// 60 cards come from the server when they come into sight. A part is as high as its rows turn out; until it is there the
-// average of the others counts, and what is looked at stays where it is when a part above turns out otherwise.
+// The wall: rows of uncropped images, of which only those near the viewport are in the DOM, however many there are.
+// Parts of 60 cards are loaded as they come into view. The height of a part is only known once it is laid out; until
+// then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
 import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
 import { intake } from "./intake.js";
@@ -25,7 +25,7 @@ let stale = false;
 const cursors = new Map();
 const loaded = new Map();
 const loading = new Map();
-/** The parts that are on their way, for those who wait for one. */
+/** Parts being loaded, so that several callers can wait for one. */
 const arriving = new Map();
 
 const wallTop = () => wall.getBoundingClientRect().top + scrollY;
@@ -38,7 +38,7 @@ function tops() {
   return all;
 }
 
-/** Takes up the wall that is in the page now, if there is one. */
+/** Initialises the wall that is in the page, if there is one. */
 function hang() {
   for (const aborter of loading.values()) aborter.abort();
   for (const map of [loading, arriving, loaded, cursors]) map.clear();
@@ -65,12 +65,12 @@ function hang() {
   scrubber();
 }
 
-/** What a card needs from scripts: its ratio, its date, its box to choose it. */
+/** Prepares a card for scripts: its aspect ratio, date and checkbox. */
 function dress(element, before) {
   let day = before;
   const dated = wall.hasAttribute("data-dated");
   for (const item of all(".item", element)) {
-    // What has no image takes little room.
+    // A card without an image takes less space.
     const usual = one(".cover img", item) ? 1 : 0.6;
     item.style.setProperty("--r", Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || usual)));
     if (dated) {
@@ -92,7 +92,7 @@ function dress(element, before) {
 
 const days = new Intl.DateTimeFormat("en", { day: "numeric", month: "long" });
 const older = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
-/** The day of a time where the reader is. */
+/** Returns the name of the day in the user's time zone. */
 function dayName(at) {
   const [then, now] = [new Date(at), new Date()];
   const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
@@ -102,7 +102,7 @@ function dayName(at) {
   return then.getFullYear() === now.getFullYear() ? days.format(then) : older.format(then);
 }
 
-/** Gives the wall its whole height, and every part its place. */
+/** Sets the total height of the wall and the position of every part. */
 function lay() {
   if (!wall) return;
   for (const [index, element] of loaded) if (element.isConnected) heights[index] = element.offsetHeight;
@@ -112,7 +112,7 @@ function lay() {
   if (!one('#wall .card[tabindex="0"]')) { const card = one("#wall .card"); if (card) card.tabIndex = 0; }
 }
 
-/** The same, without moving what is looked at. */
+/** Applies a change to the layout without moving what is in view. */
 function settle(change) {
   const anchor = all("#wall .item").find((item) => item.getBoundingClientRect().bottom > 80);
   const before = anchor?.getBoundingClientRect().top;
@@ -121,7 +121,7 @@ function settle(change) {
   if (anchor?.isConnected && scrollY > 0) { const moved = anchor.getBoundingClientRect().top - before; if (Math.abs(moved) > 1) scrollBy(0, moved); }
 }
 
-/** Brings in the parts around the window, and takes out those far from it. */
+/** Loads the parts near the viewport and removes distant ones. */
 function look() {
   if (!wall) return;
   const from = scrollY - wallTop();
@@ -140,7 +140,7 @@ function look() {
   markMonth();
 }
 
-/** How to get to a part: its place in the order, or the cursor before it. */
+/** Returns the query for a part: its offset in the order, or the cursor before it. */
 function query(index) {
   const asked = new URLSearchParams(where.search);
   if (source === "/sessions") asked.set("from", first + index * SIZE);
@@ -149,7 +149,7 @@ function query(index) {
   return asked;
 }
 
-/** Brings a part in, unless it is there or on its way; resolves when it is there. */
+/** Loads a part unless it is present or being loaded; resolves when it is in the page. */
 function bring(index, anew = false) {
   if (!anew && loaded.has(index)) return Promise.resolve();
   if (!anew && arriving.has(index)) return arriving.get(index);
@@ -201,7 +201,7 @@ function ghosts(index) {
   return element;
 }
 
-/** What happened elsewhere: what is in sight is asked for again; not from under someone who reads further down. */
+/** Reloads what is in view after changes elsewhere, unless the user has scrolled down. */
 const refresh = calmly(250, async () => {
   if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
   if (scrollY > innerHeight) { stale = true; newWork(); return; }
@@ -234,7 +234,7 @@ async function markRead() {
   } catch (error) { sayWhy(error); }
 }
 
-// How large the images are.
+// The size of the images.
 
 function size() {
   const input = one("#size");
@@ -243,12 +243,12 @@ function size() {
   input.value = kept() ?? (innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220);
   const apply = () => document.documentElement.style.setProperty("--row", `${input.value}px`);
   apply();
-  input.addEventListener("input", () => settle(() => { apply(); heights = []; try { localStorage.setItem(SIZE_KEY, input.value); } catch { /* It stays as long as the page. */ } }));
+  input.addEventListener("input", () => settle(() => { apply(); heights = []; try { localStorage.setItem(SIZE_KEY, input.value); } catch { /* The size then lasts until the page is left. */ } }));
   input.addEventListener("change", look);
 }
 function kept() { try { return localStorage.getItem(SIZE_KEY); } catch { return null; } }
 
-// Months beside the wall.
+// The months next to the wall.
 
 let months = [];
 async function scrubber() {
@@ -283,10 +283,11 @@ async function scrubber() {
     const to = links[links.indexOf(document.activeElement) + next];
     if (to) { links.forEach((link) => { link.tabIndex = link === to ? 0 : -1; }); to.focus(); }
   };
-  // Dragging along it goes through the months. They count by where they were when it began: the list moves with the page.
+  // Dragging along the months jumps through them. Positions are those at the start of the drag, since the list moves
+  // with the page.
   let places = [];
   let at = -1;
-  // As a row on small windows it is scrolled by dragging.
+  // In small windows, the months are a row that is scrolled by dragging.
   box.onpointerdown = () => { places = getComputedStyle(box).flexDirection === "column" ? all("a", box).map((link) => { const { top, height } = link.getBoundingClientRect(); return top + height / 2; }) : []; at = -1; };
   for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { places = []; });
   addEventListener("pointermove", (event) => {
@@ -295,13 +296,13 @@ async function scrubber() {
     const nearest = apart.indexOf(Math.min(...apart));
     if (nearest !== at) { at = nearest; jump(months[nearest].from); }
   });
-  // A browser would drag the link itself.
+  // Otherwise the browser would drag the link itself.
   box.ondragstart = (event) => event.preventDefault();
   markMonth();
 }
 
 let jumps = 0;
-/** Goes to a card by its place in the order. Of several jumps the last one counts. */
+/** Jumps to a card by its offset in the order. Of several jumps, the last one wins. */
 async function jump(card) {
   const mine = (jumps += 1);
   const index = Math.max(0, Math.floor((card - first) / SIZE));
@@ -314,18 +315,18 @@ async function jump(card) {
   if (item) scrollTo(0, item.getBoundingClientRect().top + scrollY - 72);
 }
 
-/** Marks the month of the first card in sight. */
+/** Marks the month of the first card in view. */
 function markMonth() {
   if (months.length < 2) return;
   const inSight = all("#wall > .part:not(.ghost) .item").map((item) => ({ item, box: item.getBoundingClientRect() })).filter(({ box }) => box.top > 40 && box.top < innerHeight);
   const [top] = inSight.sort((a, b) => a.box.top - b.box.top || a.box.left - b.box.left);
-  // While it is still on its way the last mark stays.
+  // While the part is being loaded, keep the previous mark.
   if (!top) return;
   const now = months.findIndex(({ month }) => top.item.dataset.at.startsWith(month));
   all("#scrubber a").forEach((link, number) => { if (number === now) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current"); });
 }
 
-// Leafing through the takes of a session under the pointer.
+// Pointing at a session flips through its takes.
 
 function leaf(event) {
   if (event.pointerType === "touch") return;
@@ -358,13 +359,13 @@ function unleaf(event) {
 document.addEventListener("pointermove", leaf, { passive: true });
 document.addEventListener("pointerout", unleaf, { passive: true });
 
-/** Back from a session: where one was, on the card one came from. */
+/** Restores the scroll position and the focused card after returning from a session. */
 function restore() {
   const name = () => `retake-wall ${location.pathname}${location.search}`;
   history.scrollRestoration = "manual";
   const back = performance.getEntriesByType("navigation")[0]?.type !== "navigate";
   let before = null;
-  try { before = JSON.parse(sessionStorage.getItem(name()) ?? "null"); } catch { /* Then it begins at the top. */ }
+  try { before = JSON.parse(sessionStorage.getItem(name()) ?? "null"); } catch { /* Then the page starts at the top. */ }
   if (wall && before && back) {
     scrollTo(0, before.y);
     look();
@@ -374,7 +375,7 @@ function restore() {
   document.addEventListener("click", (event) => { const card = event.target.closest?.("#wall .card"); if (card) left = card.dataset.reference ?? card.dataset.session; });
   addEventListener("pagehide", () => {
     const card = document.activeElement?.closest?.("#wall .card");
-    try { sessionStorage.setItem(name(), JSON.stringify({ y: scrollY, card: card?.dataset.reference ?? left })); } catch { /* Then it begins at the top. */ }
+    try { sessionStorage.setItem(name(), JSON.stringify({ y: scrollY, card: card?.dataset.reference ?? left })); } catch { /* Then the page starts at the top. */ }
   });
 }
 function refocus(reference) {
@@ -425,7 +426,7 @@ function keysOfTheWall() {
     const card = focused();
     if (!card?.dataset.reference) return false;
     const { reference, label } = card.dataset;
-    // A fresh copy may have taken the place of the card meanwhile.
+    // The card may have been replaced by a fresh copy.
     const show = (rating) => { for (const it of all(`#wall .card[data-reference="${CSS.escape(reference)}"]`)) it.dataset.rating = rating; };
     rate({ reference, name: `“${label}”`, rating: Number(event.key), before: Number(card.dataset.rating), show });
   });
@@ -449,7 +450,7 @@ addEventListener("scroll", () => requestAnimationFrame(look), { passive: true })
 keysOfTheWall();
 rubberBand({ settled: look });
 intake({ done: () => refresh() });
-/** The search box works on this page: what it finds takes the place of what is shown. */
+/** Search on this page replaces the wall with the results. */
 const again = typing(hang);
 
 export function heard() {

@@ -1,16 +1,18 @@
-// Writing what people decide: ratings, rejections, tags, notes, covers. Every write names the image or iteration it was
-// started for. The page shows it at once; it is sent in order, one after the other for each iteration; it can be undone, by
-// a further event.
+// Writes of user decisions: ratings, rejections, tags, notes, covers. Every write is bound to the image or iteration it
+// was started for. The page shows it at once; writes are sent in order for each iteration; undo appends another event.
 
 import { ask, drafts, say, sayWhy } from "./kit.js";
 
-/** The iteration that an image belongs to: tags and notes are of iterations, ratings of images. */
+/** Returns the iteration of an image: tags and notes belong to iterations, ratings to images. */
 export const iterationOf = (reference) => reference.split("/")[0];
 
-/** The number of an image that a reference names. */
+/** Returns the image number in a reference. */
 const imageOf = (reference) => Number(reference.split("/")[1] ?? 0);
 
-/** The rating of an image, from the annotations of its iteration: a batch keeps one for each image as `image/1:4`. */
+/**
+ * Returns the rating of an image from its iteration's annotations: a batch stores one per image as a tag such as
+ * `image/1:4`.
+ */
 export function imageRating({ rating = 0, tags = [] } = {}, reference = "") {
   const own = tags.map((tag) => /^image\/(\d+):([1-5])$/.exec(tag)).filter(Boolean);
   if (own.length === 0) return rating;
@@ -26,10 +28,10 @@ const undos = [];
 
 const fresh = () => globalThis.crypto?.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
 
-/** How many writes of an iteration are on their way. */
+/** Returns the number of writes in flight for an iteration. */
 export const pending = (reference) => waiting.get(reference) ?? 0;
 
-/** Sends a change after those that were made before it. */
+/** Sends a change after all earlier ones. */
 function send(verb, about, request) {
   const before = queues.get(about) ?? Promise.resolve();
   const key = verb === "annotate-iteration" ? { idempotencyKey: fresh() } : {};
@@ -44,12 +46,12 @@ function send(verb, about, request) {
   return sent;
 }
 
-/** Sends one request, or several one after the other. */
+/** Sends one request, or several in sequence. */
 async function sendAll(verb, about, requests) {
   for (const request of [requests].flat()) await send(verb, request.reference ? iterationOf(request.reference) : about, request);
 }
 
-/** Says what was done, with a way back: `run` undoes it. */
+/** Shows a message with an Undo button, which calls `run`. */
 export function offerUndo(said, run) {
   const entry = { run: async () => {
     const at = undos.indexOf(entry);
@@ -61,8 +63,8 @@ export function offerUndo(said, run) {
 }
 
 /**
- * Makes a change: shows it, sends it, and says so with Undo. When it cannot be sent, the page shows what was before.
- * `change` and `back` are requests, or several; `show` and `unshow` put them on the page.
+ * Makes a change: shows it, sends it, and confirms it with an Undo button. On failure, the page is reverted. `change`
+ * and `back` are one or more requests; `show` and `unshow` update the page.
  */
 export async function write({ about, verb = "annotate-iteration", change, back, show, unshow, said, after = () => {} }) {
   show();
@@ -91,16 +93,16 @@ export async function write({ about, verb = "annotate-iteration", change, back, 
   }
 }
 
-/** Undoes the last change that was made here. */
+/** Undoes the last change made on this page. */
 export function undo() {
   const last = undos.at(-1);
   if (last) last.run(); else say("Nothing to undo");
 }
 
-/** Sends a rating of an image, without a word; 0 clears it. */
+/** Sends the rating of an image without a notification; 0 clears it. */
 export const sendRating = (reference, rating) => sendAll("annotate-iteration", iterationOf(reference), { reference, rating: rating || null });
 
-/** Draws a rating into a group of stars. */
+/** Shows a rating in a group of stars. */
 export function drawStars(group, rating) {
   for (const star of group.querySelectorAll("[data-rate]")) {
     star.classList.toggle("on", Number(star.dataset.rate) <= rating);
@@ -108,7 +110,7 @@ export function drawStars(group, rating) {
   }
 }
 
-/** A rating of an image, or of an iteration without one; 0 clears it. */
+/** Rates an image, or an iteration without images; 0 clears the rating. */
 export function rate({ reference, name, rating, before, show, after }) {
   if (rating === before) { say(rating ? `Already ${"★".repeat(rating)}` : "Not rated"); return; }
   write({
@@ -122,7 +124,7 @@ export function rate({ reference, name, rating, before, show, after }) {
   });
 }
 
-/** Rejects an iteration, or takes that back. Nothing is deleted. */
+/** Rejects an iteration, or reverts that. Nothing is deleted. */
 export function reject({ reference, name, rejected, show, after }) {
   const [yes, no] = [{ reference, addTags: [REJECTED] }, { reference, removeTags: [REJECTED] }];
   write({
@@ -136,7 +138,7 @@ export function reject({ reference, name, rejected, show, after }) {
   });
 }
 
-/** Tags of an iteration: only what differs is sent, so that tags added elsewhere meanwhile stay. */
+/** Changes the tags of an iteration. Sends only the differences, so that tags added elsewhere are kept. */
 export function retag({ reference, name, tags, before, show, after }) {
   const addTags = tags.filter((tag) => !before.includes(tag));
   const removeTags = before.filter((tag) => !tags.includes(tag));
@@ -153,7 +155,7 @@ export function retag({ reference, name, tags, before, show, after }) {
   });
 }
 
-/** A note on an iteration. Its draft is kept until it is saved. */
+/** Edits the note of an iteration. Its draft is kept until it is saved. */
 export async function annotate({ reference, name, note, before, show, after }) {
   if (note === before) { drafts.drop(reference); return; }
   const saved = await write({
@@ -168,5 +170,5 @@ export async function annotate({ reference, name, note, before, show, after }) {
   if (saved) drafts.drop(reference); else drafts.set(reference, note);
 }
 
-// What waits for its turn goes out before the page does; what is sent outlives it.
+// Send queued changes before the page is unloaded; requests in flight outlive it.
 addEventListener("pagehide", () => { for (const change of unsent) ask(...change).catch(() => {}); });

@@ -1,11 +1,11 @@
-// Zooming into one image: wheel, pinch, drag, click and keys, never beyond its edges. Also swipes, when it is not zoomed.
+// Zooming into one image with wheel, pinch, drag, click and keys, never beyond its edges. Also swipes when not zoomed.
 
 const MAX_PIXEL = 8;
 const SWIPE = 48;
 
 /**
- * Makes the image in `canvas` zoomable within `frame`. `shown(percent, fits)` hears of every change, `turned(by)` of a swipe
- * to the next (1) or the previous one (-1).
+ * Makes the image in `canvas` zoomable within `frame`. `shown(percent, fits)` is called after every change,
+ * `turned(by)` after a swipe to the next (1) or previous (-1) image.
  */
 export function zoomable(frame, canvas, { shown, turned }) {
   let natural = { width: 1, height: 1 };
@@ -16,7 +16,7 @@ export function zoomable(frame, canvas, { shown, turned }) {
   let gesture = null;
 
   const dots = () => globalThis.devicePixelRatio || 1;
-  /** The scale at which one pixel of the image is one of the screen. */
+  /** Returns the scale at which one image pixel is one screen pixel. */
   const whole = () => natural.width / (base.width * dots());
   const most = () => Math.max(whole() * MAX_PIXEL, 2);
 
@@ -31,7 +31,7 @@ export function zoomable(frame, canvas, { shown, turned }) {
     shown(Math.round((scale / whole()) * 100), scale <= 1.001);
   }
 
-  /** Fits the image into the frame. Small ones are enlarged, to four times at most. */
+  /** Fits the image into the frame. Small images are enlarged at most four times. */
   function fit() {
     const space = { width: frame.clientWidth, height: frame.clientHeight };
     const by = Math.min(space.width / natural.width, space.height / natural.height, 4 * Math.max(1, 512 / Math.max(natural.width, natural.height)));
@@ -41,7 +41,7 @@ export function zoomable(frame, canvas, { shown, turned }) {
     place();
   }
 
-  /** Zooms around a point of the window, or the middle. */
+  /** Zooms around a point of the window, or around its centre. */
   function zoom(to, at) {
     const box = frame.getBoundingClientRect();
     const [px, py] = at ? [at.x - box.left - box.width / 2, at.y - box.top - box.height / 2] : [0, 0];
@@ -113,7 +113,7 @@ export function zoomable(frame, canvas, { shown, turned }) {
   new ResizeObserver(() => fit()).observe(frame);
 
   return {
-    /** Another image: fitted, unless it has the size of the one before, whose place is then kept. */
+    /** Shows another image: fitted, unless it has the same size as the previous one, whose zoom is then kept. */
     show(width, height) {
       const alike = width === natural.width && height === natural.height;
       natural = { width: width || 1, height: height || 1 };

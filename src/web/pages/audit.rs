@@ -1,5 +1,5 @@
-//! `/sessions/{id}/audit`: the provenance of a session. The verdict, everything that happened as sentences with the newest
-//! first, and how one image was made. Hashes are folded away under *Proof*; the bundle that proves it is a download.
+//! `/sessions/{id}/audit`: the provenance of a session: the verdict, everything that happened as sentences, newest
+//! first, and how one image was made. Hashes are folded under *Proof*; the audit bundle is a download.
 
 use std::collections::BTreeSet;
 
@@ -18,25 +18,25 @@ use crate::web::words;
 use crate::wire::{Api, Error};
 use crate::workspace::{SessionTrail, Step, Workspace};
 
-/// Events on a page.
+/// The number of events on a page.
 const PAGE: usize = 100;
-/// Ancestors of an image that are shown.
+/// The maximum number of ancestors shown.
 const MAX_ANCESTORS: usize = 24;
 
-/// What is looked at, as the address says it.
+/// The query parameters.
 #[derive(Clone, Default, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
     who: Option<String>,
     #[serde(default)]
     kind: Option<String>,
-    /// Only events of this iteration.
+    /// Show only events of this iteration.
     #[serde(default)]
     image: Option<String>,
-    /// The iteration whose ancestry is shown.
+    /// Show the ancestry of this iteration.
     #[serde(default)]
     of: Option<String>,
-    /// How many events to pass over, from the newest.
+    /// The number of events to skip, from the newest.
     #[serde(default)]
     from: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-/// Everything that the page shows.
+/// The data shown on the page.
 struct Provenance {
     id: SessionId,
     name: String,
@@ -72,7 +72,7 @@ impl Provenance {
         let id = Api::new(workspace).session_id(id)?;
         let trail = workspace.audit(id)?;
         let verdict = Verdict::read(workspace, &trail)?;
-        // A session of which nothing is left has no summary, and its trail is all the more worth reading.
+        // A session with no readable iterations has no summary, but its trail can still be shown.
         let summary = workspace.summary(id).ok();
         let last = summary.as_ref().map(crate::model::Summary::current_iteration_index);
         let of = asked.of.as_deref().and_then(|index| index.trim_start_matches('#').parse().ok()).or(last);
@@ -83,7 +83,7 @@ impl Provenance {
     }
 }
 
-/// `GET /sessions/{id}/audit`.
+/// Handles `GET /sessions/{id}/audit`.
 pub(super) async fn session(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,

@@ -1,5 +1,5 @@
-//! Cards of a wall: a session as a stack of takes, or one image. A card is never without a name, and its second line says
-//! what one needs to choose: stars, the last change, the cost.
+//! Cards of a wall: a session as a stack of takes, or one image. A card always has a name, and its second line helps to
+//! choose: stars, the last change, the cost.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::{ExactReference, Hash, OutcomeStatus, Summary};
 use crate::web::words;
 use crate::workspace::Cover;
 
-/// Returns what a session is called on its card.
+/// Returns the name of a session on its card.
 pub(super) fn name(row: &Summary, cover: Option<&Cover>) -> String {
     let title = row.title.as_deref().map(str::trim).filter(|title| !title.is_empty()).map(str::to_owned);
     let words = || cover.and_then(|cover| naming::first_words(&cover.prompt));
@@ -24,7 +24,7 @@ pub(super) fn branches(count: u32) -> String {
     if count == 1 { "1 open branch".to_owned() } else { format!("{count} open branches") }
 }
 
-/// Returns what something cost, by currency.
+/// Returns a cost by currency, formatted.
 pub(super) fn cost(cost: &BTreeMap<String, f64>) -> Option<String> {
     let shown = cost.iter().filter(|(_, amount)| **amount > 0.0).map(|(currency, amount)| {
         let amount = if *amount < 0.1 { format!("{amount:.3}") } else { format!("{amount:.2}") };
@@ -34,7 +34,7 @@ pub(super) fn cost(cost: &BTreeMap<String, f64>) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// Renders the card of a session. `day` is the date that begins with it.
+/// Renders the card of a session. `day` is the date heading that it starts, if any.
 pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -> Markup {
     let called = name(row, cover);
     let takes = row.iteration_count();
@@ -42,7 +42,7 @@ pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -
     let leaves = cover.filter(|cover| cover.takes.len() > 1).map(|cover| {
         cover.takes.iter().map(|take| format!("{}:{}", take.index, take.hash)).collect::<Vec<_>>().join(",")
     });
-    // Pointing at several takes leafs through them; a single video is played.
+    // Hovering over several takes flips through them; a single video is played.
     let video = image.filter(|image| image.video && leaves.is_none()).map(|image| image.hash);
     html! {
         div.item data-ratio=[image.and_then(|image| image.ratio)] data-at=(row.last_modified_at) {
@@ -80,7 +80,7 @@ fn second_line(row: &Summary, cover: Option<&Cover>) -> Markup {
     }
 }
 
-/// Renders the image of an iteration on its card, or a word in its place.
+/// Renders the image of an iteration, or a word if there is none.
 pub(super) fn pictured(image: Option<Hash>, outcome: OutcomeStatus) -> Markup {
     html! {
         @match (image, outcome) {

@@ -1,4 +1,4 @@
-//! What changed between two recipes, as a page shows it.
+//! Renders the changes between two recipes.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -7,10 +7,10 @@ use crate::model::diff::words::{Side, runs};
 use crate::model::diff::{PromptChange, PromptChangeKind, PromptDiff, RecipeDiff};
 use crate::web::words;
 
-/// The most changes of one prompt that are listed. What changed beyond them is in the prompt itself.
+/// The maximum number of changes listed for one prompt. Further changes can be seen in the prompt itself.
 const MAX_MARKS: usize = 16;
 
-/// Renders the changes as small marks, one beside the other.
+/// Renders the changes as a row of labels.
 pub(super) fn list(diff: &RecipeDiff) -> Markup {
     let nodes = diff.own_nodes();
     html! {
@@ -32,7 +32,7 @@ pub(super) fn list(diff: &RecipeDiff) -> Markup {
     }
 }
 
-/// Renders two texts in one, with what is gone and what is new.
+/// Renders two texts as one, with deletions and insertions marked.
 pub(super) fn inline(old: &str, new: &str) -> Markup {
     html! {
         p.prompt {
@@ -48,7 +48,7 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
     }
 }
 
-/// Returns the name of a parameter as people say it.
+/// Returns the display name of a parameter.
 pub(super) fn name(name: &str) -> &str {
     match name {
         "guidanceScale" => "cfg",
@@ -57,11 +57,11 @@ pub(super) fn name(name: &str) -> &str {
     }
 }
 
-/// Returns a value in a few letters.
+/// Returns a value in a few characters.
 pub(super) fn value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
-        // 6.0 and 6 are the same to everyone but JSON.
+        // 6.0 and 6 are the same number to people.
         value => value.to_string().trim_end_matches(".0").to_owned(),
     };
     match text.char_indices().nth(120) {
@@ -70,7 +70,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// Renders what changed in a prompt, as small marks.
+/// Renders the changes in a prompt as labels.
 pub(super) fn prompt_marks(diff: &PromptDiff) -> Markup {
     let weight = |weight: Option<f64>| weight.unwrap_or(1.0).to_string();
     let distinct = distinct(&diff.changes);
@@ -90,7 +90,7 @@ pub(super) fn prompt_marks(diff: &PromptDiff) -> Markup {
     }
 }
 
-/// Returns each change once, with its number of occurrences: long negative prompts repeat themselves.
+/// Returns each distinct change with its number of occurrences: long negative prompts are repetitive.
 fn distinct(changes: &[PromptChange]) -> Vec<(&PromptChange, usize)> {
     let shown = |change: &PromptChange| {
         (change.kind, change.text.clone(), change.old_text.clone(), change.old_weight, change.new_weight)

@@ -1,6 +1,6 @@
-//! `/compare?refs=…`: two to twelve images of any sessions. *Survey* shows all of them as large as the window allows, with
-//! the parameter matrix below; *Pair* lays two over each other. The address names the set, the view, the two and the mode,
-//! so that a link shows the same. Scripts zoom, rate, drop and reorder; every change of the set is another address.
+//! `/compare?refs=…`: compares two to twelve images of any sessions. *Survey* shows all of them as large as the window
+//! allows, with the parameter matrix below; *Pair* overlays two. The URL contains the set, the view, the pair and the
+//! mode, so that a link shows the same. Scripts zoom, rate, drop and reorder; every change to the set is a new URL.
 
 mod matrix;
 mod pair;
@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 
 use sides::{MAX_SIDES, Side, Sides};
 
-/// What is compared, as the address says it. Numbers that are not numbers count as absent.
+/// The query parameters. Malformed numbers count as absent.
 #[derive(Deserialize)]
 pub(super) struct Chosen {
     #[serde(default)]
@@ -34,18 +34,18 @@ pub(super) struct Chosen {
     b: Option<String>,
     #[serde(default)]
     view: Option<String>,
-    /// What the set is called.
+    /// The name of the set.
     #[serde(default)]
     name: Option<String>,
 }
 
-/// `GET /compare`.
+/// Handles `GET /compare`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let refs = chosen.refs.clone();
     let read = gallery.read(move |workspace, _| {
         let found = Sides::read(workspace, &refs);
         let ids: Vec<_> = found.sides.iter().map(|side| side.id).collect();
-        // How they descend from each other only informs: a broken lineage does not cost the comparison.
+        // The lineage is only informative: if it is broken, the comparison is still shown.
         let (ancestor, steps) = workspace.common_ancestor(&ids).unwrap_or_default();
         let kinship = matrix::kinship(&found.sides, ancestor, &steps);
         Ok((found, kinship))
@@ -70,19 +70,19 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     Ok(framed(&page, &shown(&found, (a, b), pair, name, kinship.as_deref())))
 }
 
-/// `GET /compare/part?refs=A,B`: what differs between two.
+/// Handles `GET /compare/part?refs=A,B`: the differences between two images.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let found = gallery.read(move |workspace, _| Ok(Sides::read(workspace, &chosen.refs))).await?;
     let [a, b] = found.sides.as_slice() else { return Err(two_wanted().into()) };
     Ok(reply::html(pair::differences(a, b)))
 }
 
-/// `GET /compare/seen?refs=A,B`: how much two images differ visually. By itself, since measuring takes a while.
+/// Handles `GET /compare/seen?refs=A,B`: how much two images differ visually. Separate, since measuring takes a while.
 pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let read = gallery.read(move |workspace, _| {
         let found = Sides::read(workspace, &chosen.refs);
         let [a, b] = found.sides.as_slice() else { return Err(two_wanted()) };
-        // An image that cannot be read is reported on the page, and fails nothing.
+        // An unreadable image is reported on the page and is not an error.
         let seen = a.image.zip(b.image).map(|(one, other)| Ok(workspace.compare_images(one.hash, other.hash)?));
         Ok((a.label.clone(), b.label.clone(), seen))
     });
@@ -92,7 +92,7 @@ pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     Ok(framed(&page, &body))
 }
 
-/// `GET /compare/sheet.png?refs=…`: the set as one image, each over its name and what differs.
+/// Handles `GET /compare/sheet.png?refs=…`: the set as one image, each labelled with its name and its differences.
 pub(super) async fn sheet(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let drawn = gallery.read(move |workspace, _| draw(workspace, &chosen.refs)).await?;
     let headers = [(CONTENT_TYPE, "image/png"), (CONTENT_DISPOSITION, "attachment; filename=\"retake-compare.png\"")];

@@ -1,4 +1,4 @@
-//! *Continue with*: what to paste or to run to go on from an iteration, in each of the tools people use.
+//! *Continue with*: what to paste or run to continue from an iteration in common tools.
 
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -13,7 +13,8 @@ use crate::model::{IterationId, Recipe};
 use crate::web::state::Gallery;
 use crate::wire::{Api, Error, ErrorKind};
 
-/// `GET /sessions/{id}/{index}/a1111`: the recipe whole as A1111, Forge and the like take it from a paste.
+/// Handles `GET /sessions/{id}/{index}/a1111`: the full recipe in the form that can be pasted into A1111, Forge and
+/// similar tools.
 pub(super) async fn a1111(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
@@ -23,8 +24,8 @@ pub(super) async fn a1111(
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], a1111_text(&state.iteration.recipe)).into_response())
 }
 
-/// `GET /sessions/{id}/{index}/workflow`: ComfyUI's graph as a file to open there. The editor's graph where the image holds
-/// it, or else the one that was queued.
+/// Handles `GET /sessions/{id}/{index}/workflow`: the ComfyUI graph as a file to open. The editor's graph if the image
+/// contains it, otherwise the queued one.
 pub(super) async fn workflow(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
@@ -34,7 +35,7 @@ pub(super) async fn workflow(
     let read = gallery.ask(move |workspace, _| {
         let reference = session_id(&id)?.iteration(index);
         let recipe = workspace.state(reference)?.iteration.recipe;
-        // An original that is gone takes only its own copy with it.
+        // If the original is missing, only the graph embedded in it is unavailable.
         let embedded = Api::new(workspace).raw(&reference.to_string()).ok().and_then(|view| {
             let entry = view.raw.into_iter().find(|entry| entry.key.eq_ignore_ascii_case("workflow"))?;
             serde_json::from_str::<Value>(&entry.text).is_ok_and(|value| value.is_object()).then_some(entry.text)
@@ -50,17 +51,17 @@ pub(super) async fn workflow(
     Ok(([(CONTENT_TYPE, "application/json".to_owned()), (CONTENT_DISPOSITION, file)], text).into_response())
 }
 
-/// ComfyUI's graph as a recipe keeps it.
+/// Returns the ComfyUI graph in a recipe.
 fn graph(recipe: &Recipe) -> Option<&Value> {
     ["workflow", "prompt"].iter().find_map(|key| recipe.parameters.get(*key).filter(|value| value.is_object()))
 }
 
-/// Returns whether there may be a workflow to download: parameters that are too large to be shown mostly are one.
+/// Returns whether there may be a workflow to download: parameters too large to be shown usually contain one.
 pub(super) fn has_workflow(recipe: &Recipe, parameters_omitted: bool) -> bool {
     parameters_omitted || graph(recipe).is_some()
 }
 
-/// Renders the ways to continue from an iteration. An archived session is continued in a new one.
+/// Renders the ways to continue from an iteration. An archived session is continued in a new session.
 pub(super) fn ways(id: IterationId, archived: bool, workflow: bool) -> Markup {
     let path = format!("/sessions/{}/{}", id.session, id.index);
     let command = command(id, archived);
@@ -85,7 +86,7 @@ pub(super) fn ways(id: IterationId, archived: bool, workflow: bool) -> Markup {
     }
 }
 
-/// Returns the command that records what comes next. The changed prompt and the new image are for the reader to fill in.
+/// Returns the command that records the next iteration. The user fills in the changed prompt and the new image.
 pub(super) fn command(id: IterationId, archived: bool) -> String {
     let session = if archived { String::new() } else { format!(" --session {}", id.session) };
     format!("retake record{session} --like '{id}' --parent '{id}' --prompt 'NEW PROMPT' --image NEW.png")

@@ -1,5 +1,5 @@
-//! The filmstrip of a session: one image after the other, each with what changed as its caption. Also the marks of all
-//! iterations, from which scripts know which are to be shown without asking for each.
+//! The filmstrip of a session: a row of images, each captioned with its changes. Also the marks of all iterations,
+//! which scripts use to filter without requesting each one.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use crate::model::{OutcomeStatus, StepLabel};
 use crate::web::pictures;
 use crate::workspace::{Mark, Strip, StripImage, StripStep};
 
-/// Returns one letter for each iteration: its rating, `0` for unreviewed, `x` for rejected, `-` for lost.
+/// Returns one character per iteration: its rating, `0` for unreviewed, `x` for rejected, `-` for lost.
 pub(super) fn marks(strip: &Strip) -> String {
     strip.marks.iter().map(|mark| letter(*mark)).collect()
 }
 
-/// Returns the letter of a mark.
+/// Returns the character of a mark.
 pub(super) fn letter(mark: Mark) -> char {
     match mark {
         Mark::Unreviewed => '0',
@@ -24,7 +24,7 @@ pub(super) fn letter(mark: Mark) -> char {
     }
 }
 
-/// Returns the letter of an image, whose rating may differ from the best of its iteration.
+/// Returns the character of an image, whose rating may differ from the best in its iteration.
 pub(super) fn image_letter(mark: Mark, rating: Option<u8>) -> char {
     match mark {
         Mark::Unreviewed | Mark::Rated(_) => letter(rating.map_or(Mark::Unreviewed, Mark::Rated)),
@@ -32,7 +32,7 @@ pub(super) fn image_letter(mark: Mark, rating: Option<u8>) -> char {
     }
 }
 
-/// Renders the takes of a window of the strip, with a place for each that was lost in it.
+/// Renders a range of the strip, with a placeholder for each lost iteration.
 pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup {
     let id = strip.session.id;
     let until = from.saturating_add(limit).min(strip.session.iteration_count());
@@ -49,7 +49,7 @@ pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup
     }
 }
 
-/// Returns what changed as a caption: a reroll is only named, since its seed says little.
+/// Returns the changes as a caption. A reroll is only labelled as such, since its seed says little.
 pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
     match (step.label, &step.change) {
         (Some(StepLabel::Reroll), _) => "reroll".into(),
@@ -59,14 +59,14 @@ pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
     }
 }
 
-/// Returns a line of changes with its parts set apart, and a minus sign that is as wide as the plus.
+/// Formats a summary of changes, with separated parts and a minus sign as wide as the plus.
 fn readable(change: &str) -> String {
     let part = |part: &str| part.strip_prefix('-').map_or_else(|| part.to_owned(), |rest| format!("−{rest}"));
     change.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
 }
 
-/// Returns the images of an iteration as one attribute: hash, width, height and rating of each, `v` for a video and `f` for
-/// another file that browsers do not show.
+/// Returns the images of an iteration as one attribute: the hash, width, height and rating of each, `v` for a video and
+/// `f` for any other file that browsers cannot show.
 pub(super) fn images(images: &[StripImage]) -> Option<String> {
     let one = |image: &StripImage| {
         let (width, height) = image.size.unwrap_or_default();
@@ -83,7 +83,7 @@ pub(super) fn images(images: &[StripImage]) -> Option<String> {
 fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
     let parent = step.parent_lane.and(step.parent).map(|parent| parent.index);
     let caption = caption(step);
-    // Going back to an older iteration is worth a word; going on from the one before is the rule.
+    // Continuing from the previous iteration is the norm; only name the parent if it is an older one.
     let fork = parent.filter(|parent| parent.saturating_add(1) != step.index);
     html! {
         a.take href=(address) title={ "#" (step.index) " · " (step.change.as_deref().unwrap_or(&step.prompt)) } data-index=(step.index)
@@ -109,7 +109,7 @@ fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
     }
 }
 
-/// Renders the rating over an image of the strip or the grid; scripts write it, too.
+/// Renders the rating over an image of the strip or the grid, as scripts do too.
 pub(super) fn stars(rating: Option<u8>) -> Markup {
     html! {
         @match rating {

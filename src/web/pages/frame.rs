@@ -1,4 +1,4 @@
-//! The frame of every page: head, header, the words for what goes wrong, and the dialogs that scripts open.
+//! The frame of every page: head, header, error pages, and the dialogs that scripts open.
 
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
@@ -6,40 +6,40 @@ use maud::{DOCTYPE, Markup, html};
 use crate::web::{assets, reply};
 use crate::wire::{Error, ErrorKind};
 
-/// What a page says of itself.
+/// The properties of a page.
 pub(super) struct Page<'a> {
     /// The window's title.
     pub(super) title: &'a str,
-    /// Which scripts it needs, and which entry of the menu is lit.
+    /// The name that selects its scripts and highlights its menu entry.
     pub(super) name: &'a str,
-    /// What stands in the search box.
+    /// The contents of the search box.
     pub(super) typed: SearchBox<'a>,
 }
 
 /// The search box of a page.
 #[derive(Default)]
 pub(super) struct SearchBox<'a> {
-    /// What stands in it.
+    /// Its text.
     pub(super) query: &'a str,
-    /// What else is asked along with it, by name.
+    /// Other parameters submitted along with it, by name.
     pub(super) carried: &'a [(&'a str, &'a str)],
-    /// Where to go when nothing stands in it any more.
+    /// The URL to go to when it is cleared.
     pub(super) emptied: &'a str,
 }
 
-/// A failure as a page.
+/// An error shown as a page.
 pub(super) struct Broken {
     error: Error,
     wording: Option<Wording>,
 }
 
-/// What a page says of a failure in place of the words that programs get.
+/// The text of an error page, in place of the message meant for programs.
 pub(super) struct Wording {
     /// The heading.
     pub(super) heading: &'static str,
-    /// What happened, in a sentence.
+    /// A sentence on what happened.
     pub(super) text: String,
-    /// Where to go from here: an address and what it is called.
+    /// Links to continue with: the URL and the label.
     pub(super) ways: Vec<(String, String)>,
 }
 
@@ -50,7 +50,7 @@ impl From<Error> for Broken {
 }
 
 impl Broken {
-    /// Returns a failure that the page puts into its own words.
+    /// Creates an error page with its own wording.
     pub(super) fn worded(error: Error, wording: Wording) -> Broken {
         Broken { error, wording: Some(wording) }
     }
@@ -78,7 +78,7 @@ impl IntoResponse for Broken {
     }
 }
 
-/// Returns the words for a failure for which no page has its own. Hints are written for programs, and left out.
+/// Returns the default wording of an error. Hints are written for programs and left out.
 fn usual_wording(error: &Error) -> Wording {
     let heading = match error.kind {
         ErrorKind::NotFound => "Page not found",
@@ -90,7 +90,7 @@ fn usual_wording(error: &Error) -> Wording {
     Wording { heading, text: sentence(&error.message), ways: Vec::new() }
 }
 
-/// Returns a message as a sentence: capitalised, with a full stop.
+/// Formats a message as a sentence: capitalised, with a full stop.
 pub(super) fn sentence(message: &str) -> String {
     let mut letters = message.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) fn sentence(message: &str) -> String {
     format!("{first}{}{end}", letters.as_str())
 }
 
-/// Answers for an address that has no page.
+/// Returns the response for an unknown URL.
 pub(in super::super) fn nothing_here() -> Response {
     let error = Error::new(ErrorKind::NotFound, "there is nothing at this address", "");
     Broken::from(error).into_response()
@@ -125,8 +125,8 @@ pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     whole(page, styles, &top, main)
 }
 
-/// Renders a page of one session: its header names the session and its views in place of the main menu, so that the image has the
-/// height of a second bar. `more` is what the menu of the session holds.
+/// Renders a page of one session. Its header contains the session and its views in place of the main menu, which saves
+/// the height of a second bar for the image. `more` is the content of the session's menu.
 pub(super) fn framed_session(page: &Page<'_>, head: &Markup, more: &Markup, main: &Markup) -> Response {
     let top = html! {
         a.brand href="/" aria-label="Retake: all sessions" { (mark()) }
@@ -156,7 +156,7 @@ fn whole(page: &Page<'_>, styles: &[&str], top: &Markup, main: &Markup) -> Respo
                 link rel="stylesheet" href=(assets::url("style.css"));
                 link rel="stylesheet" href=(assets::url("tray.css"));
                 @for style in styles { link rel="stylesheet" href=(assets::url(style)); }
-                // Before anything is painted, so that a chosen theme does not flash.
+                // Loaded before the first paint, so that a chosen theme does not flash.
                 script src=(assets::url("theme.js")) {}
                 script type="module" src=(assets::url("app.js")) {}
             }
@@ -203,7 +203,7 @@ fn theme_icon() -> Markup {
     }
 }
 
-/// Draws the mark: two frames, one behind the other.
+/// Draws the logo: two frames, one behind the other.
 fn mark() -> Markup {
     html! {
         svg.mark viewBox="0 0 24 24" width="22" height="22" aria-hidden="true" {

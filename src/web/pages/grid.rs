@@ -1,4 +1,4 @@
-//! `/sessions/{id}/grid`: every image of a session, uncropped, each with what changed as its caption.
+//! `/sessions/{id}/grid`: every image of a session, uncropped, each captioned with its changes.
 
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
@@ -13,17 +13,17 @@ use crate::web::pictures;
 use crate::web::state::Gallery;
 use crate::workspace::{Strip, StripStep};
 
-/// Iterations a page.
+/// The number of iterations on a page.
 const PAGE: u32 = 200;
 
-/// Where the page begins.
+/// The query parameters.
 #[derive(Deserialize)]
 pub(super) struct Window {
     #[serde(default)]
     from: Option<String>,
 }
 
-/// `GET /sessions/{id}/grid`.
+/// Handles `GET /sessions/{id}/grid`.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,

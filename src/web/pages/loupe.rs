@@ -1,4 +1,4 @@
-//! One iteration as the loupe shows it: the stage with its image, and the facts beside it.
+//! One iteration in the loupe: the stage with its image, and the facts next to it.
 
 use maud::{Markup, html};
 
@@ -11,36 +11,36 @@ use crate::web::{pictures, url, words};
 use crate::wire::{Api, Error, ImageView, IterationView, MAX_REPLY_BYTES};
 use crate::workspace::{REJECTED_TAG, Workspace, image_rating, is_image_rating};
 
-/// Links to other iterations, each with its image.
+/// The maximum number of links to other iterations, each with its image.
 const MAX_LINKS: usize = 24;
 
-/// The chosen iteration, with what it came from and what came of it.
+/// The selected iteration with its parent and children.
 pub(super) struct Chosen {
     view: IterationView,
     diff: Option<RecipeDiff>,
     parent: Option<Link>,
-    /// The parent's prompt, to show what changed in it.
+    /// The parent's prompt, to show the changes.
     parent_prompt: Option<String>,
     children: Vec<Link>,
     more_children: usize,
     count: u32,
 }
 
-/// Another iteration.
+/// A link to another iteration.
 struct Link {
     id: IterationId,
     image: Option<Hash>,
 }
 
 impl Chosen {
-    /// Reads an iteration with its surroundings.
+    /// Reads an iteration with its relatives.
     pub(super) fn read(workspace: &Workspace, id: IterationId) -> Result<Chosen, Error> {
         let view = Api::new(workspace).with_reply_bytes(MAX_REPLY_BYTES).iteration(id)?;
         let link = |id: IterationId| {
             let images = workspace.brief_state(id).map(|state| state.iteration.images);
             Link { id, image: images.ok().and_then(|images| images.first().map(|image| image.hash)) }
         };
-        // An ancestor that was lost is still named, without its image and what changed.
+        // A lost ancestor is still named, but without its image and changes.
         let before = view.parent.and_then(|parent| workspace.state(parent).ok()).map(|state| state.iteration.recipe);
         Ok(Chosen {
             diff: before.as_ref().map(|before| RecipeDiff::between(before, &view.recipe.recipe)),
@@ -64,7 +64,7 @@ pub(super) fn title(name: &str, index: u32) -> String {
     format!("{name} #{index}")
 }
 
-/// Renders the stage: the image, and the controls over it, which need scripts and are hidden without.
+/// Renders the stage: the image, and the controls over it, which need scripts and are hidden without them.
 pub(super) fn stage(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
     html! {
@@ -152,7 +152,7 @@ fn nothing(view: &IterationView) -> Markup {
     }
 }
 
-/// Renders the place of an iteration that was lost.
+/// Renders the placeholder for a lost iteration.
 pub(super) fn lost(id: IterationId, nearest: Option<u32>, message: &str) -> Markup {
     let (session, index) = (id.session, id.index);
     html! {
@@ -177,7 +177,7 @@ fn alt(view: &IterationView) -> String {
     format!("#{}: {short}", view.index)
 }
 
-/// Renders what is known of the iteration, the most important first: the change, the prompt, the annotation.
+/// Renders the facts of the iteration, most important first: the change, the prompt, the annotation.
 pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
     let view = &chosen.view;
     let recipe = &view.recipe.recipe;
@@ -282,14 +282,14 @@ fn actions(chosen: &Chosen, image: usize) -> Markup {
     }
 }
 
-/// Returns the name of a download: the file's own, or one made from the reference.
+/// Returns the file name of a download: the original's, or one derived from the reference.
 fn file_name(view: &IterationView, image: &ImageView) -> String {
     let extension = ending(&image.mime_type);
     image.name.clone().unwrap_or_else(|| format!("{}-{}.{extension}", view.session_id, view.index))
 }
 
 fn said(view: &IterationView) -> Markup {
-    // Ratings of single images are shown as stars.
+    // Ratings of single images are shown as stars, not as tags.
     let tags: Vec<&String> = view.annotations.tags.iter().filter(|tag| !is_image_rating(tag)).collect();
     html! {
         section {

@@ -1,4 +1,4 @@
-//! The pages, rendered on the server, one a file; and the frame they all have.
+//! The pages, rendered on the server, one per file, and the frame they share.
 
 mod audit;
 mod card;
@@ -37,14 +37,14 @@ use super::server::get_only;
 use super::state::Gallery;
 use crate::model::Status;
 
-/// `GET /here.js`: which workspace this is, for what scripts keep in the browser. Several may be served at one address, one
-/// after the other.
+/// Handles `GET /here.js`: identifies this workspace for data that scripts keep in the browser, since different
+/// workspaces may be served at the same address over time.
 async fn here(State(gallery): State<Gallery>) -> Response {
     let text = format!("export const workspace = \"{}\";\n", gallery.mark());
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], text).into_response()
 }
 
-/// Reads what the first pages need, so that the first reader does not wait for it. Failures show when a page asks again.
+/// Preloads what the first pages need. Failures surface when a page asks again.
 pub(super) async fn warm_up(gallery: Gallery) {
     let overview = gallery.overview();
     let read = gallery.read(move |workspace, _| {

@@ -1,9 +1,9 @@
-//! What things are called on a page. Ids are addresses, never names: a session is called by its title, else by the first
-//! words of a prompt, else by the name of an image's file.
+//! Display names. Ids only appear in URLs: a session is named by its title, otherwise by the first words of a prompt,
+//! otherwise by the file name of an image.
 
 use crate::model::{Iteration, OutcomeStatus};
 
-/// The maximum number of characters of a name that is taken from a prompt.
+/// The maximum number of characters of a name taken from a prompt.
 const MAX_CHARS: usize = 60;
 
 /// Returns the name of a session, given its title and one of its iterations.
@@ -12,7 +12,7 @@ pub(super) fn session(title: Option<&str>, iteration: Option<&Iteration>) -> Str
     title.or_else(|| iteration.map(described)).unwrap_or_else(|| "Lost session".to_owned())
 }
 
-/// Returns the name of an iteration by what it is: the first words of its prompt, else the name of its file.
+/// Returns a descriptive name of an iteration: the first words of its prompt, or its file name.
 pub(super) fn described(iteration: &Iteration) -> String {
     let file = || iteration.images.iter().find_map(|image| image.name.clone());
     first_words(&iteration.recipe.prompt).or_else(file).unwrap_or_else(|| {
@@ -25,7 +25,7 @@ pub(super) fn described(iteration: &Iteration) -> String {
     })
 }
 
-/// Returns the beginning of a text, cut between words; `None` if there are no words.
+/// Returns the beginning of a text, cut between words; `None` if it contains no words.
 pub(super) fn first_words(text: &str) -> Option<String> {
     let mut name = String::new();
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! `/projects`: which projects there are, and how many sessions each has. Scripts show the same list on the wall.
+//! `/projects`: all projects with their numbers of sessions. Scripts show the same list on the wall.
 
 use axum::extract::{Query, State};
 use axum::response::Response;
@@ -12,10 +12,10 @@ use crate::web::state::Gallery;
 use crate::web::words;
 use crate::workspace::ProjectTally;
 
-/// The maximum number of projects that are shown.
+/// The maximum number of projects shown.
 const MAX_SHOWN: usize = 400;
 
-/// Of which sessions, and which project is looked at now.
+/// The query parameters: the status of the sessions to count, and the current project.
 #[derive(Deserialize)]
 pub(super) struct Chosen {
     #[serde(default)]
@@ -24,7 +24,7 @@ pub(super) struct Chosen {
     project: Option<String>,
 }
 
-/// `GET /projects`.
+/// Handles `GET /projects`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
     let status = status_of(chosen.status.as_deref())?;
     let overview = gallery.overview();

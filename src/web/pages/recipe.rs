@@ -1,11 +1,11 @@
-//! A recipe as a page shows it.
+//! Renders a recipe.
 
 use maud::{Markup, html};
 
 use crate::web::words;
 use crate::wire::IterationView;
 
-/// Renders the names and numbers of a recipe.
+/// Renders the fields of a recipe as name-value pairs.
 pub(super) fn pairs(view: &IterationView) -> Markup {
     let recipe = &view.recipe.recipe;
     let rows = recipe
@@ -15,7 +15,7 @@ pub(super) fn pairs(view: &IterationView) -> Markup {
         .chain([
             ("Duration", view.outcome.generation_time_ms.map(words::duration)),
             ("Cost", view.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency))),
-            // Without an image the message stands in its place.
+            // If there is no image, the message is shown in its place instead.
             ("Message", view.outcome.message.clone().filter(|_| !view.images.is_empty())),
         ]);
     html! {

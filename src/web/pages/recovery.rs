@@ -1,4 +1,4 @@
-//! What recoveries found and did, as people read it: a sentence each, with the engineer's words folded away.
+//! Renders recoveries for people: one sentence each, with the technical details folded away.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use crate::web::words;
 use crate::wire::RecoveryNotice;
 use crate::workspace::Recovery;
 
-/// Renders the recoveries whose reports are unread, for the top of a page.
+/// Renders the unread recovery reports at the top of a page.
 pub(super) fn notice(recovery: Option<&RecoveryNotice>) -> Markup {
     html! {
         @if let Some(recovery) = recovery {
@@ -21,7 +21,7 @@ pub(super) fn notice(recovery: Option<&RecoveryNotice>) -> Markup {
     }
 }
 
-/// Returns what damage came to, in a sentence.
+/// Returns a sentence on the extent of the damage.
 pub(super) fn sentence(lost_events: u64) -> String {
     match lost_events {
         0 => "Damage was found and repaired. Nothing was lost.".to_owned(),

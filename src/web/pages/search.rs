@@ -1,7 +1,6 @@
-//! `/search?q=…`: what matches, as iterations or as the sessions they are in, with what the matches have in common beside
-//! it. Every image of a batch has a card. The cards come in parts, as those of all sessions do. Scripts ask for this page again
-//! while a query is being typed, with `typing`: the last word counts as a prefix then, and an unfinished query is not an
-//! error.
+//! `/search?q=…`: matching iterations, or the sessions that contain them, with facets. Every image of a batch has a
+//! card. Cards are loaded in parts, as on the wall of sessions. While the user types, scripts request this page with
+//! `typing`: the last word then counts as a prefix, and an unfinished query is not an error.
 
 use std::sync::Arc;
 
@@ -29,17 +28,17 @@ use crate::wire::{
 };
 use crate::workspace::{Cover, Overview, Workspace};
 
-/// Cards in a part, as on the wall of sessions.
+/// The number of cards in a part, as on the wall of sessions.
 const PART: u32 = 60;
-/// Values of a facet that are shown.
+/// The maximum number of values shown per facet.
 const MOST_VALUES: usize = 8;
 
-/// What is looked for, as the address says it.
+/// The query parameters.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Asked {
     #[serde(default)]
     q: String,
-    /// `session`: the sessions it is in.
+    /// `session` to return sessions.
     #[serde(default)]
     by: Option<String>,
     #[serde(default)]
@@ -48,21 +47,21 @@ pub(super) struct Asked {
     status: Option<String>,
     #[serde(default)]
     project: Option<String>,
-    /// An iteration, or the hash of a picture, whose looks are wanted.
+    /// An iteration or the hash of an image that results should look like.
     #[serde(default)]
     like: Option<String>,
-    /// Present while the query is being typed.
+    /// Present while the user is typing.
     #[serde(default)]
     typing: Option<String>,
-    /// The cursor of the page before.
+    /// The cursor of the previous page.
     #[serde(default)]
     at: Option<String>,
-    /// How many to pass over from there.
+    /// The number of results to skip from there.
     #[serde(default)]
     skip: Option<String>,
 }
 
-/// `GET /search`.
+/// Handles `GET /search`.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     extract::Query(asked): extract::Query<Asked>,
@@ -72,7 +71,7 @@ pub(super) async fn page(
     let found = gallery.read(move |workspace, _| Part::read(workspace, &overview, &question, true)).await;
     let body = match found {
         Ok(part) => shown(&asked, &part),
-        // What is wrong with a query is part of writing it.
+        // Errors are a normal part of writing a query.
         Err(error) if error.kind == ErrorKind::Invalid => wrong(&error),
         Err(error) => return Err(error.into()),
     };
@@ -83,7 +82,7 @@ pub(super) async fn page(
     Ok(framed(&Page { title: &title, name: "search", typed }, &body))
 }
 
-/// `GET /search/part`: more of what was found, and in `x-next` the cursor of what follows.
+/// Handles `GET /search/part`: further results, with the cursor of the next part in `x-next`.
 pub(super) async fn part(
     State(gallery): State<Gallery>,
     extract::Query(asked): extract::Query<Asked>,
@@ -101,7 +100,7 @@ impl Asked {
     fn request(&self) -> Result<SearchRequest, Error> {
         let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let like = some(&self.like);
-        // A path would be a file of this machine.
+        // A path would name a file on this machine.
         let named = |like: &String| like.parse::<Hash>().is_ok() || like.parse::<Reference>().is_ok();
         if !like.iter().all(named) {
             let hint = "pass a reference such as session-2025-12-11-001#3, or the hash of an image";
@@ -120,7 +119,7 @@ impl Asked {
         })
     }
 
-    /// Returns the query, with a word that is still being typed as a prefix.
+    /// Returns the query; while typing, with the last word as a prefix.
     fn meant(&self) -> String {
         if self.typing.is_some() { while_typing(&self.q).into_owned() } else { self.q.clone() }
     }
@@ -129,7 +128,7 @@ impl Asked {
         self.by.as_deref() == Some("session")
     }
 
-    /// Returns the choices beside the query.
+    /// Returns the parameters other than the query.
     fn choices(&self) -> [(&'static str, Option<&str>); 5] {
         [
             ("by", self.by.as_deref()),
@@ -140,33 +139,33 @@ impl Asked {
         ]
     }
 
-    /// Returns the address of this search with another query.
+    /// Returns the URL of this search with another query.
     fn with_query(&self, query: &str) -> String {
         let typing = self.typing.as_deref().filter(|_| query == self.q);
         let parts = [("q", Some(query.trim()))].into_iter().chain(self.choices()).chain([("typing", typing)]);
         words::address("/search", parts)
     }
 
-    /// Returns the address of this search with another choice.
+    /// Returns the URL of this search with a changed parameter.
     fn with(&self, change: impl FnOnce(&mut Asked)) -> String {
         let mut asked = self.clone();
         change(&mut asked);
         asked.with_query(&asked.q)
     }
 
-    /// Returns the address of the shelf without the search.
+    /// Returns the URL of the shelf without the search.
     fn without_search(&self) -> String {
         words::address("/", [("status", self.status.as_deref()), ("project", self.project.as_deref())])
     }
 }
 
-/// Some of what was found.
+/// A part of the results.
 struct Part {
     cards: Cards,
     total: u64,
     next: Option<String>,
     facets: Option<FacetsView>,
-    /// What results are to look like.
+    /// The image that results should look like.
     like: Option<Likeness>,
     wanted: WantedRatings,
 }
@@ -176,7 +175,7 @@ enum Cards {
     Sessions(Vec<(FoundSession, Option<Arc<Cover>>)>),
 }
 
-/// The image that results are to look like.
+/// The image that results should look like.
 struct Likeness {
     label: String,
     image: Option<Hash>,
@@ -219,7 +218,7 @@ impl Part {
 }
 
 impl Asked {
-    /// Counts the values of each facet of which some are chosen as if none were, so that another can be added.
+    /// Counts each facet that has selected values as if none were selected, so that others can be added.
     fn widen(&self, api: &Api<'_>, request: &SearchRequest, facets: &mut FacetsView) -> Result<(), Error> {
         let query = self.meant();
         for (name, _) in FACETS {
@@ -243,7 +242,7 @@ impl Asked {
     }
 }
 
-/// The facets that are offered: as queries name them, and as the page does.
+/// The facets offered: their names in queries, and on the page.
 const FACETS: [(&str, &str); 7] = [
     ("rating", "Rating"),
     ("tag", "Tag"),
@@ -345,7 +344,7 @@ fn nothing(asked: &Asked) -> Markup {
 
 fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
     let mut facets = facets.clone();
-    // What is chosen now is chosen of what is shown now: a word that is still being written stays a beginning.
+    // Facets refer to the results shown now, so a word that is still being typed stays a prefix.
     let query = asked.meant();
     html! {
         p.muted { "Counts are iterations" }
@@ -353,7 +352,7 @@ fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
             @let terms = Terms::of(&query, name);
             @let counts = std::mem::take(values(&mut facets, name));
             @let chosen = !terms.any.is_empty() || !terms.not.is_empty();
-            // A single value that everything has tells nothing.
+            // A facet with a single value that all results have is not informative.
             @if chosen || counts.len() > 1 || counts.first().is_some_and(|only| only.count < total) {
                 section {
                     h2 { (heading) }
@@ -373,7 +372,7 @@ fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
     }
 }
 
-/// Renders the cards of an iteration: one for each image of its batch that has a wanted rating.
+/// Renders the cards of an iteration: one for each image that has a matching rating.
 fn iteration(found: &FoundIteration, wanted: &WantedRatings) -> Markup {
     let called = found.title.clone().or_else(|| naming::first_words(&found.prompt));
     let file = || found.image.as_ref().and_then(|image| image.name.clone());
@@ -397,7 +396,7 @@ fn iteration(found: &FoundIteration, wanted: &WantedRatings) -> Markup {
     html! { @for card in cards.iter().filter(|card| !some || wanted.contains(card.rating)) { (image_card(found, &label, &called, card)) } }
 }
 
-/// An image among those that were found.
+/// An image among the results.
 struct Card {
     number: usize,
     hash: Option<Hash>,
@@ -431,7 +430,8 @@ fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) ->
     }
 }
 
-/// The ratings that a query asks for. An iteration is found by the best of its images; only those that fit are shown.
+/// The ratings that a query asks for. An iteration matches by its best image, but only images with a matching rating
+/// are shown.
 struct WantedRatings(Vec<(u8, u8)>);
 
 impl WantedRatings {
@@ -457,7 +457,7 @@ fn ratio(width: Option<u32>, height: Option<u32>) -> Option<f64> {
     Some(f64::from(width) / f64::from(height))
 }
 
-/// Renders the card of a session in which something was found: the image that was found, and how many.
+/// Renders the card of a session in the results: a matching image, and the number of matches.
 fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     let FoundSession { session, matching, first } = found;
     let all = u64::from(session.iteration_count());
@@ -485,10 +485,10 @@ fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     }
 }
 
-/// The characters of an excerpt before the first match: a card is narrow.
+/// The number of characters of an excerpt before the first match, since cards are narrow.
 const BEFORE_MATCH: usize = 16;
 
-/// Renders the words that matched, where a card shows them.
+/// Renders an excerpt with the matched words, if the card has space for it.
 fn excerpt(found: &FoundIteration) -> Option<Markup> {
     let found = found.matches.iter().find(|excerpt| excerpt.field == ExcerptField::Prompt)?;
     let first = found.parts.iter().position(|part| part.is_match)?;

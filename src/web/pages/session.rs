@@ -1,6 +1,6 @@
-//! `/sessions/{id}`, `/sessions/{id}/{index}` and `/sessions/{id}/{index}/{image}`: the loupe. One image large, what is
-//! known of it beside it, the filmstrip below. Scripts ask for the facts of another iteration (`…/part`), for more of the
-//! strip, and for the header.
+//! `/sessions/{id}`, `/sessions/{id}/{index}` and `/sessions/{id}/{index}/{image}`: the loupe. One large image with its
+//! facts, and the filmstrip below. Scripts request the facts of other iterations (`…/part`), more of the strip, and the
+//! header.
 
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderName;
@@ -18,17 +18,17 @@ use crate::web::url;
 use crate::wire::{Api, ErrorKind};
 use crate::workspace::Mark;
 
-/// Steps that come with the page.
+/// The number of steps rendered with the page.
 const FIRST_STEPS: u32 = 100;
-/// The most steps at once.
+/// The maximum number of steps per request.
 const MAX_STEPS: u32 = 200;
 
-/// `GET /sessions/{id}`: its last iteration.
+/// Handles `GET /sessions/{id}`: shows the last iteration.
 pub(super) async fn last(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
     shown(gallery, id, None, 0).await
 }
 
-/// `GET /sessions/{id}/{index}`.
+/// Handles `GET /sessions/{id}/{index}`.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, String)>,
@@ -37,7 +37,7 @@ pub(super) async fn page(
     shown(gallery, id, Some(index), 0).await
 }
 
-/// `GET /sessions/{id}/{index}/{image}`: another image of an iteration, from 0.
+/// Handles `GET /sessions/{id}/{index}/{image}`: another image of an iteration, from 0.
 pub(super) async fn image(
     State(gallery): State<Gallery>,
     Path((id, index, image)): Path<(String, String, String)>,
@@ -68,7 +68,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
             let image = image.min(chosen.last_image());
             (image, html! { (loupe::stage(chosen, image)) (loupe::facts(chosen, image)) })
         }
-        // One iteration that is lost leaves the others to look at.
+        // If one iteration is lost, the others can still be shown.
         Err(error) if error.kind == ErrorKind::Damaged => {
             let near = nearest(&strip.marks, index);
             (0, loupe::lost(row.id.iteration(index), near, &sentence(&error.message)))
@@ -103,7 +103,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
     Ok(session_head::framed(&named, View::Loupe, index, &loupe::title(&named.name, index), &body))
 }
 
-/// `GET /sessions/{id}/{index}/part`: the facts, and what stands in the place of an image that is not there.
+/// Handles `GET /sessions/{id}/{index}/part`: the facts, and the placeholder of a missing image.
 pub(super) async fn part(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
@@ -124,16 +124,16 @@ pub(super) async fn part(
     Ok(reply::html(body))
 }
 
-/// `GET /sessions/{id}/head`: the header and the menu, for a page that is open while the session changes.
+/// Handles `GET /sessions/{id}/head`: the header and the menu, for a page that is open while the session changes.
 pub(super) async fn head(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
     let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, 0, 0)?)).await?;
     let named = Named::new(strip.session, strip.subject.as_deref());
-    // Headers hold no letters beyond ASCII.
+    // Header values are ASCII.
     let name = url::encode(&named.name);
     Ok(([(HeaderName::from_static("x-name"), name)], session_head::part(&named)).into_response())
 }
 
-/// A window of the strip.
+/// A range of the strip.
 #[derive(Deserialize)]
 pub(super) struct Window {
     #[serde(default)]
@@ -142,7 +142,7 @@ pub(super) struct Window {
     limit: Option<u32>,
 }
 
-/// `GET /sessions/{id}/strip`: more of the strip.
+/// Handles `GET /sessions/{id}/strip`: more of the strip.
 pub(super) async fn strip(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
@@ -158,7 +158,7 @@ pub(super) async fn strip(
     }))
 }
 
-/// `GET /sessions/{id}/{index}/recipe`: the recipe whole as JSON, however large.
+/// Handles `GET /sessions/{id}/{index}/recipe`: the full recipe as JSON, however large.
 pub(super) async fn whole(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
@@ -169,7 +169,7 @@ pub(super) async fn whole(
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// `GET /sessions/{id}/{index}/raw`: every text of the image's file.
+/// Handles `GET /sessions/{id}/{index}/raw`: all text in the image's file.
 pub(super) async fn raw(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
@@ -183,7 +183,7 @@ pub(super) async fn raw(
     }))
 }
 
-/// Returns the iteration closest to one that was lost.
+/// Returns the iteration closest to a lost one.
 fn nearest(marks: &[Mark], index: u32) -> Option<u32> {
     let left = (0u32..).zip(marks).filter(|(_, mark)| **mark != Mark::Lost).map(|(at, _)| at);
     left.min_by_key(|at| at.abs_diff(index))

@@ -1,4 +1,4 @@
-//! The header that all pages of one session share: where one came from, the session's name, its views and its menu.
+//! The header shared by all pages of a session: the back link, the session's name, its views and its menu.
 
 use maud::{Markup, html};
 
@@ -17,14 +17,14 @@ pub(super) enum View {
     Loupe,
     /// All images.
     Grid,
-    /// How it came to be, and how to continue.
+    /// How it developed, and how to continue.
     Story,
-    /// All of it at a glance, with its branches.
+    /// An overview with all branches.
     Tree,
 }
 
 impl View {
-    /// Returns the name of the page, by which scripts and styles know it.
+    /// Returns the name of the page, used by scripts and styles.
     fn page(self) -> &'static str {
         match self {
             View::Loupe => "session",
@@ -35,16 +35,16 @@ impl View {
     }
 }
 
-/// A session and what it is called.
+/// A session with its display name.
 pub(super) struct Named {
     /// The session.
     pub(super) row: Summary,
-    /// Its title, or what it is about.
+    /// Its title, or its subject.
     pub(super) name: String,
 }
 
 impl Named {
-    /// Names a session: by its title, by what it is about, or by its day.
+    /// Names a session: by its title, its subject or its day.
     pub(super) fn new(row: Summary, subject: Option<&str>) -> Named {
         let about = || subject.and_then(naming::first_words);
         let name = row.title.clone().filter(|title| !title.trim().is_empty()).or_else(about);
@@ -62,7 +62,7 @@ pub(super) fn framed(named: &Named, view: View, index: u32, title: &str, main: &
     framed_session(&page, &head(named, view, index), &menu(named, view), main)
 }
 
-/// Renders the header by itself, for a page that is open while the session changes.
+/// Renders only the header, for a page that is open while the session changes.
 pub(super) fn part(named: &Named) -> Response {
     reply::html(html! { (about(named)) (menu(named, View::Loupe)) })
 }
@@ -128,12 +128,12 @@ fn menu(named: &Named, view: View) -> Markup {
     }
 }
 
-/// Reads the id of a session from an address.
+/// Parses the session id in a URL.
 pub(super) fn session_id(text: &str) -> Result<SessionId, Error> {
     Ok(text.parse::<SessionId>().map_err(workspace::Error::from)?)
 }
 
-/// Puts a failure of a page of a session into words, with a link to what there is.
+/// Words an error on a session's page, with a link to what exists.
 pub(super) fn worded(error: Error, id: &str, found: Option<&Summary>) -> Broken {
     let (heading, text, ways) = match (error.kind, found) {
         (ErrorKind::NotFound, Some(row)) => (

@@ -1,6 +1,6 @@
-//! `/`: all sessions as a shelf of stacks. The wall is rendered in parts of [`PART`] cards, the first with the page; scripts
-//! ask for those that come into sight by their place in the order. The order and its months come from the overview that
-//! the gallery keeps in memory, so that any part costs the same.
+//! `/`: all sessions as a shelf of stacks. The wall is rendered in parts of [`PART`] cards, the first with the page;
+//! scripts request the others by offset as they come into view. The order and the months come from an in-memory
+//! overview, so that every part costs the same.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use crate::web::words;
 use crate::wire::{Api, Error, ErrorKind, RecoveryNotice};
 use crate::workspace::{Cover, Overview, Selection, Workspace};
 
-/// Cards in a part.
+/// The number of cards in a part.
 pub(super) const PART: usize = 60;
-/// Sessions in the row of those to continue.
+/// The number of sessions in the *Continue* row.
 const CONTINUED: usize = 4;
 
-/// Which sessions, as the address says it. What cannot be read counts as absent: an address is typed and cut by people.
+/// The query parameters. Malformed ones count as absent, since people type and truncate URLs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Wall {
     #[serde(default)]
@@ -35,15 +35,15 @@ pub(super) struct Wall {
     sort: Option<String>,
     #[serde(default)]
     project: Option<String>,
-    /// The place in the order to begin at.
+    /// The offset of the first card.
     #[serde(default)]
     from: Option<String>,
 }
 
-/// The orders of the shelf: as the address names them, and as the menu does.
+/// The sort orders: their names in the URL, and in the menu.
 const SORTS: [(&str, &str); 4] = [("recent", "Recent"), ("oldest", "Oldest"), ("name", "Name"), ("cost", "Cost")];
 
-/// `GET /`.
+/// Handles `GET /`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let asked = wall.clone();
     let overview = gallery.overview();
@@ -53,7 +53,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
         Ok((part, to_continue, Api::new(workspace).recovery_notice()?))
     });
     let (part, to_continue, notice) = read.await?;
-    // A search from here looks for sessions, among those that are shown.
+    // A search from here finds sessions among those shown.
     let choices = [("by", Some("session")), ("status", wall.status.as_deref()), ("project", wall.project.as_deref())];
     let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let typed = SearchBox { query: "", carried: &carried, emptied: &wall.address() };
@@ -61,7 +61,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
     Ok(framed(&Page { title: "Sessions", name: "sessions", typed }, &body))
 }
 
-/// `GET /sessions/part?from=…`: more cards.
+/// Handles `GET /sessions/part?from=…`: more cards.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let overview = gallery.overview();
     let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &wall)).await?;
@@ -69,7 +69,7 @@ pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall
     Ok((headers, reply::html(part.cards())).into_response())
 }
 
-/// `GET /sessions/marks`: the months of the shelf in its order, each with its number of sessions.
+/// Handles `GET /sessions/marks`: the months of the shelf in order, each with its number of sessions.
 pub(super) async fn marks(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let overview = gallery.overview();
     let months = gallery.read(move |workspace, _| {
@@ -104,20 +104,20 @@ impl Wall {
         Ok(overview.select(workspace, status_of(self.status.as_deref())?, self.project())?)
     }
 
-    /// Returns whether this is the shelf as it is opened: everything that is active, the newest first.
+    /// Returns whether this is the default shelf: all active sessions, newest first.
     fn is_plain(&self) -> bool {
         let active = matches!(status_of(self.status.as_deref()), Ok(Status::Active));
         active && self.sort() == "recent" && self.project().is_none() && self.from() == 0
     }
 
-    /// Returns the address of this wall.
+    /// Returns the URL of this wall.
     fn address(&self) -> String {
         let Wall { status, sort, project, .. } = self;
         let parts = [("status", status), ("sort", sort), ("project", project)];
         words::address("/", parts.map(|(name, value)| (name, value.as_deref())))
     }
 
-    /// Returns the address of this wall with another choice.
+    /// Returns the URL of this wall with a changed parameter.
     fn with(&self, change: impl FnOnce(&mut Wall)) -> String {
         let mut wall = self.clone();
         change(&mut wall);
@@ -125,7 +125,7 @@ impl Wall {
     }
 }
 
-/// Returns the status that a word in an address stands for.
+/// Parses the status in a URL.
 pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
     match text.filter(|text| !text.is_empty()) {
         None | Some("active") => Ok(Status::Active),
@@ -135,7 +135,7 @@ pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
     }
 }
 
-/// Renders the choice between active and archived sessions; `address` is that of the page with another one.
+/// Renders the choice between active and archived sessions; `address` returns the URL of the page with another status.
 pub(super) fn status_choice(now: Option<&str>, address: impl Fn(Option<&str>) -> String) -> Markup {
     let now = now.filter(|now| *now != "active" && !now.is_empty());
     html! {
@@ -171,7 +171,7 @@ impl Part {
         Ok(Part { cards: rows.into_iter().zip(covers).collect(), total, from, dated })
     }
 
-    /// Returns what to continue: the last few sessions that have something to show.
+    /// Returns the sessions to continue: the last few that have an image.
     fn continued(&self) -> Vec<Continued> {
         let some = self.cards.iter().filter_map(|(row, cover)| Some((Arc::clone(row), Arc::clone(cover.as_ref()?))));
         some.take(CONTINUED).collect()
@@ -190,8 +190,8 @@ impl Part {
     }
 }
 
-/// Returns the most expensive sessions first. Of very many sessions only the newest are read for it, and the rest follow as
-/// they are.
+/// Sorts sessions by cost, highest first. If there are very many, only the newest are read, and the rest follow in
+/// their original order.
 fn by_cost(workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Arc<Summary>>, Error> {
     let (newest, rest) = rows.split_at(rows.len().min(MAX_COSTED));
     let mut costed: Vec<(f64, &Arc<Summary>)> = Vec::with_capacity(newest.len());
@@ -267,17 +267,17 @@ fn with_from(address: &str, from: usize) -> String {
     format!("{address}{}from={from}", if address.contains('?') { '&' } else { '?' })
 }
 
-/// Renders the slider for the size of the images, which works with scripts.
+/// Renders the image size slider, which needs scripts.
 pub(super) fn size_slider() -> Markup {
     html! { label.size hidden { span.sr { "Size of the images" } input #size type="range" min="110" max="420" step="10" value="220"; } }
 }
 
-/// Renders the menu of searches that were saved in this browser.
+/// Renders the menu of searches saved in this browser.
 pub(super) fn saved_searches() -> Markup {
     html! { details.drop.saved hidden { summary { "Saved" } div #saved {} } }
 }
 
-/// Renders the last few sessions, to continue with.
+/// Renders the row of recent sessions to continue.
 fn continue_row(sessions: &[Continued]) -> Markup {
     html! {
         section.continue aria-labelledby="continue" {

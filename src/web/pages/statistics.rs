@@ -1,4 +1,4 @@
-//! What was made in a workspace, and when: activity by month, models, ratings, cost.
+//! Statistics of a workspace: activity by month, models, ratings, cost.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::web::words;
 use crate::wire::{Api, Error, FacetCount, FacetsView, SearchRequest};
 use crate::workspace::{Overview, Workspace};
 
-/// Months that are shown.
+/// The number of months shown.
 const MONTHS: usize = 12;
-/// Models that are shown.
+/// The number of models shown.
 const MODELS: usize = 8;
 /// The maximum number of sessions whose cost is added up, newest first.
 pub(super) const MAX_COSTED: usize = 5000;
 
-/// What was made.
+/// The statistics.
 pub(super) struct Statistics {
     months: Vec<(String, usize)>,
     facets: FacetsView,
@@ -63,7 +63,7 @@ impl Statistics {
     }
 }
 
-/// Sessions by month as bars, oldest first. The numbers are in a table for those who do not see it.
+/// Renders sessions by month as bars, oldest first, with a table for screen readers.
 fn chart(months: &[(String, usize)]) -> Markup {
     let most = months.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     let newest_last: Vec<&(String, usize)> = months.iter().rev().collect();

@@ -1,5 +1,5 @@
-//! `/sessions/{id}/story`: what `retake resume` knows, as a page. How the work came to be, what was liked, what was left
-//! open, what it cost, and how to continue.
+//! `/sessions/{id}/story`: the information of `retake resume` as a page: how the work developed, what was liked, open
+//! branches, the cost, and how to continue.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +18,17 @@ use crate::web::{url, words};
 use crate::wire::Error;
 use crate::workspace::{Branch, Earlier, Liked, Resumption, Step, Workspace, is_image_rating};
 
-/// Failed attempts that are listed.
+/// The maximum number of failed attempts listed.
 const MAX_FAILURES: usize = 24;
 
-/// Where to continue from: an index, or the last iteration.
+/// The iteration to continue from: an index, or the last one.
 #[derive(Deserialize)]
 pub(super) struct From {
     #[serde(default)]
     from: Option<String>,
 }
 
-/// `GET /sessions/{id}/story`.
+/// Handles `GET /sessions/{id}/story`.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
@@ -89,7 +89,7 @@ pub(super) async fn page(
     Ok(session_head::framed(&named, View::Story, found.id.index, &title, &body))
 }
 
-/// A resumption with what the page shows besides it.
+/// A resumption with the additional data of the page.
 struct Told {
     found: Resumption,
     subject: Option<String>,
@@ -124,7 +124,7 @@ impl Told {
         Ok(Told { found, subject, images, failures, costs, spent_ms })
     }
 
-    /// Renders the branches, if there are any. A single attempt that failed is only listed as a failure.
+    /// Returns the branches, if there are any. A branch that is a single failed attempt is only listed as a failure.
     fn open_branches(&self) -> Option<Vec<&Branch>> {
         let is_open = |branch: &&Branch| branch.end.failure().is_none() || branch.steps > 1;
         let open: Vec<&Branch> = self.found.branches.iter().filter(is_open).collect();
@@ -140,7 +140,7 @@ fn first_image(found: &Resumption) -> Option<Hash> {
     found.state.iteration.images.first().map(|image| image.hash)
 }
 
-/// Returns what an iteration is called where its session is known.
+/// Returns the name of an iteration, without its session if that is `here`.
 fn name_of(id: IterationId, here: SessionId) -> String {
     if id.session == here { format!("#{}", id.index) } else { id.to_string() }
 }
@@ -190,7 +190,7 @@ fn step_item(found: &Resumption, step: &Step) -> Markup {
     }
 }
 
-/// Renders the annotation of an iteration: stars, the note, tags.
+/// Renders the annotation of an iteration: stars, note, tags.
 fn said(annotation: &Annotation) -> Markup {
     html! {
         @if annotation.rating.is_some() || annotation.note.is_some() || !annotation.tags.is_empty() {
@@ -253,14 +253,14 @@ fn figures(told: &Told) -> Markup {
     }
 }
 
-/// Returns an amount without the digits that adding floats brings.
+/// Formats an amount, rounded to hide floating-point errors.
 fn money(amount: f64) -> String {
     let text = format!("{amount:.4}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short.is_empty() { "0".to_owned() } else { short.to_owned() }
 }
 
-/// Renders a line of changes, each part by itself: additions and removals are marked.
+/// Renders a summary of changes, with additions and removals marked.
 pub(super) fn summary(line: &str) -> Markup {
     let parts = line.split("  ").map(str::trim).filter(|part| !part.is_empty() && *part != "reroll");
     html! {

@@ -1,5 +1,5 @@
-//! The values of a facet that a query chooses: any of some, and none of others, as the filter beside a search writes them.
-//! `(model:"a" OR model:"b") -model:"c"` is any of a and b, and not c. Everything else of the query stays as it was typed.
+//! Edits the facet values in a query, as the filters next to search results do. `(model:"a" OR model:"b") -model:"c"`
+//! means any of a and b, and not c. The rest of the query stays as it was typed.
 
 use crate::model::query::facet_term;
 
@@ -9,14 +9,14 @@ pub(super) struct Terms {
     name: String,
     /// The query without them.
     pub(super) rest: String,
-    /// Values of which one must be there.
+    /// Values of which one must match.
     pub(super) any: Vec<String>,
-    /// Values that must not be there.
+    /// Values that must not match.
     pub(super) not: Vec<String>,
 }
 
 impl Terms {
-    /// Takes the values of a facet out of a query.
+    /// Extracts the values of a facet from a query.
     pub(super) fn of(query: &str, name: &str) -> Terms {
         let mut terms = Terms { name: name.to_owned(), rest: String::new(), any: Vec::new(), not: Vec::new() };
         let mut left = query.trim();
@@ -44,7 +44,7 @@ impl Terms {
         Terms { any: any.iter().map(|value| (*value).to_owned()).collect(), ..self.clone() }.query()
     }
 
-    /// Returns the query in which a value is chosen, or excluded, or no longer so.
+    /// Returns the query with a value toggled: selected, excluded, or neither.
     pub(super) fn toggled(&self, value: &str, exclude: bool) -> String {
         let mut next = self.clone();
         let was = |values: &[String]| values.iter().any(|known| known == value);
@@ -61,7 +61,7 @@ impl Terms {
 
     fn query(&self) -> String {
         let term = |value: &String| {
-            // A comparison of ratings stands without quotes; names may begin with any character.
+            // A rating comparison is not quoted; names may start with any character.
             if self.name == "rating" && value.starts_with(['>', '<']) {
                 format!("{}:{value}", self.name)
             } else {
@@ -95,7 +95,7 @@ fn token(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// Returns the value of `name:"value"` or `name:value`. Two quotes in a quoted value stand for one.
+/// Returns the value of `name:"value"` or `name:value`. Quotes in a quoted value are doubled.
 fn value(term: &str, name: &str) -> Option<String> {
     let (facet, value) = term.split_once(':')?;
     if !facet.eq_ignore_ascii_case(name) || value.is_empty() {

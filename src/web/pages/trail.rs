@@ -1,5 +1,5 @@
-//! The trail of a session as sentences: "Ada rated #8 ★5, was ★4". One pass over the events, oldest first, which knows at
-//! each what was there before.
+//! The trail of a session as sentences: "Ada rated #8 ★5, was ★4". Makes one pass over the events, oldest first,
+//! tracking the previous state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use crate::model::{Annotation, AnnotationChange, Event, EventBody, EventKind, Ha
 use super::naming;
 use crate::workspace::{image_rating, is_image_rating, rated_image};
 
-/// An event as people read it.
+/// An event as a sentence.
 pub(super) struct Line<'a> {
     pub(super) event: &'a Event,
-    /// What was done, after the name of the one who did it.
+    /// The predicate, which follows the actor's name.
     pub(super) did: String,
     pub(super) reason: Option<&'a str>,
-    /// The iteration it concerns.
+    /// The iteration concerned.
     pub(super) index: Option<u32>,
     /// The image of that iteration.
     pub(super) image: Option<Hash>,
 }
 
-/// What lines are wanted; an empty field wants all.
+/// A filter for lines; an empty field matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Filter {
     pub(super) who: String,
@@ -30,7 +30,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Returns whether a line is wanted.
+    /// Returns whether a line matches.
     pub(super) fn wants(&self, line: &Line<'_>) -> bool {
         let kind = line.event.body.kind();
         (self.who.is_empty() || self.who == line.event.actor.user)
@@ -39,7 +39,7 @@ impl Filter {
     }
 }
 
-/// Returns a line for each event, oldest first.
+/// Returns one line per event, oldest first.
 pub(super) fn lines(events: &[Event]) -> Vec<Line<'_>> {
     let mut iterations: BTreeMap<u32, &Iteration> = BTreeMap::new();
     let mut notes: BTreeMap<u32, Annotation> = BTreeMap::new();
@@ -85,7 +85,7 @@ pub(super) fn lines(events: &[Event]) -> Vec<Line<'_>> {
     lines
 }
 
-/// Returns a kind of event as the filter names it.
+/// Returns the name of an event kind in the filter.
 pub(super) fn kind_name(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Started => "Started",
@@ -136,7 +136,7 @@ fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> Stri
         if !removed.is_empty() {
             did.push(format!("took the tag {} off #{index}", removed.join(", ")));
         }
-        // A rating of a batch states its tags, too.
+        // A rating of an image in a batch is stored as tags, which are not mentioned separately.
         if added.is_empty() && removed.is_empty() && change.rating.is_none() {
             did.push(format!("kept the tags of #{index}"));
         }
@@ -149,7 +149,7 @@ fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> Stri
     if did.is_empty() { format!("annotated #{index}") } else { did.join(", ") }
 }
 
-/// Returns what changed for single images of a batch.
+/// Returns the rating changes of single images in a batch.
 fn rated_images(index: u32, before: &Annotation, change: &AnnotationChange) -> Vec<String> {
     let mut after = before.clone();
     apply(&mut after, change);

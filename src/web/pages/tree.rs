@@ -1,5 +1,5 @@
-//! `/sessions/{id}/tree`: a whole session at a glance, as a graph from left to right: each branch in a lane of its own, each
-//! image a link, what failed as a dot. Drawn on the server as SVG, so that it needs no scripts and no inline styles.
+//! `/sessions/{id}/tree`: an overview of a session as a graph from left to right: a lane for each branch, a link for
+//! each image, a dot for each failure. Rendered on the server as SVG, so that it needs no scripts or inline styles.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -13,19 +13,19 @@ use crate::web::state::Gallery;
 use crate::web::words;
 use crate::workspace::{Mark, Strip, StripStep};
 
-/// The most iterations that are drawn: the newest of a longer session.
+/// The maximum number of iterations drawn; of a longer session, the newest.
 const MAX_STEPS: u32 = 500;
-/// The distance of two iterations, and of two lanes.
+/// The distance between two iterations, and between two lanes.
 const STEP: u32 = 112;
 const LANE: u32 = 108;
-/// The size of an image, and the room around the drawing.
+/// The size of an image, and the margin around the drawing.
 const WIDTH: u32 = 84;
 const HEIGHT: u32 = 56;
 const MARGIN: u32 = 24;
-/// The most characters of a caption line.
+/// The maximum number of characters in a caption line.
 const MAX_CAPTION: usize = 14;
 
-/// `GET /sessions/{id}/tree`.
+/// Handles `GET /sessions/{id}/tree`.
 pub(super) async fn page(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
     let name = id.clone();
     let read = gallery.ask(move |workspace, _| {
@@ -64,12 +64,12 @@ fn drawing(strip: &Strip, from: u32) -> Markup {
     }
 }
 
-/// Returns the upper left corner of the image of an iteration.
+/// Returns the top left corner of an iteration's image.
 fn place(index: u32, lane: u32, from: u32) -> (u32, u32) {
     (MARGIN + index.saturating_sub(from) * STEP, MARGIN + lane * LANE)
 }
 
-/// Returns the line from the parent: along its lane, then down or up just before the child.
+/// Draws the line from the parent: along its lane, then down or up just before the child.
 fn line(step: &StripStep, from: u32) -> Markup {
     let parent = step.parent.zip(step.parent_lane).filter(|(parent, _)| parent.index >= from);
     html! {
@@ -80,7 +80,7 @@ fn line(step: &StripStep, from: u32) -> Markup {
             @if start_y == y {
                 path data-hue=(step.lane % 5) d={ "M" (start_x) " " (start_y) "H" (x) } {}
             } @else {
-                // Through the gap between two lanes, so that no image is crossed.
+                // Route the line between two lanes, so that it does not cross an image.
                 @let between = if y >= start_y { start_y + LANE - HEIGHT / 2 - 8 } else { start_y - HEIGHT / 2 - 8 };
                 path data-hue=(step.lane % 5) d={ "M" (start_x) " " (start_y) "h10V" (between) "H" (x - 14) "V" (y) "H" (x) } {}
             }

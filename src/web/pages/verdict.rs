@@ -1,5 +1,5 @@
-//! Whether a session checks out: its chain of events in both copies, and every image against its hash. The header of a
-//! session includes [`badge`], which scripts fill in when the check is done, since it reads every image.
+//! Verifies a session: its event chain in both copies, and every image against its hash. The session header includes
+//! [`badge`], which scripts fill in when the check is done, since it reads every image.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -13,10 +13,10 @@ use crate::web::words;
 use crate::wire::{Api, Error};
 use crate::workspace::{CallContext, ImageCheck, SessionTrail, Workspace};
 
-/// The maximum number of images that are read for a badge: it is shown with every page of a session.
+/// The maximum number of images read for a badge, which is shown on every page of a session.
 const MAX_READ: usize = 48;
 
-/// What a check of a session found.
+/// The result of verifying a session.
 pub(super) struct Verdict {
     pub(super) events: u64,
     pub(super) chain_faults: u64,
@@ -25,13 +25,13 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Reads everything of a session.
+    /// Verifies all events and images of a session.
     pub(super) fn read(workspace: &Workspace, trail: &SessionTrail) -> Result<Verdict, Error> {
         let images = workspace.check_images(trail, &CallContext::default())?;
         Ok(Verdict { images, ..Verdict::of_chain(trail) })
     }
 
-    /// Checks only the events, and no image.
+    /// Verifies only the events.
     fn of_chain(trail: &SessionTrail) -> Verdict {
         Verdict {
             events: trail.events.len() as u64,
@@ -41,7 +41,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether nothing is wrong.
+    /// Returns whether no problems were found.
     pub(super) fn is_good(&self) -> bool {
         self.chain_faults == 0 && self.lost.is_empty() && self.broken() == 0
     }
@@ -51,7 +51,7 @@ impl Verdict {
         (self.images.missing.len() + self.images.damaged.len()) as u64
     }
 
-    /// Returns the verdict in a few words.
+    /// Returns the result in a few words.
     pub(super) fn headline(&self) -> String {
         let broken = self.broken();
         if self.chain_faults > 0 {
@@ -66,12 +66,12 @@ impl Verdict {
     }
 }
 
-/// Renders the verdict in the header of a session: a link to its provenance, which says more once it is known.
+/// Renders the badge in the session header: a link to the provenance page, to which scripts add the result.
 pub(super) fn badge(id: SessionId) -> Markup {
     html! { a.verdict-badge href={ "/sessions/" (id) "/audit" } data-verdict={ "/sessions/" (id) "/verdict" } { "Provenance" } }
 }
 
-/// `GET /sessions/{id}/verdict`: the badge with its verdict.
+/// Handles `GET /sessions/{id}/verdict`: the badge with the result.
 pub(super) async fn part(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
     let read = gallery.read(move |workspace, _| {
         let id = Api::new(workspace).session_id(&id)?;

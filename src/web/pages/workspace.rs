@@ -1,4 +1,4 @@
-//! `/workspace`: how the workspace is doing, what was made in it, and what recovery ever did to it.
+//! `/workspace`: the state of the workspace, statistics, and all recoveries so far.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use crate::web::state::Gallery;
 use crate::web::words;
 use crate::workspace::{Recovery, WorkspaceStatus};
 
-/// `GET /workspace`.
+/// Handles `GET /workspace`.
 pub(super) async fn page(State(gallery): State<Gallery>) -> Result<Response, Broken> {
     let overview = gallery.overview();
     let read = gallery.read(move |workspace, _| {

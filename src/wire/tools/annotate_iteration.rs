@@ -1,4 +1,4 @@
-//! `annotate-iteration`: say what an iteration is worth.
+//! `annotate-iteration`: rates, tags or notes an iteration.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{AnnotateRequest, AnnotationsView, Error};

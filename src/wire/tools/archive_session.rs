@@ -1,4 +1,4 @@
-//! `archive-session`: put a session away.
+//! `archive-session`: archives a session.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{ArchiveRequest, Error, SessionRow};

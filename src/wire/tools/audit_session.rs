@@ -1,4 +1,4 @@
-//! `audit-session`: what happened to a session, and whether all of it is still there.
+//! `audit-session`: returns the history of a session, and whether it verifies.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{AuditRequest, AuditView, Error};

@@ -1,4 +1,4 @@
-//! `compare-iterations`: what differs between attempts.
+//! `compare-iterations`: returns the differences between iterations.
 
 use super::APP_VIEW;
 use crate::wire::tool::{Call, Effect, Reply, Tool};
@@ -34,8 +34,8 @@ the call reports progress and can be cancelled. What was cut to keep the reply s
     }
 }
 
-/// The longest side of a drawing: what is larger, models are shown reduced.
+/// The longest side of a drawing: larger images are scaled down for models anyway.
 const MAX_DRAWING_SIDE: u32 = 1568;
-/// The maximum size of a drawing (a third more as base64): enough to read its labels, and little enough for clients with
-/// small limits.
+/// The maximum size of a drawing (a third more as base64): large enough to read its labels, and small enough for
+/// clients with low limits.
 const MAX_DRAWING_BYTES: usize = 300_000;

@@ -1,4 +1,4 @@
-//! `get-iteration`: one iteration with everything that is known about it, and its image.
+//! `get-iteration`: returns one iteration with everything known about it, and its image.
 
 use super::thumbnails;
 use crate::wire::tool::{Call, Effect, Reply, Tool};

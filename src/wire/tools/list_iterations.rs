@@ -1,4 +1,4 @@
-//! `list-iterations`: how a session went.
+//! `list-iterations`: lists the iterations of a session.
 
 use super::thumbnails;
 use crate::wire::tool::{Call, Effect, Reply, Tool};

@@ -1,4 +1,4 @@
-//! `list-projects`: the projects of the workspace.
+//! `list-projects`: lists the projects of the workspace.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! `list-sessions`: which sessions there are.
+//! `list-sessions`: lists the sessions.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{Error, ListRequest, SessionList};

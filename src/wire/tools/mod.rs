@@ -1,4 +1,4 @@
-//! The registry of tools, one per file.
+//! The tool registry, one tool per file.
 
 mod annotate_iteration;
 mod archive_session;
@@ -19,10 +19,10 @@ use std::sync::LazyLock;
 
 use super::tool::Entry;
 
-/// The largest image that is sent as a resource: below 700 kB as base64, which clients with small limits still take.
+/// The maximum size of an image sent as a resource: below 700 kB as base64, which clients with low limits still accept.
 pub(crate) const MAX_RESOURCE_BYTES: u64 = 520_000;
 
-/// The page that shows a comparison or a story in clients that can show pages (MCP Apps).
+/// The page that displays a comparison or a story in clients that support MCP Apps.
 pub(crate) const APP_VIEW: &str = "ui://retake/app.html";
 
 /// Returns all tools, ordered by name, so that clients can cache the list.
@@ -47,7 +47,7 @@ pub(crate) fn all() -> &'static [Entry] {
     &*ALL
 }
 
-/// Returns the tool with that name.
+/// Returns the tool of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     all().iter().find(|entry| entry.name == name)
 }

@@ -1,4 +1,4 @@
-//! `record-iteration`: remember an attempt.
+//! `record-iteration`: records an attempt.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{Error, ImageInput, RecordRequest, Recorded};

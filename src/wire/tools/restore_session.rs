@@ -1,4 +1,4 @@
-//! `restore-session`: take a session out of the archive.
+//! `restore-session`: restores an archived session.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{ArchiveRequest, Error, SessionRow};

@@ -1,4 +1,4 @@
-//! `resume-session`: go on with earlier work.
+//! `resume-session`: returns what is needed to continue earlier work.
 
 use super::{APP_VIEW, thumbnails};
 use crate::model::ExactReference;

@@ -1,4 +1,4 @@
-//! `search-iterations`: find an iteration again.
+//! `search-iterations`: finds iterations.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{Error, ImageInput, SearchRequest, SearchView};

@@ -1,4 +1,4 @@
-//! Thumbnails that go along with a reply.
+//! Thumbnails attached to replies.
 
 use super::MAX_RESOURCE_BYTES;
 use crate::images::{ThumbSide, is_video};
@@ -6,7 +6,7 @@ use crate::wire::tool::{Attachment, Reply};
 use crate::wire::{Error, ImageView};
 use crate::workspace::Workspace;
 
-/// Attaches an iteration's image, large enough to judge it, or the reason why it does not come along.
+/// Attaches an iteration's image, large enough to judge it, or a remark on why it is not attached.
 pub(super) fn with_image<V>(reply: Reply<V>, workspace: &Workspace, image: Option<&ImageView>) -> Reply<V> {
     let Some(image) = image else { return reply };
     let reply = match thumbnail(workspace, image, ThumbSide::Large) {
@@ -22,7 +22,7 @@ pub(super) fn with_image<V>(reply: Reply<V>, workspace: &Workspace, image: Optio
     with_link(reply, image)
 }
 
-/// Attaches a link to the original of an image, or to what is sent in its place if it is large.
+/// Attaches a link to the original of an image, or to its reduced version if it is large.
 pub(super) fn with_link<V>(mut reply: Reply<V>, image: &ImageView) -> Reply<V> {
     if !image.uri.is_empty() {
         let whole = image.bytes <= MAX_RESOURCE_BYTES;
@@ -36,7 +36,7 @@ pub(super) fn with_link<V>(mut reply: Reply<V>, image: &ImageView) -> Reply<V> {
     reply
 }
 
-/// Attaches a small image of each of several iterations, after its name: as many of the last ones as stay below a bound.
+/// Attaches a labelled thumbnail for each of several iterations: as many of the last ones as fit the size limit.
 pub(super) fn with_images<V>(mut reply: Reply<V>, workspace: &Workspace, named: &[(String, ImageView)]) -> Reply<V> {
     let mut shown = Vec::new();
     let mut bytes = 0;
@@ -67,7 +67,7 @@ pub(super) fn with_images<V>(mut reply: Reply<V>, workspace: &Workspace, named: 
 }
 
 const THUMBNAIL_TYPE: &str = "image/jpeg";
-/// The size at which no further image is attached: about two dozen, half a megabyte as base64.
+/// The total size at which no further image is attached: about two dozen images, half a megabyte as base64.
 const MAX_IMAGES_BYTES: usize = 375_000;
 
 fn thumbnail(workspace: &Workspace, image: &ImageView, side: ThumbSide) -> Result<Vec<u8>, String> {

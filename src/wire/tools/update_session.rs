@@ -1,4 +1,4 @@
-//! `update-session`: name a session.
+//! `update-session`: sets the title or project of a session.
 
 use crate::wire::tool::{Call, Effect, Reply, Tool};
 use crate::wire::{Error, SessionRow, UpdateRequest};

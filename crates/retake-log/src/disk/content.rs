@@ -1,11 +1,11 @@
 //! A directory of files named by the hash of their bytes: `ab/cdef…`.
 //!
-//! A file is written under a temporary name and synced; then it gets its name, and the directory is synced. Many files are
-//! [written](ContentDir::write) first and then made durable [together](ContentDir::persist_all): each file is synced by
-//! itself, several at a time, and each directory once. So a sync that fails costs only the files it belongs to, and a file
-//! system that commits its own journal for every sync does so once for all that are in progress. One `syncfs` for the whole
-//! group was rejected: it waits for everything that any process has written to that file system, and its error does not
-//! say which file is lost.
+//! A file is written under a temporary name and synced; then it is renamed, and the directory is synced. Many files are
+//! [written](ContentDir::write) first and then made durable [together](ContentDir::persist_all): each file is synced
+//! individually, several at a time, and each directory once. A failed sync therefore only affects its own files, and a
+//! file system that commits its journal on every sync does so once for all syncs in progress. A single `syncfs` for the
+//! whole group was rejected: it waits for everything that any process has written to that file system, and its error
+//! does not say which file is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -34,10 +34,10 @@ pub struct Stored {
     pub bytes: u64,
 }
 
-/// A file that is written and not durable yet. It disappears when it is dropped.
+/// A file that is written but not durable yet. It is deleted on drop.
 pub struct UnsyncedFile {
     stored: Stored,
-    /// `None` if the file was there already.
+    /// `None` if the file already existed.
     temp: Option<TempFile>,
 }
 
@@ -48,7 +48,7 @@ impl UnsyncedFile {
     }
 }
 
-/// The number of files that are synced at a time.
+/// The number of files synced concurrently.
 const SYNC_THREADS: usize = 8;
 
 impl ContentDir {
@@ -62,7 +62,7 @@ impl ContentDir {
         &self.root
     }
 
-    /// Returns the path of the file with that hash, whether or not it exists.
+    /// Returns the path of the file with this hash, whether or not it exists.
     pub fn path(&self, hash: [u8; 32]) -> PathBuf {
         let hex = blake3::Hash::from_bytes(hash).to_hex();
         let (first, rest) = hex.split_at(2);
@@ -74,14 +74,14 @@ impl ContentDir {
         self.put_reader(&mut &*bytes)
     }
 
-    /// Puts what a reader returns, without holding it in memory. It is durable when this returns.
+    /// Puts the contents of a reader, without holding them in memory. They are durable when this returns.
     pub fn put_reader(&self, reader: &mut dyn Read) -> io::Result<Stored> {
         let mut stored = self.persist_all(vec![self.write(reader)]);
         stored.pop().unwrap_or_else(|| Err(io::Error::other("a file that was written has no result")))
     }
 
-    /// Writes what a reader returns, without holding it in memory. It is neither durable nor found by its hash before
-    /// [`persist_all`](ContentDir::persist_all).
+    /// Writes the contents of a reader, without holding them in memory. The file is neither durable nor found by its
+    /// hash until [`persist_all`](ContentDir::persist_all).
     pub fn write(&self, reader: &mut dyn Read) -> io::Result<UnsyncedFile> {
         self.disk.create_dir_all(&self.root)?;
         let temp = TempFile::create_in(&self.disk, &self.root)?;
@@ -90,14 +90,14 @@ impl ContentDir {
         Ok(UnsyncedFile { stored, temp: (!is_there).then_some(temp) })
     }
 
-    /// Returns the path at which an unsynced file can be read now.
+    /// Returns the path at which an unsynced file can currently be read.
     pub fn path_of(&self, file: &UnsyncedFile) -> PathBuf {
         file.temp.as_ref().map_or_else(|| self.path(file.stored.hash), |temp| temp.file().path().to_owned())
     }
 
-    /// Makes files durable together, and returns what became of each, in the same order: a file that cannot be synced or
-    /// named fails by itself, one whose directory cannot be synced with the others in it. Files that were not written stay
-    /// failed.
+    /// Makes files durable together, and returns the result for each, in the same order. A file that cannot be synced
+    /// or renamed fails individually; if a directory cannot be synced, all files in it fail. Files that could not be
+    /// written stay failed.
     pub fn persist_all(&self, files: Vec<io::Result<UnsyncedFile>>) -> Vec<io::Result<Stored>> {
         let synced = on_threads(files, |file: io::Result<UnsyncedFile>| -> io::Result<UnsyncedFile> {
             let file = file?;
@@ -117,7 +117,7 @@ impl ContentDir {
             None => self.name(file),
         };
         let named: Vec<io::Result<Stored>> = synced.into_iter().map(|file| name(file?)).collect();
-        // The names in a directory are durable once it is synced, and so is its own name once the root is.
+        // The entries of a directory are durable once it is synced, and its own name once the root is.
         let dirs = dirs.into_iter().filter(|dir| !failed.contains_key(dir));
         let dirs: Vec<PathBuf> = dirs.chain([self.root.clone()]).filter(|_| named.iter().any(Result::is_ok)).collect();
         let synced = on_threads(dirs, |dir: PathBuf| (self.disk.sync_dir(&dir), dir));
@@ -129,7 +129,7 @@ impl ContentDir {
         named.into_iter().map(|stored| stored.and_then(check)).collect()
     }
 
-    /// Gives a synced file its name, which is durable once the directory is synced.
+    /// Renames a synced file; the name is durable once the directory is synced.
     fn name(&self, file: UnsyncedFile) -> io::Result<Stored> {
         if let Some(temp) = file.temp {
             temp.persist_unsynced(&self.path(file.stored.hash))?;
@@ -137,29 +137,29 @@ impl ContentDir {
         Ok(file.stored)
     }
 
-    /// Returns the bytes with that hash. The error is `NotFound` if there is no such file and `InvalidData` if it holds
-    /// other bytes.
+    /// Returns the bytes with this hash. The error is `NotFound` if the file does not exist and `InvalidData` if it
+    /// holds other bytes.
     pub fn get(&self, hash: [u8; 32]) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(hash)?.read_to_end(&mut bytes)?;
         if *blake3::hash(&bytes).as_bytes() == hash { Ok(bytes) } else { Err(other_bytes()) }
     }
 
-    /// Checks the file with that hash without holding it in memory. Errors are those of [`get`](ContentDir::get).
+    /// Verifies the file with this hash without holding it in memory. Errors are those of [`get`](ContentDir::get).
     pub fn check(&self, hash: [u8; 32]) -> io::Result<()> {
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(self.open(hash)?)?;
         if *hasher.finalize().as_bytes() == hash { Ok(()) } else { Err(other_bytes()) }
     }
 
-    /// Opens the file with that hash. A FIFO of its name would block for ever, and a device has no end.
+    /// Opens the file with this hash. Only regular files: a FIFO would block forever, and a device has no end.
     fn open(&self, hash: [u8; 32]) -> io::Result<File> {
         let path = self.path(hash);
         if fs::metadata(&path)?.is_file() { File::open(path) } else { Err(other_bytes()) }
     }
 }
 
-/// Copies a reader to the end into an empty file, hashing on the way.
+/// Copies a reader into an empty file, hashing the bytes.
 fn copy(reader: &mut dyn Read, temp: &TempFile) -> io::Result<Stored> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 256 * 1024];
@@ -198,7 +198,8 @@ fn on_threads<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> 
     };
     thread::scope(|scope| {
         for _ in 1..threads {
-            // Where the system has no more threads, those there are do the work; the calling one always does.
+            // If the system cannot start more threads, the existing ones do the work; the calling thread always takes
+            // part.
             if let Err(error) = thread::Builder::new().name("retake-sync".to_owned()).spawn_scoped(scope, worker) {
                 tracing::debug!(%error, "cannot start a thread");
                 break;
@@ -206,11 +207,11 @@ fn on_threads<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> 
         }
         worker();
     });
-    // Every slot was worked on: a panic of `work` would have ended the scope.
+    // Every slot was processed: a panic in `work` would have ended the scope.
     slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner).1).collect()
 }
 
-/// Returns an error like this one, for another file that it concerns.
+/// Returns a copy of an error, for another file that it concerns.
 fn duplicate(error: &io::Error) -> io::Error {
     error.raw_os_error().map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error)
 }

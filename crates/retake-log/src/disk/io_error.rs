@@ -1,10 +1,10 @@
-//! Serialisation of I/O errors, so that the error of another process reads like one of our own.
+//! Serialisation of I/O errors, so that the error of another process reads like a local one.
 
 use std::io::{Error, ErrorKind};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The kinds that callers distinguish, for errors that do not come from the operating system.
+/// The kinds that callers distinguish, for errors that were not reported by the operating system.
 const KINDS: [(&str, ErrorKind); 8] = [
     ("storageFull", ErrorKind::StorageFull),
     ("quotaExceeded", ErrorKind::QuotaExceeded),
@@ -16,7 +16,8 @@ const KINDS: [(&str, ErrorKind); 8] = [
     ("unexpectedEof", ErrorKind::UnexpectedEof),
 ];
 
-/// An error with its code if the operating system reported it, which says everything, and otherwise kind and message.
+/// An error with its code if the operating system reported it, which is sufficient, and otherwise with kind and
+/// message.
 #[derive(Serialize, Deserialize)]
 struct Portable {
     code: Option<i32>,
@@ -41,7 +42,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Ok(Error::new(kind, message))
 }
 
-/// Serialisation of paths, which need not be text.
+/// Serialisation of paths, which may not be valid UTF-8.
 pub(crate) mod path {
     use std::path::{Path, PathBuf};
 

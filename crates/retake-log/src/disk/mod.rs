@@ -3,9 +3,9 @@
 //! Every write, sync and rename that durability depends on goes through [`Disk`], so that a test can record them, replay
 //! any prefix as if the power had failed there, or make any one of them fail as a full disk would.
 //!
-//! Whatever is created is readable by its owner only, whatever the umask: prompts and images are private.
+//! Everything is created with access for its owner only, regardless of the umask: prompts and images are private.
 //!
-//! This module knows nothing of what the bytes mean.
+//! This module does not know what the bytes mean.
 
 mod content;
 pub(crate) mod io_error;
@@ -61,7 +61,7 @@ pub enum Op<'a> {
 
 /// A witness of every operation, which may make it fail.
 pub trait Observer: Send + Sync {
-    /// Called before `op`; an error is returned to the caller instead of carrying it out.
+    /// Called before `op`. If it returns an error, the operation is not performed and the caller gets the error.
     fn before(&self, op: Op<'_>) -> io::Result<()>;
 }
 
@@ -71,14 +71,14 @@ pub struct Disk {
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// An open file that is written at offsets and synced.
+/// An open file for positional writes and syncs.
 pub struct DiskFile {
     disk: Disk,
     path: PathBuf,
     file: File,
 }
 
-/// A complete file without its final name. It disappears when it is dropped.
+/// A complete file without its final name. It is deleted on drop.
 pub struct PreparedFile {
     temp: TempFile,
 }
@@ -89,7 +89,7 @@ impl PreparedFile {
         self.temp.file().path()
     }
 
-    /// Gives it its final name durably, replacing what is there.
+    /// Renames it durably, replacing an existing file.
     pub fn persist(self, path: &Path) -> io::Result<()> {
         self.temp.persist(path)
     }
@@ -129,14 +129,14 @@ impl Disk {
         Ok(DiskFile { disk: self.clone(), path: path.to_owned(), file })
     }
 
-    /// Creates a new file; fails if there is one.
+    /// Creates a new file; fails if it exists.
     pub fn create(&self, path: &Path) -> io::Result<DiskFile> {
         self.observe(Op::Create(path))?;
         let file = private_file().read(true).write(true).create_new(true).open(path)?;
         Ok(DiskFile { disk: self.clone(), path: path.to_owned(), file })
     }
 
-    /// Replaces a whole file: afterwards, also after a power cut, it is the old one or the new one.
+    /// Replaces a whole file atomically: afterwards, even after a power cut, it is the old one or the new one.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let temp = TempFile::create_in(self, parent_of(path))?;
         temp.file().write_at(0, bytes)?;
@@ -144,7 +144,7 @@ impl Disk {
         temp.persist(path)
     }
 
-    /// Writes and syncs a file beside `path`, which it may take the name of later.
+    /// Writes and syncs a file next to `path`, to be renamed to it later.
     pub fn prepare(&self, path: &Path, bytes: &[u8]) -> io::Result<PreparedFile> {
         let temp = TempFile::create_in(self, parent_of(path))?;
         temp.file().write_at(0, bytes)?;
@@ -152,7 +152,7 @@ impl Disk {
         Ok(PreparedFile { temp })
     }
 
-    /// Renames durably, replacing what is there.
+    /// Renames durably, replacing an existing file.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.rename_unsynced(from, to)?;
         let (from, to) = (parent_of(from), parent_of(to));
@@ -160,13 +160,13 @@ impl Disk {
         if from == to { Ok(()) } else { self.sync_dir(from) }
     }
 
-    /// Renames, replacing what is there. The new name is durable once its directory is synced.
+    /// Renames, replacing an existing file. The new name is durable once its directory is synced.
     pub(crate) fn rename_unsynced(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.observe(Op::Rename(from, to))?;
         fs::rename(from, to)
     }
 
-    /// Gives a file a second name durably; copies it where the file system has no hard links.
+    /// Creates a hard link durably; copies the file if the file system does not support hard links.
     pub fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.observe(Op::Link(from, to))?;
         if fs::hard_link(from, to).is_err() {
@@ -188,7 +188,7 @@ impl Disk {
         platform::sync_dir(path)
     }
 
-    /// Reports an operation to the observer, which may refuse it.
+    /// Reports an operation to the observer, which may make it fail.
     pub(crate) fn observe(&self, op: Op<'_>) -> io::Result<()> {
         self.observer.as_ref().map_or(Ok(()), |observer| observer.before(op))
     }
@@ -229,26 +229,27 @@ impl DiskFile {
     }
 }
 
-/// Returns options that create files which only their owner may read and write.
+/// Returns options that create files accessible only to their owner.
 pub fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     platform::restrict_file(&mut options);
     options
 }
 
-/// Creates a directory and its parents without syncing them, for what may be lost: caches. Only their owner may use them.
+/// Creates a directory and its parents without syncing them, for caches, which may be lost. Accessible only to the
+/// owner.
 pub fn create_cache_dir(path: &Path) -> io::Result<()> {
     private_dir().recursive(true).create(path)
 }
 
-/// Returns a builder of directories that only their owner may use.
+/// Returns a builder of directories accessible only to their owner.
 pub(crate) fn private_dir() -> DirBuilder {
     let mut builder = DirBuilder::new();
     platform::restrict_dir(&mut builder);
     builder
 }
 
-/// Reads up to `len` bytes at `offset`: fewer where the file ends.
+/// Reads up to `len` bytes at `offset`; fewer at the end of the file.
 pub fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut filled = 0;

@@ -1,7 +1,7 @@
-//! Reading through [`Disk`], so that a test can make any read fail, and so that nothing but a regular file is ever opened:
-//! a FIFO would block for ever, and a device has no end.
+//! Reading through [`Disk`], so that a test can make any read fail, and so that only regular files are ever opened: a
+//! FIFO would block forever, and a device has no end.
 //!
-//! An error is never absence: only [`FileKind::Absent`] says that nothing is there.
+//! An error never means absence: only [`FileKind::Absent`] says that a file does not exist.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,12 +11,12 @@ use crate::platform;
 
 use super::{Disk, DiskFile, Op, read_at};
 
-/// What lies under a name.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// Nothing.
     Absent,
-    /// A regular file of that many bytes.
+    /// A regular file of this many bytes.
     File(u64),
     /// A directory.
     Directory,
@@ -24,7 +24,7 @@ pub enum FileKind {
     Other,
 }
 
-/// A regular file that is open for reading.
+/// A regular file opened for reading.
 pub struct ReadFile {
     disk: Disk,
     path: PathBuf,
@@ -32,18 +32,18 @@ pub struct ReadFile {
 }
 
 impl Disk {
-    /// Returns what lies under `path`, following links.
+    /// Returns what exists at `path`, following links.
     pub fn kind(&self, path: &Path) -> io::Result<FileKind> {
         self.observe(Op::Read(path))?;
         kind_of(path)
     }
 
-    /// Returns whether a regular file or a directory lies under `path`.
+    /// Returns whether `path` is a regular file or a directory.
     pub fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.kind(path)? != FileKind::Absent)
     }
 
-    /// Opens a regular file for reading; `None` if nothing has that name. Anything else there is invalid data.
+    /// Opens a regular file for reading; `None` if it does not exist. Anything else at the path is invalid data.
     pub fn open_to_read(&self, path: &Path) -> io::Result<Option<ReadFile>> {
         self.observe(Op::Read(path))?;
         match kind_of(path)? {
@@ -57,7 +57,7 @@ impl Disk {
         }
     }
 
-    /// Reads a small file, at most `limit` bytes of it; `None` if nothing has that name.
+    /// Reads at most `limit` bytes of a small file; `None` if it does not exist.
     pub fn read(&self, path: &Path, limit: usize) -> io::Result<Option<Vec<u8>>> {
         match self.open_to_read(path)? {
             Some(file) => {
@@ -68,7 +68,7 @@ impl Disk {
         }
     }
 
-    /// Returns the names in a directory, sorted; empty if there is no such directory.
+    /// Returns the names in a directory, sorted; empty if the directory does not exist.
     pub fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         self.observe(Op::List(dir))?;
         let entries = match fs::read_dir(dir) {
@@ -85,19 +85,19 @@ impl Disk {
     }
 }
 
-/// The identity of a file, which tells it from another one that has its name.
+/// The identity of a file, which distinguishes it from another file of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId(u64, u64);
 
 impl FileId {
-    /// Returns the identity of an open file; `None` where the system has none.
+    /// Returns the identity of an open file; `None` if the system does not support this.
     pub fn of(file: &File) -> io::Result<Option<FileId>> {
         Ok(id_in(&file.metadata()?))
     }
 }
 
 impl Disk {
-    /// Returns whether `path` still names the file of that identity.
+    /// Returns whether `path` still refers to the file with this identity.
     pub fn still_names(&self, path: &Path, id: FileId) -> io::Result<bool> {
         self.observe(Op::Read(path))?;
         match fs::metadata(path) {
@@ -109,12 +109,12 @@ impl Disk {
 }
 
 impl DiskFile {
-    /// Returns the identity of the file; `None` where the system has none.
+    /// Returns the identity of the file; `None` if the system does not support this.
     pub fn id(&self) -> io::Result<Option<FileId>> {
         FileId::of(&self.file)
     }
 
-    /// Reads up to `len` bytes at `offset`: fewer where the file ends.
+    /// Reads up to `len` bytes at `offset`; fewer at the end of the file.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         self.disk.observe(Op::Read(&self.path))?;
         read_at(&self.file, offset, len)
@@ -126,7 +126,7 @@ fn id_in(metadata: &fs::Metadata) -> Option<FileId> {
 }
 
 impl ReadFile {
-    /// Returns the identity of the file; `None` where the system has none.
+    /// Returns the identity of the file; `None` if the system does not support this.
     pub fn id(&self) -> io::Result<Option<FileId>> {
         FileId::of(&self.file)
     }
@@ -141,7 +141,7 @@ impl ReadFile {
         Ok(self.len()? == 0)
     }
 
-    /// Reads up to `len` bytes at `offset`: fewer where the file ends.
+    /// Reads up to `len` bytes at `offset`; fewer at the end of the file.
     pub fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         self.disk.observe(Op::Read(&self.path))?;
         read_at(&self.file, offset, len)
@@ -152,11 +152,11 @@ fn kind_of(path: &Path) -> io::Result<FileKind> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A dangling link is not nothing: creating a file of that name would fail.
+            // A dangling link is not absence: creating a file of that name would fail.
             let dangling = fs::symlink_metadata(path).is_ok();
             return Ok(if dangling { FileKind::Other } else { FileKind::Absent });
         }
-        // What should be the directory is something else, so nothing can be in it.
+        // The parent is not a directory, so nothing can be in it.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(FileKind::Absent),
         Err(error) if platform::is_link_loop(&error) && path.is_symlink() => return Ok(FileKind::Other),
         Err(error) => return Err(error),

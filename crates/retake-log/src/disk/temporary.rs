@@ -1,9 +1,9 @@
-//! Temporary files: written beside their destination and renamed into place when they are complete.
+//! Temporary files: written next to their destination and renamed when they are complete.
 //!
-//! Processes in different containers share a workspace but not a PID namespace, so a name made from a process id is not
-//! unique. Names are random, creation is exclusive, and only the process that created a file renames or deletes it. A
-//! file is locked for as long as it is written, which lets [`sweep_temporaries`] recognise what a killed process left
-//! without asking which processes exist.
+//! Processes in different containers share a workspace but not a PID namespace, so a name derived from a process id is
+//! not unique. Names are random, creation is exclusive, and only the process that created a file renames or deletes it.
+//! A file is locked while it is being written, which lets [`sweep_temporaries`] recognise files left by killed
+//! processes without checking which processes exist.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,16 +14,17 @@ use crate::platform;
 
 use super::{Disk, DiskFile};
 
-/// The beginning of every temporary file name.
+/// The prefix of temporary file names.
 const PREFIX: &str = ".retake-";
-/// The end of every temporary file name.
+/// The suffix of temporary file names.
 const SUFFIX: &str = ".tmp";
 /// The age below which a temporary file is never removed, since its writer may not have locked it yet.
 const MIN_AGE: Duration = Duration::from_secs(60 * 60);
-/// The age below which a file is kept if its lock cannot be examined: an older version or a file system without locks.
+/// The age below which a file is kept if its lock cannot be checked: written by an older version, or on a file system
+/// without locks.
 const MIN_AGE_UNLOCKED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A file that disappears when it is dropped, unless it was given its final name.
+/// A file that is deleted on drop, unless it was renamed to its final name.
 pub(super) struct TempFile {
     file: DiskFile,
 }
@@ -33,7 +34,7 @@ impl TempFile {
     pub(super) fn create_in(disk: &Disk, dir: &Path) -> io::Result<TempFile> {
         let file = disk.create(&dir.join(temp_name()?))?;
         if platform::LOCKS_ARE_ADVISORY {
-            // Only the sweep examines it.
+            // Only the sweep checks the lock.
             let _ = file.file.try_lock();
         }
         Ok(TempFile { file })
@@ -44,13 +45,14 @@ impl TempFile {
         &self.file
     }
 
-    /// Renames the file to `path`, replacing what is there, and syncs the directories.
+    /// Renames the file to `path`, replacing an existing file, and syncs the directories.
     pub(super) fn persist(self, path: &Path) -> io::Result<()> {
         self.check_ours()?;
         self.file.disk.rename(&self.file.path, path)
     }
 
-    /// Renames the file to `path`, replacing what is there. The name is durable once the caller has synced the directory.
+    /// Renames the file to `path`, replacing an existing file. The name is durable once the caller has synced the
+    /// directory.
     pub(super) fn persist_unsynced(self, path: &Path) -> io::Result<()> {
         self.check_ours()?;
         self.file.disk.rename_unsynced(&self.file.path, path)
@@ -63,7 +65,7 @@ impl TempFile {
         Err(io::Error::other("the temporary file was replaced by another process"))
     }
 
-    /// Returns whether the name still belongs to the file that was created.
+    /// Returns whether the path still refers to the file that was created.
     fn is_ours(&self) -> io::Result<bool> {
         let (open, named) = (self.file.file.metadata()?, fs::symlink_metadata(&self.file.path)?);
         Ok(platform::file_id(&open) == platform::file_id(&named))
@@ -72,7 +74,7 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // After `persist` the name is gone, and this does nothing.
+        // After `persist`, the name is gone, and this does nothing.
         if self.is_ours().unwrap_or(false) {
             let _ = fs::remove_file(&self.file.path);
         }
@@ -86,10 +88,10 @@ pub fn temp_name() -> io::Result<String> {
     Ok(format!("{PREFIX}{:032x}{SUFFIX}", u128::from_le_bytes(random)))
 }
 
-/// Removes the temporary files in `dir` whose writers are gone, and returns how many there were.
+/// Removes temporary files in `dir` whose writers are gone, and returns the number removed.
 ///
-/// A file is removed only if it is at least an hour old and not locked. The lock is the kernel's, so it also protects
-/// writers in other containers and suspended ones; `now` is passed in so that tests need not wait.
+/// A file is removed only if it is at least an hour old and not locked. The lock is held by the kernel, so it also
+/// protects writers in other containers and suspended ones. `now` is a parameter so that tests need not wait.
 pub fn sweep_temporaries(dir: &Path, now: SystemTime) -> usize {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let abandoned = entries.map(|entry| entry.path()).filter(|path| is_abandoned(path, now));
@@ -111,7 +113,7 @@ fn is_abandoned(path: &Path, now: SystemTime) -> bool {
     age >= MIN_AGE_UNLOCKED
 }
 
-/// How the writer of a temporary file can be recognised.
+/// How the writer of a temporary file can be detected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TempKind {
     /// The writer holds a lock.
@@ -133,7 +135,7 @@ impl TempKind {
     }
 }
 
-/// Directories of a workspace in which temporary files are made.
+/// Returns the directories of a workspace in which temporary files are created.
 pub(crate) fn temporary_dirs(workspace: &Path) -> [PathBuf; 5] {
     ["", "images", "texts", "journal", "cache/thumbs"].map(|name| workspace.join(name))
 }

@@ -1,4 +1,4 @@
-//! Amounts as people read and write them: sizes, durations and costs, and what costs add up to.
+//! Human-readable amounts: sizes, durations and costs, and sums of costs.
 
 use std::str::FromStr;
 
@@ -26,10 +26,10 @@ pub fn duration(millis: u64) -> String {
 /// The error for a text that is not a cost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCostError {
-    /// There is no amount in it.
+    /// It does not contain an amount.
     #[error("expected an amount such as 0.04, '0.04 USD' or €0,04")]
     NoAmount,
-    /// The currency is not one that is known.
+    /// The currency is unknown.
     #[error(
         "unknown currency {0:?}: expected an ISO 4217 code such as USD or EUR, or a unit such as credits or tokens"
     )]
@@ -39,8 +39,8 @@ pub enum ParseCostError {
 impl FromStr for Cost {
     type Err = ParseCostError;
 
-    /// Reads an amount with its currency before or after it: `0.04 USD`, `0.04USD`, `$0.04`, `EUR 0,04`, `3 credits`. An
-    /// amount alone is in US dollars, the currency in which image services state their prices.
+    /// Parses an amount with its currency before or after it: `0.04 USD`, `0.04USD`, `$0.04`, `EUR 0,04`, `3 credits`.
+    /// An amount without a currency is in US dollars, in which image services state their prices.
     fn from_str(text: &str) -> Result<Cost, ParseCostError> {
         let text = text.trim();
         let is_amount = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+');
@@ -58,8 +58,7 @@ impl FromStr for Cost {
     }
 }
 
-/// Adds up costs, each currency for itself, in the order of their first appearance. Codes that differ only in case are one
-/// currency.
+/// Adds up costs by currency, in the order of first appearance. Codes that differ only in case are the same currency.
 pub fn total<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> Vec<Cost> {
     let mut totals: Vec<Cost> = Vec::new();
     for cost in costs {
@@ -69,13 +68,13 @@ pub fn total<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> Vec<Cost> {
         }
     }
     for total in &mut totals {
-        // What adding binary fractions leaves over: prices have no billionths.
+        // Remove floating-point errors: prices have no billionths.
         total.amount = (total.amount * 1e9).round() / 1e9;
     }
     totals
 }
 
-/// Reads a number with a decimal point or comma, in which the other sign may separate thousands.
+/// Parses a number with a decimal point or comma; the other sign may separate thousands.
 fn amount(text: &str) -> Option<f64> {
     let plain = match (text.rfind('.'), text.rfind(',')) {
         (Some(point), Some(comma)) if comma > point => text.replace('.', "").replacen(',', ".", 1),
@@ -114,7 +113,7 @@ fn currency(name: &str) -> Result<String, ParseCostError> {
     Err(ParseCostError::UnknownCurrency(name.chars().take(40).collect()))
 }
 
-/// The currencies of ISO 4217 that are in use.
+/// The ISO 4217 currencies in use.
 const CODES: &str = "\
 AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY \
 COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR \

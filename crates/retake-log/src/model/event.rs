@@ -1,4 +1,4 @@
-//! Events: the only records that are ever written. Everything else is derived from them.
+//! Events: the only records ever written. Everything else is derived from them.
 
 use std::fmt;
 
@@ -76,15 +76,15 @@ pub enum EventBody {
         /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// The session was restored from the archive.
+    /// The archived session was restored.
     Restored {
         /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// Recovery found that events of this session are missing from every copy. Recorded so that the loss stays known, the
-    /// chain continues, and no index or id is assigned twice.
+    /// Recovery found that events of this session are missing from every copy. This is recorded so that the loss stays
+    /// known, the chain continues, and no index or id is assigned twice.
     Lost(Loss),
-    /// An event of a kind that only newer versions know: kept, shown as such, and skipped.
+    /// An event of a kind that only newer versions know: kept, shown as unknown, and skipped.
     Unknown {
         /// The number of its kind.
         kind: u16,
@@ -103,13 +103,13 @@ pub enum EventKind {
     Recorded,
     /// An iteration was annotated.
     Annotated,
-    /// A session got another title or project.
+    /// A session's title or project was changed.
     Titled,
     /// A session was archived.
     Archived,
-    /// A session was restored from the archive.
+    /// An archived session was restored.
     Restored,
-    /// Events were found to be lost.
+    /// Events were lost.
     Lost,
     /// An event of a newer version.
     Unknown,
@@ -154,7 +154,7 @@ pub struct Loss {
     pub before: Option<Timestamp>,
 }
 
-/// A change to an annotation. Absent fields stay as they are.
+/// A change to an annotation. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AnnotationChange {
@@ -171,7 +171,7 @@ impl AnnotationChange {
     pub const NO_RATING: u8 = 0;
 }
 
-/// An event that is to be appended, before its session assigns an index and a sequence number.
+/// An event to be appended, before its session assigns an index and a sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Draft {
     /// Starts a session; must be followed by `Record` in the same batch.
@@ -202,15 +202,15 @@ pub enum Draft {
         /// The reason, if one was given.
         reason: Option<String>,
     },
-    /// Restores the session from the archive.
+    /// Restores the archived session.
     Restore {
         /// The reason, if one was given.
         reason: Option<String>,
     },
     /// Records a loss.
     Lose(Loss),
-    /// Records an imported iteration. Without a parent its origin is unknown; the previous iteration does not become its
-    /// parent.
+    /// Records an imported iteration. Without a parent, its origin is unknown: the previous iteration does not become
+    /// its parent.
     BringIn(Box<Iteration>),
 }
 

@@ -69,7 +69,7 @@ impl fmt::Display for IterationId {
 impl FromStr for SessionId {
     type Err = ParseIdError;
 
-    /// Parses exactly what `Display` writes: a session has one spelling.
+    /// Parses exactly what `Display` writes: an id has one spelling.
     fn from_str(text: &str) -> Result<SessionId, ParseIdError> {
         let id = text.strip_prefix("session-").and_then(|rest| {
             let (day, number) = rest.split_at_checked(10)?;

@@ -22,7 +22,7 @@ pub struct Iteration {
     pub images: Vec<ImageRef>,
     /// The iteration it was derived from, in any session.
     pub parent: Option<IterationId>,
-    /// The evidence for the parent, if it was inferred and not given.
+    /// The evidence for the parent, if it was inferred rather than given.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_reason: Option<String>,
     /// The iteration it was probably derived from, if the evidence is too weak for a parent.
@@ -53,7 +53,7 @@ pub struct LikelyParent {
     pub reason: String,
 }
 
-/// The result of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether it succeeded.
@@ -96,7 +96,7 @@ pub struct ImageRef {
     pub hash: Hash,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The media type according to its first bytes; `application/octet-stream` if they are of no known type.
+    /// The media type according to its first bytes; `application/octet-stream` if they match no known type.
     pub mime_type: String,
     /// The width, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -107,13 +107,13 @@ pub struct ImageRef {
     /// The original file name.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
-    /// The hash of its pixels, if it could be decoded: lossless copies have the same one.
+    /// The hash of its pixels, if it could be decoded; the same for lossless copies.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pixels: Option<Hash>,
     /// The perceptual hash, if the image could be decoded.
     #[serde(skip_serializing_if = "Option::is_none", default, alias = "looks")]
     pub perceptual_hash: Option<PerceptualHash>,
-    /// The path of the original, if it was linked and not copied into the store.
+    /// The path of the original, if it was linked rather than copied into the store.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub linked: Option<String>,
 }
@@ -151,8 +151,8 @@ impl Iteration {
         self.check_limits()
     }
 
-    /// Checks the limits for an imported iteration. It must have an image but may lack a prompt, since a file without one has
-    /// none to offer and an invented one would be false.
+    /// Checks the limits for an imported iteration. It must have an image but may lack a prompt: many files contain
+    /// none, and inventing one would be wrong.
     pub fn check_brought_in(&self) -> Result<(), Invalid> {
         if self.images.is_empty() {
             return Err(Invalid {

@@ -1,4 +1,4 @@
-//! How a listing of sessions is filtered and ordered. Every layer and every face uses these two types.
+//! The filter and order of session listings, used by every layer and face.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

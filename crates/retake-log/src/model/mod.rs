@@ -1,7 +1,7 @@
 //! The values and rules of Retake: ids, references, iterations, events, and the fold from events to a session.
 //!
-//! Everything here is a pure function of its arguments, so every rule can be tested without a disk or a clock. There is no
-//! file, no database, no async code and no encoding of records in this module.
+//! Everything here is a pure function of its arguments, so every rule can be tested without a disk or a clock. This
+//! module has no files, no database, no async code and no encoding of records.
 
 pub mod amounts;
 pub mod event;

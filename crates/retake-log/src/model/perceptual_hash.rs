@@ -1,12 +1,12 @@
-//! The perceptual hash: 128 bits, of which images of the same composition differ in few.
+//! The perceptual hash: 128 bits, few of which differ between images of the same composition.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A perceptual hash, written as 32 lower-case hexadecimal digits. It is computed in `images`, always in the same way, so
-/// that stored ones stay comparable. It does not know colours.
+/// A perceptual hash, written as 32 lower-case hexadecimal digits. It is computed in `images`, always in the same way,
+/// so that stored ones stay comparable. It ignores colours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PerceptualHash(pub u128);
 
@@ -16,7 +16,8 @@ pub struct PerceptualHash(pub u128);
 pub struct ParsePerceptualHashError;
 
 impl PerceptualHash {
-    /// The largest distance of two images with the same composition: one was made from the other, resized, or saved again.
+    /// The largest distance of two images with the same composition: one was made from the other, resized, or saved
+    /// again.
     pub const NEAR: u32 = 31;
 
     /// Returns the number of bits in which two hashes differ, of 128.

@@ -1,41 +1,40 @@
-//! References, by which people and agents name an iteration or one of its images: `session-2025-12-11-001#3`, `latest`,
-//! `#first`, `#3/1`.
+//! References to an iteration or one of its images: `session-2025-12-11-001#3`, `latest`, `#first`, `#3/1`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::id::{IterationId, SessionId};
 
-/// A session, a position in it and an image there, each named exactly or by description.
+/// A session, a position in it and an image, each given exactly or by description.
 ///
-/// `session-2025-12-11-001#3` is exact; `session-2025-12-11-001` is its last iteration; `latest` the last of the most
-/// recent session; `#3`, `#first` and `#latest` are positions in the most recent session. `/1` after any of them is the
-/// second image of that iteration.
+/// `session-2025-12-11-001#3` is exact; `session-2025-12-11-001` is its last iteration; `latest` is the last one of the
+/// most recent session; `#3`, `#first` and `#latest` are positions in the most recent session. The suffix `/1` selects
+/// the second image of the iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The session.
     pub session: SessionChoice,
     /// The iteration within the session.
     pub position: Position,
-    /// The image of the iteration, from 0, if one is named.
+    /// The image of the iteration, from 0, if given.
     pub image: Option<u32>,
 }
 
-/// An iteration, or one image of it: a reference with nothing left to look up.
+/// An iteration, or one image of it: a resolved reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExactReference {
     /// The iteration.
     pub iteration: IterationId,
-    /// The image, from 0, if one is named.
+    /// The image, from 0, if given.
     pub image: Option<u32>,
 }
 
 /// The session part of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionChoice {
-    /// The session of this id.
+    /// The session with this id.
     Id(SessionId),
-    /// The active session that was modified last.
+    /// The most recently modified active session.
     MostRecent,
 }
 
@@ -44,7 +43,7 @@ pub enum SessionChoice {
 pub enum Position {
     /// Not specified: the last one.
     Unsaid,
-    /// The iteration of this index.
+    /// The iteration with this index.
     Index(u32),
     /// The first one.
     First,
@@ -58,7 +57,7 @@ pub enum Position {
 pub struct ParseReferenceError(String);
 
 impl Reference {
-    /// The last iteration of the active session that was modified last.
+    /// The last iteration of the most recently modified active session.
     pub const LATEST: Reference =
         Reference { session: SessionChoice::MostRecent, position: Position::Unsaid, image: None };
 
@@ -69,7 +68,7 @@ impl Reference {
 }
 
 impl ExactReference {
-    /// Returns the image that is meant, from 0: the first unless another is named.
+    /// Returns the number of the image, from 0; the first unless given.
     pub fn image_number(self) -> u32 {
         self.image.unwrap_or(0)
     }
@@ -145,7 +144,7 @@ impl FromStr for Reference {
     }
 }
 
-/// Reads a number of digits only: `parse` would take a sign as well.
+/// Parses a number that consists only of digits; `parse` would accept a sign too.
 fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -1,4 +1,4 @@
-//! JSON schemas of the values that are written as text.
+//! JSON schemas of values that are serialised as text.
 
 use retake_recipe::inline_schema;
 

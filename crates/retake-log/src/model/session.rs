@@ -1,7 +1,7 @@
-//! The fold from events to a session: its head (what the next event builds on), its summary (a row of the listing), and the
-//! session with all its iterations.
+//! The fold from events to a session: its head (the state that the next event builds on), its summary (a row of the
+//! listing), and the session with all its iterations.
 //!
-//! A [`Summary`] holds only the last index; the count and the current index are computed from it and cannot disagree.
+//! A [`Summary`] stores only the last index; the count and the current index are computed from it and cannot disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,10 +64,10 @@ pub struct Summary {
 /// The reason why a session refuses a draft.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session {0}")]
     NoSession(SessionId),
-    /// There is no such iteration in the session.
+    /// The session has no such iteration.
     #[error("{id} has no iteration {index}: its last is {last}")]
     NoIteration {
         /// The session.
@@ -113,12 +113,12 @@ impl Head {
         }
     }
 
-    /// Returns the row of the listing; `None` if there is no iteration.
+    /// Returns the row of the listing; `None` if the session has no iterations.
     pub fn summary(&self) -> Option<Summary> {
         self.clone().into_summary()
     }
 
-    /// Turns it into the row of the listing; `None` if there is no iteration.
+    /// Converts it to the row of the listing; `None` if the session has no iterations.
     pub fn into_summary(self) -> Option<Summary> {
         let span = self.span?;
         Some(Summary {
@@ -132,7 +132,7 @@ impl Head {
         })
     }
 
-    /// Returns the event that a draft becomes, or why the session refuses it.
+    /// Returns the event for a draft, or why the session refuses it.
     pub fn place(&self, draft: Draft) -> Result<EventBody, Refusal> {
         if self.next_seq == u32::MAX {
             return Err(Refusal::Full(self.id));
@@ -308,7 +308,7 @@ impl Session {
             }
             present.insert(event.seq);
         }
-        // What was named as lost and came back is not lost.
+        // Events that were recorded as lost but came back are not lost.
         session.lost.retain(|seq| !present.contains(seq));
         Some(session)
     }

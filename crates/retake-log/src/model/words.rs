@@ -1,4 +1,4 @@
-//! The tokenizer of search: words are folded, so that case, accents and width do not matter, and scripts that are written
+//! The tokenizer of search: words are folded, so that case, accents and width do not matter, and scripts written
 //! without spaces are split into characters, so that they can be searched too.
 //!
 //! Queries, the index and the highlighting of results all use this one, so they cannot disagree.
@@ -9,7 +9,7 @@ use std::ops::Range;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// The longest word in bytes; longer ones are truncated.
+/// The maximum length of a word in bytes; longer ones are truncated.
 pub const MAX_WORD_BYTES: usize = 64;
 
 /// A word in a text.
@@ -23,9 +23,9 @@ pub struct Word {
 
 /// Returns the words of a text, in order.
 ///
-/// A word is a run of letters and digits. A character of a script that is written without spaces (Chinese, Japanese,
-/// Thai and similar ones, and Korean, where particles are attached to words) is a word of its own, so that any part of a
-/// sentence is found as a phrase. Pairs of characters would make rarer words, but lose single-character ones.
+/// A word is a run of letters and digits. In scripts written without spaces (Chinese, Japanese, Thai and similar ones,
+/// and Korean, where particles are attached to words) each character is a word, so that any part of a sentence is found
+/// as a phrase. Pairs of characters would be rarer, but single-character words could not be found.
 pub fn words(text: &str) -> Vec<Word> {
     let mut found = Vec::new();
     each_word(text, |word, at| found.push(Word { text: word.to_owned(), at }));
@@ -88,21 +88,21 @@ pub fn fold_name(name: &str) -> String {
     folded
 }
 
-/// The fewest characters of a word that is also found as a part of others.
+/// The minimum length of a word that is also found inside others, in characters.
 pub const MIN_PART_CHARS: usize = 3;
 
-/// Returns whether a word is long enough to be found as a part of others.
+/// Returns whether a word is long enough to be found inside others.
 pub fn is_part(word: &str) -> bool {
     word.chars().count() >= MIN_PART_CHARS
 }
 
-/// Returns whether a word of a text is found by searching for another, both folded: it contains that one, as `1girl`
-/// contains `girl`, or is its singular or plural.
+/// Returns whether a word of a text matches a search for another, both folded: it contains it, as `1girl` contains
+/// `girl`, or is its singular or plural.
 pub fn contains_or_inflects(word: &str, wanted: &str) -> bool {
     word.contains(wanted) || singular(word) == singular(wanted)
 }
 
-/// Returns the words that can be the singular or a plural of this one, this one included.
+/// Returns the possible singular and plural forms of this word, including itself.
 pub fn inflections(word: &str) -> Vec<String> {
     let one = singular(word);
     let mut forms = vec![word.to_owned(), one.to_string(), format!("{one}s"), format!("{one}es")];
@@ -111,8 +111,8 @@ pub fn inflections(word: &str) -> Vec<String> {
     forms
 }
 
-/// Returns the singular of an English noun, as far as its ending tells. It only needs to be the same for all forms of a
-/// word, so a verb or another language does no harm.
+/// Returns the singular of an English noun, judging by its ending. It only needs to be the same for all forms of a
+/// word, so verbs and other languages do no harm.
 fn singular(word: &str) -> Cow<'_, str> {
     let long = |start: &&str| start.len() >= MIN_PART_CHARS;
     if let Some(start) = word.strip_suffix("ies").filter(long) {
@@ -137,7 +137,7 @@ fn fold_character(character: char, folded: &mut String) {
         folded.push(character.to_ascii_lowercase());
         return;
     }
-    // Recomposed at the end, so that Korean syllables and voiced kana stay single characters.
+    // Recompose at the end, so that Korean syllables and voiced kana stay single characters.
     for plain in character.to_lowercase().nfkd().filter(|c| !is_dropped(*c)).nfc() {
         match plain {
             'ß' => folded.push_str("ss"),
@@ -153,7 +153,8 @@ fn fold_character(character: char, folded: &mut String) {
     }
 }
 
-/// Returns whether a character is a mark that only modifies a letter. Marks that are part of the spelling, as in Hindi, stay.
+/// Returns whether a character is a mark that only modifies a letter. Marks that are part of the spelling, as in Hindi,
+/// are kept.
 fn is_dropped(character: char) -> bool {
     matches!(u32::from(character),
         0x0300..=0x036F | 0x0591..=0x05BD | 0x05BF | 0x05C1..=0x05C2 | 0x05C4..=0x05C5 | 0x064B..=0x065F | 0x0670

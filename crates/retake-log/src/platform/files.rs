@@ -1,23 +1,23 @@
-//! Files and directories: rights, identity, positions, links and syncs.
+//! Files and directories: permissions, identity, positional I/O, links and syncs.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::path::Path;
 
-/// Whether a lock on a file leaves others free to read it. On Windows it does not.
+/// Whether a lock on a file still allows others to read it. On Windows it does not.
 pub(crate) const LOCKS_ARE_ADVISORY: bool = cfg!(unix);
-/// The error number of links that go round in a circle.
+/// The error number of symbolic link loops.
 const ELOOP: i32 = if cfg!(any(target_os = "linux", target_os = "android")) { 40 } else { 62 };
-/// The error numbers of a device or socket that is not there.
+/// The error numbers of a missing device or socket.
 const ENXIO_ENODEV: [i32; 2] = [6, 19];
 
-/// Syncs the entries of a directory. Windows has no way to do so, and its renames need none.
+/// Syncs the entries of a directory. Windows has no way to do so, and its renames do not need it.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// Makes files that are created with these options readable and writable by their owner only. On Windows they inherit the
-/// rights of their directory.
+/// Makes files created with these options accessible only to their owner. On Windows, they inherit the permissions of
+/// their directory.
 #[cfg(unix)]
 pub(crate) fn restrict_file(options: &mut OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -26,8 +26,8 @@ pub(crate) fn restrict_file(options: &mut OpenOptions) {
 #[cfg(windows)]
 pub(crate) fn restrict_file(_: &mut OpenOptions) {}
 
-/// Makes directories that are created with this builder usable by their owner only. On Windows they inherit the rights of
-/// their parent.
+/// Makes directories created with this builder accessible only to their owner. On Windows, they inherit the permissions
+/// of their parent.
 #[cfg(unix)]
 pub(crate) fn restrict_dir(builder: &mut DirBuilder) {
     std::os::unix::fs::DirBuilderExt::mode(builder, 0o700);
@@ -36,7 +36,7 @@ pub(crate) fn restrict_dir(builder: &mut DirBuilder) {
 #[cfg(windows)]
 pub(crate) fn restrict_dir(_: &mut DirBuilder) {}
 
-/// Gives a copied file the rights of a new one: those of a read-only original would come along.
+/// Gives a copied file the permissions of a new one, since it would inherit those of a read-only original.
 #[cfg(unix)]
 pub(crate) fn restrict_copy(permissions: &mut Permissions) {
     std::os::unix::fs::PermissionsExt::set_mode(permissions, 0o600);
@@ -47,7 +47,7 @@ pub(crate) fn restrict_copy(permissions: &mut Permissions) {
     permissions.set_readonly(false);
 }
 
-/// Returns what identifies a file on this machine whatever its name; `None` on systems without such a number.
+/// Returns a number that identifies a file on this machine regardless of its name; `None` on systems without one.
 #[cfg(unix)]
 pub(crate) fn file_id(metadata: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -59,7 +59,8 @@ pub(crate) fn file_id(_: &Metadata) -> Option<(u64, u64)> {
     None
 }
 
-/// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows, where links need a special right.
+/// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows, where links need a special
+/// privilege.
 #[cfg(unix)]
 pub(crate) fn symlink(original: &Path, here: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(original, here)
@@ -89,7 +90,7 @@ pub(crate) fn write_all_at(file: &File, mut offset: u64, mut bytes: &[u8]) -> io
     Ok(())
 }
 
-/// Reads some bytes at `offset`, and returns how many.
+/// Reads some bytes at `offset`, and returns the number read.
 #[cfg(unix)]
 pub(crate) fn read_some_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, bytes, offset)
@@ -104,12 +105,12 @@ pub(crate) fn read_some_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Re
     }
 }
 
-/// Returns whether an error says that symbolic links go round in a circle.
+/// Returns whether an error means that symbolic links form a loop.
 pub(crate) fn is_link_loop(error: &io::Error) -> bool {
     cfg!(unix) && error.raw_os_error() == Some(ELOOP)
 }
 
-/// Returns whether an error says that what a name stands for is a socket, or a device that is not there.
+/// Returns whether an error means that the file is a socket or a missing device.
 pub(crate) fn is_no_such_device(error: &io::Error) -> bool {
     cfg!(unix) && error.raw_os_error().is_some_and(|code| ENXIO_ENODEV.contains(&code))
 }

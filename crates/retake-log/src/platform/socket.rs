@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use interprocess::local_socket::prelude::*;
 use interprocess::local_socket::{ListenerOptions, Name};
 
-/// Whether connecting, sending and receiving can be given a timeout. Named pipes have none: a slow client costs a thread.
+/// Whether connecting, sending and receiving support timeouts. Named pipes do not: a slow client blocks a thread.
 pub(crate) const HAS_TIMEOUTS: bool = cfg!(unix);
-/// The longest path of a socket: 108 bytes on Linux, 104 elsewhere, less a little.
+/// The maximum length of a socket path: 108 bytes on Linux, 104 elsewhere, with some margin.
 #[cfg(unix)]
 const MAX_SOCKET_PATH: usize = 100;
 
-/// Returns where the socket of a workspace is.
+/// Returns the path of a workspace's socket.
 #[cfg(unix)]
 pub(crate) fn address(dir: &Path) -> PathBuf {
     let usual = dir.join("owner.sock");
     if usual.as_os_str().len() <= MAX_SOCKET_PATH { usual } else { in_runtime_dir(dir).unwrap_or(usual) }
 }
 
-/// Returns the name of the pipe of a workspace, made from its path.
+/// Returns the name of a workspace's pipe, derived from its path.
 #[cfg(windows)]
 pub(crate) fn address(dir: &Path) -> PathBuf {
     PathBuf::from(format!("retake-{}", digest(dir)))
@@ -27,9 +27,9 @@ pub(crate) fn address(dir: &Path) -> PathBuf {
 
 /// Returns whether `socket` may be the socket of the workspace in `dir`, as a file in the workspace claims.
 ///
-/// A workspace can come from elsewhere, and what is written to a socket goes to the process that listens. So it must be
-/// in the workspace itself, or in a directory that only the owner of the workspace can write to under the name made
-/// from the workspace's path; and it must be a socket that only its owner can use.
+/// A workspace can come from elsewhere, and whatever is written to a socket goes to the listening process. The socket
+/// must therefore be in the workspace itself, or in a directory that only the owner of the workspace can write to,
+/// under the name derived from the workspace's path; and only its owner may have access to it.
 #[cfg(unix)]
 pub(crate) fn is_trusted(socket: &Path, dir: &Path) -> bool {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -50,14 +50,14 @@ pub(crate) fn is_trusted(socket: &Path, dir: &Path) -> bool {
     socket == address(dir)
 }
 
-/// Removes a socket that is not, or no longer, in use. Named pipes go with their process.
+/// Removes a socket that is not in use. Named pipes disappear with their process.
 pub(crate) fn remove(path: &Path) {
     if cfg!(unix) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// Closes a listener to other users. Named pipes are closed to them by default.
+/// Restricts a listener to this user. Named pipes are restricted by default.
 #[cfg(unix)]
 pub(crate) fn restrict_listener(options: ListenerOptions<'_>) -> ListenerOptions<'_> {
     interprocess::os::unix::local_socket::ListenerOptionsExt::mode(options, 0o600)
@@ -68,7 +68,7 @@ pub(crate) fn restrict_listener(options: ListenerOptions<'_>) -> ListenerOptions
     options
 }
 
-/// Returns an address in the form that connecting and listening need.
+/// Converts an address to the form needed for connecting and listening.
 #[cfg(unix)]
 pub(crate) fn socket_name_of(path: &Path) -> io::Result<Name<'_>> {
     path.to_fs_name::<interprocess::local_socket::GenericFilePath>()
@@ -79,7 +79,7 @@ pub(crate) fn socket_name_of(path: &Path) -> io::Result<Name<'_>> {
     path.to_ns_name::<interprocess::local_socket::GenericNamespaced>()
 }
 
-/// Returns where the socket is if the path of the workspace is too long for one: in a directory of this user.
+/// Returns the path of the socket in this user's runtime directory, for workspaces whose path is too long.
 #[cfg(unix)]
 fn in_runtime_dir(dir: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -89,7 +89,7 @@ fn in_runtime_dir(dir: &Path) -> Option<PathBuf> {
         None => std::env::temp_dir().join(format!("retake-{user}")),
     };
     let _ = std::fs::DirBuilder::new().mode(0o700).create(&place);
-    // Anyone can create directories in a shared place, so it must be this user's, and closed to others.
+    // Anyone can create directories in a shared location, so it must belong to this user and be inaccessible to others.
     let found = std::fs::symlink_metadata(&place).ok()?;
     (found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0).then(|| place.join(file_name(dir)))
 }

@@ -1,7 +1,8 @@
-//! One call, one struct: what it asks, what it answers and how it is carried out, in one place.
+//! One struct per call, with its request, its answer and its implementation in one place.
 //!
 //! The owner of a workspace runs a call directly; a client sends the same struct, and the owner finds its handler by
-//! name. Crates above this one add calls and background work through an [`Extension`], so the log knows nothing of them.
+//! name. Crates above this one add calls and background work through an [`Extension`], so that the log does not know
+//! about them.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,19 +18,19 @@ use super::connection::{decode, encode};
 use super::owner::Owner;
 use super::protocol::OwnerInfo;
 
-/// A request to the log, which this process or the owner of the workspace carries out.
+/// A request to the log, run by this process or by the owner of the workspace.
 pub trait Call: Serialize + DeserializeOwned {
     /// The name on the wire, unique among all calls.
     const NAME: &'static str;
 
-    /// What it returns.
+    /// The result.
     type Answer: Serialize + DeserializeOwned;
 
-    /// Carries it out, in the process that owns the workspace.
+    /// Runs the call in the process that owns the workspace.
     fn run(self, context: &CallContext<'_>) -> Result<Self::Answer, Error>;
 }
 
-/// What a call works with.
+/// The context of a call.
 pub struct CallContext<'a> {
     pub(super) log: &'a dyn Log,
     pub(super) owner: &'a Owner,
@@ -47,7 +48,7 @@ impl CallContext<'_> {
         self.progress
     }
 
-    /// Returns the extension of that type. The error names a call whose extension the owner was started without.
+    /// Returns the extension of this type. Fails if the owner was started without it.
     pub fn extension<T: Extension>(&self) -> Result<&T, Error> {
         let found = self.owner.extensions().iter().find_map(|extension| {
             let extension: &dyn Any = &**extension;
@@ -61,15 +62,15 @@ impl CallContext<'_> {
     }
 }
 
-/// Work that the owner of a workspace does besides serving the log: further calls, and something in the background.
+/// Additional functions of the owner of a workspace: further calls, and background work.
 pub trait Extension: Any + Send + Sync {
-    /// Adds the calls that it answers.
+    /// Adds its calls.
     fn register(&self, _calls: &mut Registry) {}
 
     /// Called for every acknowledged event with the log's state locked, so it must not block.
     fn acknowledged(&self) {}
 
-    /// Runs on a thread of its own, once this process owns the workspace, until [`stop`](Extension::stop) is called.
+    /// Runs on its own thread once this process owns the workspace, until [`stop`](Extension::stop) is called.
     fn run(&self, _log: &LogHandle) {}
 
     /// Makes [`run`](Extension::run) return soon.
@@ -79,7 +80,7 @@ pub trait Extension: Any + Send + Sync {
     fn close(&self, _log: &dyn Log) {}
 }
 
-/// The calls that an owner answers.
+/// The calls that an owner supports.
 #[derive(Default)]
 pub struct Registry {
     handlers: HashMap<&'static str, Handler>,
@@ -93,8 +94,8 @@ impl Registry {
         self.handlers.insert(C::NAME, handle::<C>);
     }
 
-    /// Carries out the call of that name, and returns its encoded answer. A request that is unknown or cannot be decoded
-    /// is an error like any other, so that its sender is answered.
+    /// Runs the call of this name, and returns its encoded answer. An unknown call or a request that cannot be decoded
+    /// is an ordinary error, so that its sender gets a response.
     pub(super) fn run(&self, name: &str, body: &[u8], context: &CallContext<'_>) -> Result<Vec<u8>, Error> {
         match self.handlers.get(name) {
             Some(handler) => handler(body, context),
@@ -111,13 +112,13 @@ fn handle<C: Call>(body: &[u8], context: &CallContext<'_>) -> Result<Vec<u8>, Er
         .map_err(|error| Error::Misuse(format!("the answer to {:?} cannot be encoded: {error}", C::NAME).into()))
 }
 
-/// Access to the log for background work, which must not keep a workspace open that is being closed.
+/// Access to the log for background work, without keeping open a workspace that is being closed.
 pub struct LogHandle {
     pub(super) owner: Weak<Owner>,
 }
 
 impl LogHandle {
-    /// Uses the log, or returns `None` if this process no longer owns the workspace.
+    /// Uses the log; `None` if this process no longer owns the workspace.
     pub fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
         let owner: Arc<Owner> = self.owner.upgrade()?;
         owner.with_log(work)

@@ -13,11 +13,11 @@ use super::call::{Call, CallContext, Registry};
 use super::packed::{Records, Rows};
 use super::protocol::OwnerInfo;
 
-/// The most bytes of records in one answer, unless a single record is larger.
+/// The maximum size of the records in one answer, unless a single record is larger.
 const MAX_RECORD_BYTES: usize = 8 << 20;
-/// The most records of several sessions in one answer.
+/// The maximum number of records of several sessions in one answer.
 const MAX_RECORDS: usize = 8192;
-/// The most rows in one answer.
+/// The maximum number of rows in one answer.
 const MAX_ROWS: usize = 100_000;
 
 /// Returns a registry with all calls of this module.
@@ -98,7 +98,7 @@ impl Call for GetRecord {
     }
 }
 
-/// Reads the records of a session from a place on: as many as fit into an answer.
+/// Reads the records of a session from a position: as many as fit into an answer.
 #[derive(Serialize, Deserialize)]
 pub(super) struct GetRecords {
     pub(super) session: SessionId,
@@ -135,8 +135,8 @@ impl Call for GetIterationRecords {
     }
 }
 
-/// Reads records of several sessions, each from a place on: as many as fit into an answer. The second part of the answer
-/// says whether these are all.
+/// Reads records of several sessions, each from a position: as many as fit into an answer. The second part of the
+/// answer states whether these are all.
 #[derive(Serialize, Deserialize)]
 pub(super) struct GetRecordsFrom(pub(super) Vec<(SessionId, u32)>);
 
@@ -222,7 +222,7 @@ impl Call for GetIds {
     }
 }
 
-/// Checks a session in every copy. The events themselves are read with [`GetRecords`].
+/// Verifies a session in every copy. The events themselves are read with [`GetRecords`].
 #[derive(Serialize, Deserialize)]
 pub(super) struct GetFaults(pub(super) SessionId);
 
@@ -235,7 +235,7 @@ impl Call for GetFaults {
     }
 }
 
-/// Makes sure that the file of a long text exists, restoring it if need be; returns whether it does.
+/// Ensures that the file of a long text exists, restoring it if necessary. Returns whether it does.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RestoreText(pub(super) Hash);
 

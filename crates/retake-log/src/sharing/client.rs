@@ -1,4 +1,4 @@
-//! The client's side: connections to the owner, kept for the next call.
+//! The client side: connections to the owner, kept for further calls.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use super::owner::Claim;
 use super::patience::Waiting;
 use super::protocol::{Hello, PROTOCOL, Request, Response};
 
-/// How many idle connections are kept.
+/// The maximum number of idle connections kept.
 const MAX_IDLE: usize = 16;
 
 /// Access to the owner of a workspace.
 pub(super) struct Client {
     socket: PathBuf,
-    /// The owner's process id, as it introduced itself.
+    /// The owner's process id, from its greeting.
     pid: u32,
     idle: Mutex<Vec<Connection>>,
     next_id: AtomicU64,
@@ -29,20 +29,21 @@ pub(super) struct Client {
 /// The reason why a call has no answer.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The owner is gone: ask the next one.
+    /// The owner is gone: retry with the next one.
     Gone,
-    /// The owner exists and does not answer; the process id is given where it is known.
+    /// The owner exists but does not respond; with its process id if known.
     Unresponsive(Option<u32>),
     /// The request is too large, or cannot be encoded.
     Unsendable(io::Error),
-    /// The call was carried out, and failed.
+    /// The call ran and failed.
     Failed(Error),
 }
 
 impl Client {
-    /// Connects to the owner of the workspace in `dir`, or returns `None` if there is none.
+    /// Connects to the owner of the workspace in `dir`; `None` if there is none.
     pub(super) fn connect(dir: &Path, waiting: &Waiting) -> Result<Option<Client>, Error> {
-        // Where the path is too long for a socket, the owner's runtime directory counts, and only its claim names it.
+        // If the path is too long for a socket, the socket is in the owner's runtime directory, which only its claim
+        // states.
         let claim = Claim::read(dir);
         let socket = claim.as_ref().and_then(|claim| claim.socket.clone()).unwrap_or_else(|| address(dir));
         let Some(socket) = [socket, address(dir)].into_iter().find(|socket| is_trusted(socket, dir)) else {
@@ -57,7 +58,7 @@ impl Client {
         }))
     }
 
-    /// Makes a call, and returns the encoded answer.
+    /// Makes a call and returns the encoded answer.
     pub(super) fn call(
         &self,
         name: &str,
@@ -74,7 +75,7 @@ impl Client {
         let request = Request::Call { id, name: name.to_owned(), body: body.to_vec() };
         connection.send(&request).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => CallError::Unsendable(error),
-            // The owner has not read what came before for a while.
+            // The owner has not read earlier data for a while.
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => CallError::Unresponsive(Some(self.pid)),
             _ => CallError::Gone,
         })?;
@@ -105,15 +106,15 @@ impl Client {
                         progress(&what, done, total);
                     }
                 }
-                // A sign of life may cross the answer to the request before.
+                // A heartbeat may cross the answer to the previous request.
                 Response::Working { .. } => {}
-                // An answer to another request: this connection cannot be trusted any more.
+                // An answer to another request: this connection can no longer be trusted.
                 _ => return Err(CallError::Gone),
             }
         }
     }
 
-    /// Returns a connection on which events arrive; the owner has confirmed that they do.
+    /// Returns a connection on which events arrive, once the owner has confirmed it.
     pub(super) fn follow(&self, waiting: &Waiting) -> Option<Connection> {
         let connection = self.greet(waiting).ok()?;
         connection.send(&Request::Follow).ok()?;
@@ -129,7 +130,7 @@ impl Client {
     }
 }
 
-/// Receives the next response. An owner that runs says something every second.
+/// Receives the next response. A running owner sends something every second.
 fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Result<Response, CallError> {
     let since = Instant::now();
     loop {
@@ -146,15 +147,15 @@ fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Resu
     }
 }
 
-/// Connects and exchanges greetings. Returns the connection and the owner's process id, or `None` if there is no owner or
-/// it goes away meanwhile.
+/// Connects and exchanges greetings. Returns the connection and the owner's process id; `None` if there is no owner or
+/// it disappears meanwhile.
 fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(Connection, u32)>, Error> {
     let since = Instant::now();
     let connection = loop {
         match Connection::connect(socket, waiting.next(since)) {
             Ok(Some(connection)) => break connection,
             Ok(None) => return Ok(None),
-            // Its queue is full: it has not accepted anything for a while.
+            // Its backlog is full: it has not accepted anything for a while.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 if waiting.is_over(since) {
                     return Err(Error::Unresponsive { pid });
@@ -171,7 +172,8 @@ fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(C
             }
         }
     };
-    // An owner that hangs up on our greeting may have sent its own: another version must not look like an absent one.
+    // An owner that closes the connection on our greeting may have sent its own: a version mismatch must not look like
+    // an absent owner.
     let _ = serde_json::to_vec(&Hello::ours()).map_err(io::Error::from).and_then(|hello| connection.send_bytes(&hello));
     let frame = loop {
         match connection.receive_bytes(Some(waiting.next(since))) {

@@ -1,7 +1,7 @@
-//! Connections between processes, and frames on them. `platform` knows the kind of socket.
+//! Connections between processes, and their framing. `platform` provides the sockets.
 //!
-//! A frame is its length, four bytes that are zero, and that many bytes: JSON in the greeting, MessagePack afterwards,
-//! which carries any JSON value (parameters are nested as their senders like) and byte strings as they are.
+//! A frame is its length, four zero bytes, and that many bytes: JSON in the greeting, then MessagePack, which can carry
+//! any JSON value (parameters may be deeply nested) and byte strings as they are.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -17,26 +17,26 @@ use serde::de::DeserializeOwned;
 use crate::platform::{HAS_TIMEOUTS, restrict_listener, socket_name_of};
 pub(super) use crate::platform::{address, is_trusted, remove_socket as remove};
 
-/// The largest frame. The largest recipe takes a quarter of it.
+/// The maximum size of a frame. The largest recipe takes a quarter of it.
 pub(super) const MAX_FRAME_BYTES: usize = 32 << 20;
-/// The deepest nesting that is decoded: twice that of JSON parsers, and little enough for the stack of any thread.
+/// The maximum nesting depth that is decoded: twice that of JSON parsers, and small enough for the stack of any thread.
 const MAX_DEPTH: usize = 300;
-/// How long the rest of a frame may take once it has begun, and how long an unread one is kept.
+/// How long the rest of a frame may take once it has started, and how long an unread one is kept.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// The length of a frame's header.
 const FRAME_HEADER: usize = 8;
-/// How many bytes are asked for at once: all of a usual frame, which then costs one system call.
+/// The number of bytes requested per read: all of a typical frame, which then takes one system call.
 const READ_BYTES: usize = 8 << 10;
-/// How many bytes of a frame that is known to be large are asked for at once. The buffer grows as bytes arrive, so that a
-/// header alone does not cost memory.
+/// The number of bytes requested per read of a large frame. The buffer grows as bytes arrive, so that a header alone
+/// does not cost memory.
 const MAX_READ_BYTES: usize = 64 << 10;
-/// Timeouts of the socket are rounded up to a multiple of this, so that they are seldom set again.
+/// The granularity of socket timeouts, which are rounded up to it so that they are seldom set again.
 const TIMEOUT_STEP: Duration = Duration::from_millis(10);
 
 /// One end of a connection.
 pub(super) struct Connection {
     stream: Stream,
-    /// Held while a frame is sent, since answers and signs of life come from different threads.
+    /// Held while a frame is sent, since answers and heartbeats come from different threads.
     sending: Mutex<()>,
     receiving: Mutex<Receiving>,
 }
@@ -44,9 +44,9 @@ pub(super) struct Connection {
 /// The receiving side of a connection.
 #[derive(Default)]
 struct Receiving {
-    /// Bytes that have arrived and belong to the next frames.
+    /// Bytes received that belong to the next frames.
     buffer: Vec<u8>,
-    /// The timeout that the socket has now.
+    /// The current timeout of the socket.
     timeout: Option<Duration>,
 }
 
@@ -56,7 +56,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`, for this user only. The caller holds the workspace's lock, so a socket there is left over.
+    /// Listens at `path`, for this user only. The caller holds the workspace's lock, so an existing socket is left
+    /// over.
     pub(super) fn bind(path: &Path) -> io::Result<Listener> {
         remove(path);
         let options = ListenerOptions::new().name(socket_name_of(path)?).reclaim_name(false);
@@ -69,8 +70,8 @@ impl Listener {
 }
 
 impl Connection {
-    /// Connects, or returns `None` if no process listens there. A listener that does not accept within `timeout` is an
-    /// error of kind `TimedOut`.
+    /// Connects; `None` if no process listens there. If the listener does not accept within `timeout`, the error is of
+    /// kind `TimedOut`.
     pub(super) fn connect(path: &Path, timeout: Duration) -> io::Result<Option<Connection>> {
         let wait_mode = if HAS_TIMEOUTS { ConnectWaitMode::Timeout(timeout) } else { ConnectWaitMode::Unbounded };
         match ConnectOptions::new().name(socket_name_of(path)?).wait_mode(wait_mode).connect_sync() {
@@ -78,7 +79,7 @@ impl Connection {
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::TimedOut) => {
                 Err(error)
             }
-            // A full queue is reported at once on Linux, without waiting.
+            // On Linux, a full backlog is reported immediately, without waiting.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
             Err(_) => Ok(None),
         }
@@ -91,7 +92,7 @@ impl Connection {
         Ok(Connection { stream, sending: Mutex::new(()), receiving: Mutex::default() })
     }
 
-    /// Sends a message. The error is of kind `InvalidInput` if it cannot be encoded or is too large, and then nothing was
+    /// Sends a message. If it cannot be encoded or is too large, the error is of kind `InvalidInput`, and nothing was
     /// sent.
     pub(super) fn send(&self, message: &impl Serialize) -> io::Result<()> {
         self.send_bytes(&encode(message)?)
@@ -109,16 +110,16 @@ impl Connection {
         (&self.stream).write_all(&frame)
     }
 
-    /// Receives a message, waiting for its beginning for at most `timeout`.
+    /// Receives a message, waiting at most `timeout` for its start.
     pub(super) fn receive<T: DeserializeOwned>(&self, timeout: Option<Duration>) -> io::Result<T> {
         decode(&self.receive_bytes(timeout)?)
     }
 
-    /// Receives a frame. The error is of kind `TimedOut` if none has begun within `timeout`, and the connection can still
-    /// be used; after any other error it cannot.
+    /// Receives a frame. If none has started within `timeout`, the error is of kind `TimedOut`, and the connection
+    /// remains usable; after any other error it is not.
     pub(super) fn receive_bytes(&self, timeout: Option<Duration>) -> io::Result<Vec<u8>> {
         let mut receiving = self.receiving.lock();
-        // The deadline holds for the frame as a whole and not for each byte of it.
+        // The deadline applies to the whole frame, not to each read.
         let mut deadline = None;
         loop {
             let missing = match receiving.next_frame()? {
@@ -150,7 +151,7 @@ impl Connection {
 
     fn set_timeout(&self, receiving: &mut Receiving, timeout: Option<Duration>) -> io::Result<()> {
         let steps = |timeout: Duration| timeout.as_millis().div_ceil(TIMEOUT_STEP.as_millis()).max(1);
-        // A timeout of zero would mean that there is none. One that is too long for a step count is as good as none.
+        // A timeout of zero would mean no timeout. One that is too long for a step count can be left out.
         let timeout = timeout.and_then(|timeout| TIMEOUT_STEP.checked_mul(u32::try_from(steps(timeout)).ok()?));
         if HAS_TIMEOUTS && receiving.timeout != timeout {
             self.stream.set_recv_timeout(timeout)?;
@@ -160,16 +161,16 @@ impl Connection {
     }
 }
 
-/// What the bytes that have arrived come to.
+/// The result of parsing the received bytes.
 enum NextFrame {
     /// A frame.
     Complete(Vec<u8>),
-    /// A beginning, or nothing: at least this many bytes are missing.
+    /// An incomplete frame, or nothing: at least this many bytes are missing.
     Missing(usize),
 }
 
 impl Receiving {
-    /// Takes the next frame from the buffer, if all of it is there.
+    /// Takes the next frame from the buffer, if it is complete.
     fn next_frame(&mut self) -> io::Result<NextFrame> {
         let Some((length, zero)) = self.buffer.first_chunk::<FRAME_HEADER>().map(|header| header.split_at(4)) else {
             return Ok(NextFrame::Missing(FRAME_HEADER - self.buffer.len()));
@@ -188,7 +189,7 @@ impl Receiving {
         Ok(NextFrame::Complete(frame))
     }
 
-    /// Reads what has arrived, up to `length` bytes.
+    /// Reads available bytes, at most `length`.
     fn read_from(&mut self, mut stream: &Stream, length: usize) -> io::Result<usize> {
         let filled = self.buffer.len();
         self.buffer.resize(filled + length, 0);

@@ -1,9 +1,10 @@
-//! One workspace, many processes: the first to need it owns it and opens the store; the others are its clients and make
-//! the same calls through a local socket. When the owner goes, a client takes over. `docs/sharing.md` draws the states.
+//! Sharing a workspace between processes: the first process that needs it owns it and opens the store; the others are
+//! its clients and make the same calls through a local socket. When the owner exits, a client takes over.
+//! `docs/sharing.md` describes the states.
 //!
-//! A [`SharedLog`] has the interface of the log on either side, so the use cases above need not know which one it is on.
+//! A [`SharedLog`] has the interface of the log on either side, so the use cases above need not distinguish them.
 //!
-//! This module knows nothing of recipes, images, search or async.
+//! This module does not know about recipes, images, search or async.
 
 mod call;
 mod calls;
@@ -49,26 +50,26 @@ use self::connection::{decode, encode};
 use self::owner::{Claim, Owner};
 use self::patience::Waiting;
 
-/// How long a new follower waits for events to come in.
+/// How long a new follower waits for events to start arriving.
 const LISTENING_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most sessions whose events are asked for in one call.
+/// The maximum number of sessions whose events are requested in one call.
 const MAX_SESSIONS_AT_ONCE: usize = 1024;
-/// How long a call is made again to one owner after the other. Owners that die count; a silent one has its own timeout.
+/// How long a call is retried with successive owners after they die; an unresponsive one has its own timeout.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A workspace that this process owns, or uses through the process that does.
+/// A workspace that this process owns, or uses through its owner.
 pub struct SharedLog {
     shared: Arc<Shared>,
 }
 
-/// How to take part in a workspace.
+/// How to participate in a workspace.
 #[derive(Clone)]
 pub struct Participation {
-    /// How long this process takes part.
+    /// How long this process participates.
     pub lifetime: Lifetime,
-    /// What an owner does besides serving the log.
+    /// Additional functions of the owner.
     pub extensions: Vec<Arc<dyn Extension>>,
-    /// Called while the owner does not answer; without it, a warning is logged.
+    /// Called while the owner does not respond; without it, a warning is logged.
     pub on_wait: Option<OnWait>,
     /// How long a silent owner is waited for; half a minute by default.
     pub owner_timeout: Option<Duration>,
@@ -82,16 +83,16 @@ impl From<Lifetime> for Participation {
     }
 }
 
-/// How long a process takes part.
+/// How long a process participates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     /// For one request: it looks for an owner only when it makes a call.
     OneShot,
-    /// For as long as it is used: it notices at once when the owner goes, and takes over.
+    /// For as long as it is used: it notices at once when the owner exits, and takes over.
     LongRunning,
 }
 
-/// The state that a workspace shares with its watching thread.
+/// The state shared with the watching thread.
 struct Shared {
     dir: PathBuf,
     options: Options,
@@ -101,11 +102,11 @@ struct Shared {
     texts: ContentDir,
     role: Mutex<Role>,
     followers: Mutex<Vec<Sender<Change>>>,
-    /// Whether events are coming in, and a signal for when they do.
+    /// Whether events are arriving, and a signal for when they start to.
     listening: (Mutex<bool>, Condvar),
 }
 
-/// The side on which this process is.
+/// The role of this process.
 #[derive(Clone)]
 enum Role {
     Owner(Arc<Owner>),
@@ -114,12 +115,12 @@ enum Role {
 }
 
 impl SharedLog {
-    /// Takes part in the workspace in `dir`: as a client if it has an owner, and otherwise as its owner.
+    /// Joins the workspace in `dir`: as a client if it has an owner, otherwise as its owner.
     pub fn open(dir: &Path, options: Options, how: impl Into<Participation>) -> Result<SharedLog, Error> {
         let failed =
             |action: &'static str| move |source| Error::Io { action: action.into(), path: dir.to_owned(), source };
         options.disk.create_dir_all(dir).map_err(failed("create the workspace"))?;
-        // One workspace has one name, however the processes spell it.
+        // Canonicalize, so that all processes use the same name for the workspace.
         let path = dir.canonicalize().map_err(failed("find the workspace"))?;
         let Participation { lifetime, extensions, on_wait, owner_timeout, carrier } = how.into();
         let waiting = Waiting::new(on_wait, owner_timeout);
@@ -146,12 +147,12 @@ impl SharedLog {
         &self.shared.dir
     }
 
-    /// Returns whether this process owns it now.
+    /// Returns whether this process currently owns it.
     pub fn is_owner(&self) -> bool {
         matches!(*self.shared.role(), Role::Owner(_))
     }
 
-    /// Returns the process that owns it now.
+    /// Returns the process that currently owns it.
     pub fn owner(&self) -> Result<OwnerInfo, Error> {
         self.call(GetOwner, None)
     }
@@ -161,14 +162,14 @@ impl SharedLog {
         self.call(Append(batch), None)
     }
 
-    /// Appends batches in order, with as few syncs as possible, and stops at the first that fails. What was acknowledged is
-    /// durable when this returns. All of them together cross the socket as one message, so the caller bounds their size.
+    /// Appends batches in order, with as few syncs as possible, and stops at the first failure. Acknowledged batches
+    /// are durable when this returns. They cross the socket as one message, so the caller must limit their size.
     pub fn append_all(&self, batches: Vec<Batch>) -> GroupAck {
         let answer = self.call(AppendAll(batches), None);
         answer.unwrap_or_else(|error| GroupAck { acks: Vec::new(), error: Some(error) })
     }
 
-    /// Returns the state of a session, or `None` if it was never started.
+    /// Returns the state of a session; `None` if it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
         self.call(GetHead(id), None)
     }
@@ -181,8 +182,8 @@ impl SharedLog {
         self.records(id)?.iter().map(|record| self.decode(record, detail)).collect()
     }
 
-    /// Returns the events of several sessions, each from a sequence number on, without their large parameters, in the order
-    /// of `places` and of their numbers. However many sessions there are, a remote log is asked a few times only.
+    /// Returns the events of several sessions, each from a sequence number, without large parameters, in the order of
+    /// `places` and sequence numbers. Makes only a few calls to a remote log, however many sessions there are.
     pub fn brief_events_from(&self, places: &[(SessionId, u32)]) -> Result<Vec<Event>, Error> {
         let mut events: Vec<Event> = Vec::new();
         for chunk in places.chunks(MAX_SESSIONS_AT_ONCE) {
@@ -206,7 +207,7 @@ impl SharedLog {
         Ok(events)
     }
 
-    /// Returns one event of a session, or `None` if it does not exist.
+    /// Returns one event of a session; `None` if it does not exist.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         if let Some(event) = self.here(|log| log.event(id, seq, detail)) {
             return event;
@@ -215,8 +216,8 @@ impl SharedLog {
         record.0.first().map(|record| self.decode(record, detail)).transpose()
     }
 
-    /// Returns one iteration with its annotations, or `None` if its session has no such iteration. The rest of the session
-    /// is not read.
+    /// Returns one iteration with its annotations, without reading the rest of its session; `None` if it does not
+    /// exist.
     pub fn iteration(&self, id: IterationId, detail: Detail) -> Result<Option<IterationState>, Error> {
         let events = match self.here(|log| log.events_of_iteration(id, detail)) {
             Some(events) => events?,
@@ -228,7 +229,7 @@ impl SharedLog {
         Ok(Session::fold(events).and_then(|mut session| session.iterations.remove(&id.index)))
     }
 
-    /// Returns the next `limit` sessions after a place in that order, at most 100,000 at once.
+    /// Returns the next `limit` sessions after a position in this order, at most 100,000 at once.
     pub fn page(
         &self,
         status: Status,
@@ -239,7 +240,7 @@ impl SharedLog {
         Ok(self.call(GetPage { status, order, after, limit }, None)?.0)
     }
 
-    /// Returns how many sessions and events there are.
+    /// Returns the number of sessions and events.
     pub fn totals(&self) -> Result<Totals, Error> {
         self.call(GetTotals, None)
     }
@@ -254,7 +255,7 @@ impl SharedLog {
         self.call(GetIds { after, limit }, None)
     }
 
-    /// Returns a session's events with what is wrong in either copy.
+    /// Returns a session's events with the problems found in either copy.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
         if let Some(trail) = self.here(|log| log.trail(id)) {
             return trail;
@@ -279,14 +280,14 @@ impl SharedLog {
         }
     }
 
-    /// Returns a long text, or `None` if it is missing or damaged in both copies.
+    /// Returns a long text; `None` if it is missing or damaged in both copies.
     pub fn text(&self, hash: Hash) -> Option<String> {
-        // Any process can read the file; only the owner can restore one that is missing.
+        // Any process can read the file; only the owner can restore a missing one.
         let file = || self.shared.texts.get(hash.0).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         file().or_else(|| if self.call(RestoreText(hash), None).unwrap_or(false) { file() } else { None })
     }
 
-    /// Puts a long text back, for an import. It is durable when this returns.
+    /// Restores a long text, for an import. It is durable when this returns.
     pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
         let stored = self.shared.texts.put(text.as_bytes()).map_err(|source| Error::Io {
             action: "keep a long text".into(),
@@ -296,7 +297,8 @@ impl SharedLog {
         Ok(Hash(stored.hash))
     }
 
-    /// Appends exported records of one session, and returns how many were new. See [`Store::import`](store::Store::import).
+    /// Appends exported records of one session, and returns the number of new ones. See
+    /// [`Store::import`](store::Store::import).
     pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
         match self.here(|log| log.import(records)) {
             Some(imported) => imported,
@@ -309,7 +311,7 @@ impl SharedLog {
         self.call(Verify, progress.as_ref())
     }
 
-    /// Rebuilds what [`verify`](SharedLog::verify) finds wrong, or returns `None` if nothing is.
+    /// Rebuilds what [`verify`](SharedLog::verify) finds damaged; `None` if there is nothing to repair.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
         self.call(Repair, progress.as_ref())
     }
@@ -320,7 +322,7 @@ impl SharedLog {
         Ok(unread.map(|(recovery, _)| recovery).collect())
     }
 
-    /// Returns every recovery this workspace has been through, oldest first.
+    /// Returns every recovery of this workspace, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(store::recoveries(&self.reports_dir()).into_iter().map(|(recovery, _)| recovery).collect())
     }
@@ -330,8 +332,8 @@ impl SharedLog {
         store::mark_recoveries_read(&self.shared.dir, &self.shared.options.disk)
     }
 
-    /// Returns all changes from now on, whichever process makes them. Only a workspace opened for
-    /// [`Lifetime::LongRunning`] receives any.
+    /// Returns a channel of all future changes, by any process. Only a workspace opened with [`Lifetime::LongRunning`]
+    /// receives any.
     pub fn follow(&self) -> Receiver<Change> {
         let (sender, receiver) = mpsc::channel();
         let (listening, changed) = &self.shared.listening;
@@ -345,8 +347,8 @@ impl SharedLog {
         self.shared.close()
     }
 
-    /// Makes a call: carries it out if this process owns the workspace, and otherwise has the owner do it. If that owner
-    /// goes, the call is made again, to the next one.
+    /// Makes a call: runs it if this process owns the workspace, otherwise sends it to the owner. If that owner exits,
+    /// the call is retried with the next one.
     pub fn call<C: Call>(&self, call: C, progress: Option<&Progress>) -> Result<C::Answer, Error> {
         let mut call = Some(call);
         let until = Instant::now() + CALL_TIMEOUT;
@@ -392,13 +394,14 @@ impl SharedLog {
         }
     }
 
-    /// Decodes a record, with long texts from this workspace.
+    /// Decodes a record with the long texts of this workspace.
     pub fn decode(&self, record: &[u8], detail: Detail) -> Result<Event, Error> {
         log::decode(record, detail, &|hash| self.text(hash))
     }
 }
 
-/// Returns who last claimed to own the workspace in `dir`, without asking anyone. It may be gone, or not answer.
+/// Returns the process that last claimed to own the workspace in `dir`, without connecting to it. It may be gone or
+/// unresponsive.
 pub fn claimed_owner(dir: &Path) -> Option<OwnerInfo> {
     Claim::read(dir).map(OwnerInfo::from)
 }
@@ -428,7 +431,7 @@ impl Shared {
         }
     }
 
-    /// Finds the owner after `lost`, or becomes it. One thread looks; the others wait for it.
+    /// Finds the next owner after `lost`, or becomes it. One thread does this; the others wait.
     fn reconnect(&self, lost: &Arc<Client>) -> Result<(), Error> {
         let mut role = self.role();
         match &*role {
@@ -441,8 +444,8 @@ impl Shared {
         }
     }
 
-    /// Notes that events are coming in. If they have before, some may have been missed between; followers are told only
-    /// now, so that they miss nothing after they have looked for them.
+    /// Records that events are arriving. If this is not the first time, some may have been missed in between; followers
+    /// are only notified now, so that they miss nothing after they have caught up.
     fn mark_listening(&self, again: bool) {
         if again {
             self.notify(&Change::Lagged);
@@ -489,8 +492,8 @@ fn connect_or_become_owner(
             reported = Instant::now();
             waiting.report(pid(), since);
         }
-        // A process holds the lock and does not listen yet, or has stopped listening and not let go yet. That takes
-        // milliseconds, and there is no event to wait for.
+        // A process holds the lock but is not listening yet, or has stopped listening but not released the lock yet.
+        // That takes milliseconds, and there is no event to wait for.
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }

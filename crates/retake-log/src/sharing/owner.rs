@@ -1,7 +1,7 @@
-//! The owner's side: it has the store open, and carries out the calls of its clients, on a thread each.
+//! The owner side: has the store open, and runs the calls of its clients, one thread per client.
 //!
-//! It listens before the store is open, so that a client sees at once that there is an owner and that it is at work, for
-//! instance on the recovery of a large workspace. While a call is under way it shows a sign of life every second.
+//! It listens before the store is open, so that a client sees at once that there is an owner and that it is working,
+//! for example on the recovery of a large workspace. During a call, it sends a heartbeat every second.
 
 use std::collections::HashMap;
 use std::fs;
@@ -26,19 +26,19 @@ use super::calls;
 use super::connection::{Connection, Listener, address, decode, remove};
 use super::protocol::{EventSummary, Hello, OwnerInfo, PROTOCOL, Request, Response};
 
-/// How long a client may take to greet.
+/// How long a client may take to send its greeting.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a client whose call is under way gets a sign of life.
+/// The interval of heartbeats to a client with a call in progress.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// The shortest time between two reports of progress.
+/// The minimum interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
-/// The most connections.
+/// The maximum number of connections.
 const MAX_CLIENTS: u32 = 256;
 
-/// The process that has the store open, as its own threads see it.
+/// The owner of the workspace, shared by its threads.
 pub(super) struct Owner {
     dir: PathBuf,
-    /// `None` before the store is open and after it is closed. Held for reading by every call under way.
+    /// `None` before the store is open and after it is closed. Every call in progress holds a read lock.
     store: RwLock<Option<Opened>>,
     phase: Mutex<Phase>,
     phase_changed: Condvar,
@@ -46,17 +46,17 @@ pub(super) struct Owner {
     extensions: Vec<Arc<dyn Extension>>,
     since: Timestamp,
     socket: Option<PathBuf>,
-    /// Where the reports of recoveries are: in the workspace, unless it can only be read.
+    /// The directory of recovery reports: in the workspace, unless it is read-only.
     reports: PathBuf,
-    /// Whether the workspace can only be read, so that nothing in it is this process's to remove.
+    /// Whether the workspace is read-only, so that this process must not remove anything in it.
     is_read_only: bool,
     clients: AtomicU32,
-    /// The calls under way, by a number of their own.
+    /// The calls in progress, by number.
     under_way: Mutex<HashMap<u64, UnderWay>>,
     next_call: AtomicU64,
 }
 
-/// The open log. The lock of a workspace is the store's own, or is kept beside another carrier.
+/// The open log. The store holds the lock of the workspace itself; for another carrier, it is kept here.
 struct Opened {
     log: Box<dyn Log>,
     _lock: Option<Lock>,
@@ -69,14 +69,14 @@ enum Phase {
     Closed,
 }
 
-/// A call of a client that has not been answered yet.
+/// A client's call that has not been answered yet.
 struct UnderWay {
     connection: Arc<Connection>,
     id: u64,
     since: Instant,
 }
 
-/// The content of `owner.json`: who owns the workspace, for those who cannot ask.
+/// The content of `owner.json`, which identifies the owner to processes that cannot connect to it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Claim {
     pub(super) pid: u32,
@@ -91,7 +91,7 @@ impl Claim {
         dir.join("owner.json")
     }
 
-    /// Returns the claim of the owner, or of one that died.
+    /// Returns the claim of the owner, or of a dead one.
     pub(super) fn read(dir: &Path) -> Option<Claim> {
         serde_json::from_slice(&fs::read(Claim::path(dir)).ok()?).ok()
     }
@@ -152,7 +152,7 @@ impl Owner {
         Ok(owner)
     }
 
-    /// Opens a workspace that can only be read, for this process alone.
+    /// Opens a read-only workspace, for this process only.
     pub(super) fn start_read_only(
         dir: &Path,
         options: &Options,
@@ -188,7 +188,7 @@ impl Owner {
         }
     }
 
-    /// Returns the directory of the workspace in which the reports of recoveries are.
+    /// Returns the directory of recovery reports.
     pub(super) fn reports_dir(&self) -> &Path {
         &self.reports
     }
@@ -213,12 +213,12 @@ impl Owner {
         }
     }
 
-    /// Uses the log, or returns `None` if it is closed.
+    /// Uses the log; `None` if it is closed.
     pub(super) fn with_log<T>(&self, work: impl FnOnce(&dyn Log) -> T) -> Option<T> {
         self.store.read().as_ref().map(|opened| work(&*opened.log))
     }
 
-    /// Uses the log for a call of this process, or returns `None` if it is closed.
+    /// Uses the log for a call of this process; `None` if it is closed.
     pub(super) fn run<T>(&self, progress: Option<&Progress>, work: impl FnOnce(&CallContext<'_>) -> T) -> Option<T> {
         self.with_log(|log| work(&CallContext { log, owner: self, progress }))
     }
@@ -238,7 +238,7 @@ impl Owner {
         }
     }
 
-    /// Takes no new call, finishes those under way, and lets go of the workspace.
+    /// Accepts no new calls, finishes those in progress, and releases the workspace.
     pub(super) fn close(&self) -> Result<(), Error> {
         if self.enter(Phase::Closed) == Phase::Closed {
             return Ok(());
@@ -249,12 +249,12 @@ impl Owner {
         if let Some(opened) = &store {
             self.extensions.iter().for_each(|extension| extension.close(&*opened.log));
         }
-        // Before the lock is released: afterwards the socket may be the next owner's.
+        // Before the lock is released: afterwards, the socket may belong to the next owner.
         self.withdraw();
         store.map_or(Ok(()), |opened| opened.log.close())
     }
 
-    /// Removes what says that this process can be asked, and wakes the threads that wait for clients.
+    /// Removes the socket and the claim, and wakes the threads that wait for clients.
     fn withdraw(&self) {
         if self.is_read_only {
             return;
@@ -272,7 +272,7 @@ impl Owner {
                 Ok(connection) => Arc::new(connection),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    // Most likely out of file descriptors, which is no reason to spin.
+                    // Most likely out of file descriptors; wait instead of spinning.
                     thread::sleep(Duration::from_millis(50));
                     continue;
                 }
@@ -287,7 +287,7 @@ impl Owner {
         }
     }
 
-    /// Carries out the calls of one client until it goes.
+    /// Runs the calls of one client until it disconnects.
     fn attend(&self, connection: &Arc<Connection>) {
         let hello = connection.receive_bytes(Some(GREETING_TIMEOUT)).ok();
         let hello = hello.and_then(|frame| serde_json::from_slice::<Hello>(&frame).ok());
@@ -299,7 +299,7 @@ impl Owner {
             let (id, name, body) = match decode(&frame) {
                 Ok(Request::Call { id, name, body }) => (id, name, body),
                 Ok(Request::Follow) => return self.send_events(connection),
-                // Without a number there is no request that an answer could belong to. Only another program sends this.
+                // Without a number, there is no request to respond to. Only another program sends this.
                 Err(_) => return,
             };
             if !self.answer(connection, id, &name, &body) {
@@ -308,14 +308,14 @@ impl Owner {
         }
     }
 
-    /// Carries out a call and sends the answer; returns whether the connection can still be used.
+    /// Runs a call and sends the answer. Returns whether the connection is still usable.
     fn answer(&self, connection: &Arc<Connection>, id: u64, name: &str, body: &[u8]) -> bool {
         let under_way = self.begin(connection, id);
         if self.wait_until_open() == Phase::Closed {
             return false;
         }
         let progress = progress_to(connection, id);
-        // The answer is sent with the store held, so that closing waits for it.
+        // The answer is sent while the store is held, so that closing waits for it.
         let sent = self.run(Some(&progress), |context| {
             let answer = self.calls.run(name, body, context);
             drop(under_way);
@@ -335,7 +335,7 @@ impl Owner {
         matches!(sent, Some(Ok(())))
     }
 
-    /// Sends events until the client goes or the store is closed.
+    /// Sends events until the client disconnects or the store is closed.
     fn send_events(&self, connection: &Arc<Connection>) {
         if self.wait_until_open() == Phase::Closed {
             return;
@@ -348,7 +348,7 @@ impl Owner {
         if following.is_none() || connection.send(&Response::Following).is_err() {
             return;
         }
-        // The client sends nothing more: when reading ends, it is gone.
+        // The client sends nothing more: when reading ends, it has disconnected.
         let reading = Arc::clone(connection);
         let reader = spawn("retake-events", move || {
             let _ = reading.receive_bytes(None);
@@ -362,11 +362,11 @@ impl Owner {
                 return;
             }
         }
-        // The connection stays open until the client closes it, so it must be told.
+        // The client keeps the connection open until it is notified.
         let _ = connection.send(&Response::Goodbye);
     }
 
-    /// Shows every client whose call takes long that this process is running.
+    /// Sends heartbeats to all clients with long calls.
     fn send_heartbeats(&self) {
         let mut phase = self.lock_phase();
         while *phase != Phase::Closed {
@@ -401,7 +401,7 @@ impl Owner {
         *phase
     }
 
-    /// Changes the phase, and returns the one before.
+    /// Changes the phase, and returns the previous one.
     fn enter(&self, phase: Phase) -> Phase {
         let before = std::mem::replace(&mut *self.lock_phase(), phase);
         self.phase_changed.notify_all();
@@ -438,7 +438,7 @@ impl Drop for UnderWayGuard<'_> {
     }
 }
 
-/// One of the connections that there may be at once.
+/// A permit for one of the connections.
 struct ClientSlot {
     owner: Arc<Owner>,
 }
@@ -470,7 +470,7 @@ fn progress_to(connection: &Arc<Connection>, id: u64) -> Progress {
     })
 }
 
-/// Starts a thread; returns whether there is one. Without it the process goes on with what it can still do.
+/// Starts a thread and returns whether that succeeded. Without it, the process continues with reduced function.
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
     if let Err(error) = &spawned {

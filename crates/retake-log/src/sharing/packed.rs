@@ -1,4 +1,4 @@
-//! Answers that are large and asked for often, packed into one byte string each.
+//! Large and frequent answers, each packed into one byte string.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::model::session::Span;
 use crate::model::{Head, SessionId, Summary, Timestamp};
 use crate::store;
 
-/// Records with the bytes they have on disk, one after the other.
+/// Records in their on-disk encoding, concatenated.
 #[derive(Debug, PartialEq)]
 pub struct Records(pub Vec<Vec<u8>>);
 
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Rows {
     }
 }
 
-/// A row with ids and times as numbers, since they are slow to read as text.
+/// A row with ids and times as numbers, which are faster to parse than text.
 #[derive(Serialize, Deserialize)]
 struct Row {
     day: i32,

@@ -10,12 +10,12 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an owner may be silent, or hold the lock without listening, before a call fails; unless the caller sets it.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A notice that the owner of the workspace does not answer.
+/// A notice that the owner of the workspace does not respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitNotice {
-    /// Its process id, where it is known.
+    /// Its process id, if known.
     pub pid: Option<u32>,
-    /// For how long it has been silent.
+    /// How long it has been silent.
     pub waited: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Waiting {
         notice.min(self.timeout.saturating_sub(waited)).max(Duration::from_millis(1))
     }
 
-    /// Reports that an owner has been silent since then, if it has been for long.
+    /// Reports that an owner has been silent since this time, if it has been long enough.
     pub(super) fn report(&self, pid: Option<u32>, since: Instant) {
         let waited = since.elapsed();
         if waited >= NOTICE_AFTER {

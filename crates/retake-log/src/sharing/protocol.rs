@@ -1,4 +1,4 @@
-//! The messages between a client and the owner: plain values.
+//! The messages between a client and the owner, as plain values.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::model::{Event, EventBody, EventKind, IterationId, SessionId, Timestamp};
 use crate::store::Error;
 
-/// The version of everything after the greeting. Processes with different versions do not talk to each other.
+/// The protocol version after the greeting. Processes with different versions do not communicate.
 pub(super) const PROTOCOL: u32 = 2;
 
-/// The first frame each way, as JSON. Its shape never changes, so that any two versions can name each other.
+/// The first frame in each direction, as JSON. Its format never changes, so that any two versions can identify each
+/// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) protocol: u32,
@@ -52,15 +53,16 @@ pub(super) enum Response {
     },
     /// A call failed.
     Failed { id: u64, error: Error },
-    /// A call goes on. Sent at least once a second, which tells a slow owner from one that does not run.
+    /// A call is in progress. Sent at least once a second, which distinguishes a slow owner from one that is not
+    /// running.
     Working { id: u64 },
-    /// How far a call has come.
+    /// The progress of a call.
     Progress { id: u64, what: String, done: u64, total: u64 },
     /// The subscription has begun.
     Following,
     /// An event was acknowledged.
     Event(EventSummary),
-    /// The owner closes the workspace, and there will be no more events.
+    /// The owner is closing the workspace, and there will be no more events.
     Goodbye,
 }
 
@@ -79,7 +81,7 @@ pub struct OwnerInfo {
     /// How many connections it has.
     #[serde(default)]
     pub clients: u32,
-    /// Where it listens; `None` if no socket could be created, so that no other process can take part.
+    /// The address it listens on; `None` if no socket could be created, so that no other process can participate.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub socket: Option<PathBuf>,
 }
@@ -89,7 +91,7 @@ pub struct OwnerInfo {
 pub enum Change {
     /// An event was acknowledged.
     Event(EventSummary),
-    /// Events may have been missed: the owner changed.
+    /// Events may have been missed because the owner changed.
     Lagged,
 }
 

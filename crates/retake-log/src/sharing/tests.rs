@@ -1,4 +1,5 @@
-//! Messages and connections: versions, half frames, frames that are too long, garbage, and answers to other requests.
+//! Messages and connections: versions, partial frames, frames that are too long, garbage, and answers to other
+//! requests.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -75,7 +76,7 @@ fn garbage_is_an_error() {
         assert_eq!(decode::<Request>(garbage).unwrap_err().kind(), ErrorKind::InvalidData, "{garbage:?}");
         assert!(decode::<Response>(garbage).is_err(), "{garbage:?}");
     }
-    // Nesting far beyond any parser's limit ends in an error as well, not in a stack overflow.
+    // Nesting far beyond any parser's limit is an error as well, not a stack overflow.
     let deep = vec![0x91; 1_000_000];
     assert!(decode::<serde_json::Value>(&deep).is_err());
     let (connection, mut raw) = connection_and_raw_end();
@@ -83,7 +84,7 @@ fn garbage_is_an_error() {
     assert_eq!(connection.receive_bytes(Some(SECOND)).unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
-/// Starts an owner that greets with that protocol and then handles the first request as the test says.
+/// Starts an owner that greets with this protocol version and then handles the first request as the test says.
 fn fake_owner(
     dir: &Path,
     protocol: u32,

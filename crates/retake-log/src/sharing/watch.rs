@@ -1,5 +1,5 @@
-//! Watching: a thread that passes events on to the followers in this process, and that notices when the owner goes, so
-//! that a client takes over at once and not only at its next call.
+//! A thread that passes events to the followers in this process and notices when the owner exits, so that a client
+//! takes over at once and not only at its next call.
 
 use std::sync::{Arc, Weak, mpsc};
 use std::thread;
@@ -9,7 +9,7 @@ use super::client::Client;
 use super::protocol::{Change, EventSummary, Response};
 use super::{Role, Shared};
 
-/// How long to wait after a failure to find an owner.
+/// How long to wait before looking for an owner again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Starts watching, for as long as the workspace is open.
@@ -59,7 +59,7 @@ fn watch(shared: &Weak<Shared>) {
     }
 }
 
-/// Passes events on until the owner goes.
+/// Passes events on until the owner exits.
 fn listen(shared: &Weak<Shared>, client: &Arc<Client>, again: bool) {
     let waiting = shared.upgrade().map(|shared| shared.waiting.clone()).unwrap_or_default();
     let Some(connection) = client.follow(&waiting) else { return };

@@ -1,4 +1,4 @@
-//! The applier: a thread that moves acknowledged commits into the database, and keeps the database quick to open.
+//! The applier: a thread that applies acknowledged commits to the database, and keeps the database quick to open.
 
 use std::sync::PoisonError;
 
@@ -7,10 +7,10 @@ use super::journal::Position;
 use super::log::Log;
 use super::view::Work;
 
-/// sled writes a snapshot only when it is opened, and reads all its log after the snapshot when it is opened again. So
-/// that opening stays quick after a kill, it is closed and opened when its log has grown by this many events.
+/// The number of events after which sled is closed and reopened. sled writes a snapshot only when it is opened, and
+/// then replays its log from the last snapshot, so this keeps opening fast after a kill.
 const REOPEN_AFTER: usize = 6 * 1024;
-/// The same at a checkpoint and at the end, when a pause is more likely.
+/// The same at a checkpoint and on close, when a pause is more acceptable.
 const REOPEN_AT_CHECKPOINT: usize = 2 * 1024;
 
 impl Log {
@@ -44,7 +44,7 @@ impl Log {
         if self.view.since_open() > REOPEN_AFTER { self.reopen() } else { Ok(()) }
     }
 
-    /// Makes what is applied durable in the database, and writes the checkpoint.
+    /// Makes applied commits durable in the database, and writes the checkpoint.
     fn write_checkpoint(&self, snapshot: Option<Position>) -> Result<(), DatabaseError> {
         let progress = self.view.sync()?;
         let mut checkpoint = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,17 +63,18 @@ impl Log {
         Ok(())
     }
 
-    /// Closes and opens sled, which makes it write a snapshot, and notes from where its log is not covered by it.
+    /// Closes and reopens sled, which makes it write a snapshot, and records the position from which its log is not
+    /// covered by it.
     fn reopen(&self) -> Result<(), DatabaseError> {
         self.lock_journal().check_lock()?;
         let position = self.view.reopen()?;
         self.write_checkpoint(Some(position))
     }
 
-    /// Ends a log: everything acknowledged is in both copies and synced.
+    /// Shuts down: everything acknowledged is in both copies and synced.
     pub(super) fn finish(&self) -> Result<(), DatabaseError> {
         let _maintenance = self.view.maintain();
-        // In a workspace that is no longer where it was there is nothing to sync by name.
+        // If the workspace was moved, its paths no longer refer to it, so nothing can be synced by name.
         let is_in_place = self.lock_journal().check_lock();
         let checked = match is_in_place {
             Ok(()) if self.view.is_unsynced() && !self.view.is_broken() => {

@@ -1,4 +1,4 @@
-//! Checking: one session's chain in both copies, and every byte of the store.
+//! Verification: one session's chain in both copies, and every byte of the store.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::scan::{Entry, ScanItem, walk};
 use super::{Error, Fault, FaultKind, Progress, Trail, Verification, keys};
 
 impl Log {
-    /// Returns a session's events, each checked in both copies, and what is wrong with the chain between them.
+    /// Returns a session's events, each verified in both copies, and the faults of the chain between them.
     pub(super) fn trail(&self, id: SessionId) -> Result<Trail, DatabaseError> {
         self.view.settle(Some(id));
         let values = self.view.read()?.events.of_session(id)?;
@@ -48,7 +48,7 @@ impl Log {
         Ok(trail)
     }
 
-    /// Compares every byte of both copies, and everything derived with what it is derived from.
+    /// Compares every byte of both copies, and all derived data with the events.
     pub(super) fn verify(&self, progress: Option<&Progress>) -> Result<Verification, Error> {
         self.view.settle(None);
         let _maintenance = self.view.maintain();
@@ -62,7 +62,7 @@ impl Log {
         };
         match check.journal(&database).and_then(|()| check.database(&database)) {
             Ok(()) => {}
-            // Nothing was found out, so nothing is called damaged.
+            // The check could not be completed, so nothing is called damaged.
             Err(error) if error.is_transient() => return Err(error.into_error(&self.layout.database())),
             Err(error) => check.problem(format!("the database: {error}")),
         }
@@ -70,7 +70,7 @@ impl Log {
     }
 }
 
-/// Follows a session's chain.
+/// Tracks the chain of a session.
 #[derive(Default)]
 struct Chain {
     next: u32,
@@ -82,8 +82,8 @@ impl Chain {
     fn link(&mut self, event: &Event, faults: &mut Vec<Fault>) {
         let gap = event.seq > self.next;
         faults.extend((self.next..event.seq).map(|seq| Fault { seq, kind: FaultKind::Missing }));
-        // After a gap only the event that names the loss can be linked. It names the last event there was when it was
-        // written, which is not the one before it once what it named came back.
+        // After a gap, only the event that records the loss can be linked. It refers to the last event known when it
+        // was written, which is not its predecessor if lost events came back.
         let is_lost = matches!(event.body, EventBody::Lost(_));
         let follows = event.prev == self.tip.unwrap_or(Hash::NONE);
         let follows_earlier = is_lost && (event.prev == Hash::NONE || self.seen.contains(&event.prev.0));
@@ -103,7 +103,7 @@ impl Chain {
     }
 }
 
-/// A check of everything, under way.
+/// A check of the whole store in progress.
 struct Check<'a> {
     log: &'a Log,
     progress: Option<&'a Progress>,
@@ -112,7 +112,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Reads the journal, and looks for each of its entries in the database.
+    /// Reads the journal, and looks up each of its entries in the database.
     fn journal(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let applied = database.position()?.unwrap_or_default();
         let outline = self.log.files.outline(applied.segment)?;
@@ -146,7 +146,7 @@ impl Check<'_> {
                 }
                 ScanItem::Frame(_) => {}
                 ScanItem::Damage(span) => {
-                    // A write that never completed, or was refused, is not damage: the next segment says where this one
+                    // A write that never completed or was refused is not damage: the next segment states where this one
                     // ended, and in the last one nothing was acknowledged after it.
                     let next = outline.header(number + 1).map(|header| header.previous_end);
                     let is_void = span.start >= outline.void_offset(number, last_frame)
@@ -172,7 +172,7 @@ impl Check<'_> {
                 let is_same = |bytes: &[u8]| bytes == record.bytes;
                 match &stored {
                     Some(stored) if stored.record().is_some_and(|stored| is_same(stored.bytes)) => {
-                        // A segment that was away and came back holds events that were put back meanwhile.
+                        // A segment that was missing and came back contains events that were restored meanwhile.
                         self.journal_events += u64::from(stored.position() == Some(position));
                     }
                     _ => self.problem(format!("event {seq} of {id} differs between the journal and the database")),
@@ -193,7 +193,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Reads the database: every record, every chain, and every tree that is derived from them.
+    /// Reads the database: every record, every chain, and every derived tree.
     fn database(&mut self, database: &Database) -> Result<(), DatabaseError> {
         let totals = database.totals()?;
         let mut after = None;
@@ -259,7 +259,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Compares what the database derived from a session's events with what they derive to.
+    /// Compares derived data in the database with what a session's events derive to.
     fn derived(&mut self, database: &Database, projection: &Projection) -> Result<(), DatabaseError> {
         let head = &projection.after;
         let id = head.id;
@@ -272,7 +272,7 @@ impl Check<'_> {
         }
         for (key, hit) in &projection.keys {
             let known = database.key(*key)?;
-            // A key may stand for an event of another session that was imported.
+            // A key may belong to an event of another session that was imported.
             if known.is_none_or(|known| known.session == id && known != *hit) {
                 self.problem(format!("the idempotency key of event {} of {id} is not known", hit.seq));
             }

@@ -1,43 +1,43 @@
-//! What is appended and what comes of it: batches, their targets and acknowledgements.
+//! Batches to append, their targets and acknowledgements.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Actor, Draft, Head, SessionId, Timestamp};
 
-/// What to append, all or nothing.
+/// A batch of events, appended atomically.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
     /// The session it goes to.
     pub target: Target,
-    /// How many iterations the caller believes the session has; refused if it has another number.
+    /// The number of iterations that the caller expects in the session; a mismatch is refused.
     pub expected_iterations: Option<u32>,
-    /// When it happens.
+    /// The time of the events.
     pub at: Timestamp,
-    /// The program and the person who append it.
+    /// The program and the user that append it.
     pub actor: Actor,
-    /// The idempotency key: a second batch with the same key changes nothing and gets the first one's answer.
+    /// The idempotency key: a second batch with the same key changes nothing and gets the same acknowledgement.
     pub key: String,
-    /// What happens, in this order.
+    /// The events, in order.
     pub drafts: Vec<Draft>,
 }
 
 /// The session a batch goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
-    /// A new session of that day; its number is chosen in the same write.
+    /// A new session on this day; its number is chosen in the same write.
     New(NaiveDate),
-    /// This one.
+    /// An existing session.
     Existing(SessionId),
 }
 
-/// The acknowledgement of an append, which is on the disk by then.
+/// The acknowledgement of an append, which is durable by then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ack {
-    /// The session as it stands (for a repeated key: as it stands now).
+    /// The session after the append (for a repeated key: its current state).
     pub head: Head,
     /// The index of the iteration that the batch recorded.
     pub index: Option<u32>,
-    /// Whether this key had been seen before, so that nothing was written now.
+    /// Whether the key was used before, so that nothing was written now.
     pub repeated: bool,
 }

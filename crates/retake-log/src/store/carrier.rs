@@ -1,14 +1,14 @@
-//! What another carrier of the log needs from this one: the same bytes for the same batch, and what a record says.
+//! Encoding for other carriers of the log: the same bytes for the same batch, and decoding of records.
 //!
 //! The embedded store and a database server keep identical records, so that a session can be copied between them byte
-//! for byte and its hash chain still verifies. Encoding therefore lives here, once.
+//! for byte and its hash chain still verifies. Encoding is therefore implemented only once, here.
 
 use crate::model::{Draft, Event, EventBody, Hash, Head, IterationId};
 
 use super::record::{self, Record};
 use super::{Batch, Error, Target, keys, payload};
 
-/// A batch that was placed on a session's head and encoded, ready to be stored by any carrier.
+/// A batch placed on a session's head and encoded, ready to be stored by any carrier.
 #[derive(Clone, Debug)]
 pub struct EncodedBatch {
     /// The session after the batch.
@@ -17,7 +17,7 @@ pub struct EncodedBatch {
     pub index: Option<u32>,
     /// The records in the order of the chain.
     pub records: Vec<EncodedRecord>,
-    /// The long texts that the records name, to be stored before or together with them.
+    /// The long texts that the records refer to, to be stored before or together with them.
     pub texts: Vec<(Hash, String)>,
 }
 
@@ -32,7 +32,7 @@ pub struct EncodedRecord {
 
 /// Places a batch on `head` and encodes its records.
 ///
-/// The caller guarantees that `head` is where the session stands when the records are stored, and has checked the
+/// The caller guarantees that `head` is the session's state when the records are stored, and has checked the
 /// idempotency key and the expected number of iterations.
 pub fn encode_batch(mut head: Head, batch: &Batch) -> Result<EncodedBatch, Error> {
     if matches!(batch.target, Target::New(_))
@@ -58,13 +58,13 @@ pub fn encode_batch(mut head: Head, batch: &Batch) -> Result<EncodedBatch, Error
     Ok(EncodedBatch { head, index, records, texts })
 }
 
-/// Returns the form in which carriers store an idempotency key, which may be any text.
+/// Returns the fixed-size digest under which carriers store an idempotency key, which may be any text.
 pub fn idempotency_digest(key: &str) -> [u8; 16] {
     keys::idempotency_key(key)
 }
 
-/// Returns the parent and the child of an event that records a derived iteration, unless the parent is the iteration
-/// before it: carriers read that link, which nearly every iteration has, from the child itself.
+/// Returns the parent and the child of an event that records a derived iteration, unless the parent is the previous
+/// iteration: carriers read that link, which nearly every iteration has, from the child itself.
 pub fn parent_link(event: &Event) -> Option<(IterationId, IterationId)> {
     match &event.body {
         EventBody::Recorded { index, iteration } => keys::link(iteration, event.session.iteration(*index)),

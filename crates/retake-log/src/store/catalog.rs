@@ -1,4 +1,4 @@
-//! Reading: a session's events, and pages of the listing.
+//! Reads a session's events, and pages of the listing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Log {
         values.iter().map(event).collect()
     }
 
-    /// Returns one event of a session; `None` if it is not there.
+    /// Returns one event of a session; `None` if it does not exist.
     pub(super) fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, DatabaseError> {
         let Some(bytes) = self.record(id, seq)? else { return Ok(None) };
         let texts = |hash: Hash| self.text(hash);
@@ -51,7 +51,7 @@ impl Log {
     pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, DatabaseError> {
         self.view.settle(None);
         let mut children = self.view.read()?.children(id)?;
-        // Nearly every iteration is derived from the one before it, so the tree leaves those out.
+        // Nearly every iteration is derived from the previous one, so the tree leaves out those links.
         if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
             let events = self.events_of_iteration(next, Detail::Brief)?;
             let is_child = |event: &Event| matches!(&event.body, EventBody::Recorded { iteration, .. } if iteration.parent == Some(id));
@@ -68,7 +68,7 @@ impl Log {
         Ok(Some(read(id, &stored)?.bytes.to_vec()))
     }
 
-    /// Returns the exact bytes of a session's records, each checked.
+    /// Returns the exact bytes of a session's records, verified.
     pub(super) fn records(&self, id: SessionId) -> Result<Vec<Vec<u8>>, DatabaseError> {
         let values = self.values(id)?;
         let bytes =
@@ -81,7 +81,8 @@ impl Log {
         self.view.read()?.events.of_iteration(id.session, id.index)
     }
 
-    /// Returns a session's records as sled has them. A place that is missing and not on record as lost is an error.
+    /// Returns a session's records as stored in sled. A missing sequence number that is not recorded as lost is an
+    /// error.
     fn values(&self, id: SessionId) -> Result<Vec<StoredEvent>, DatabaseError> {
         self.view.settle(Some(id));
         let (values, head) = {
@@ -98,7 +99,7 @@ impl Log {
         Ok(values)
     }
 
-    /// Returns the next sessions after a place: from the newest sessions kept in memory as far as they reach, then from the tree.
+    /// Returns the next sessions after a position: first from the newest ones kept in memory, then from the tree.
     pub(super) fn page(
         &self,
         status: Status,
@@ -134,7 +135,7 @@ impl Log {
 
     fn recent_sessions(&self, ahead: &Ahead) -> Result<RecentSessions, DatabaseError> {
         let database = self.view.read()?;
-        // The tree lags for sessions that are not applied yet, so those are placed by their own heads.
+        // The tree lags behind for unapplied sessions, so those are placed by their own heads.
         let heads: Vec<&Head> = ahead.unapplied.heads.values().map(|(_, head)| head).collect();
         let wanted = MAX_RECENT + heads.len();
         let listed = next_listed(&database, Status::All, Order::Recent, None, wanted)?;
@@ -150,7 +151,7 @@ impl Log {
     }
 }
 
-/// Merges active and archived sessions in the order asked for.
+/// Merges active and archived sessions in the requested order.
 fn next_listed(
     database: &Database,
     status: Status,
@@ -175,7 +176,7 @@ fn next_listed(
     Ok(listed)
 }
 
-/// Returns the row of a session, checked against the place in the order that it was found at.
+/// Returns the row of a session, checked against the position in the order where it was found.
 fn row(place: RecencyKey, head: Head) -> Result<Summary, DatabaseError> {
     head.into_summary()
         .filter(|summary| place_of(summary) == place)

@@ -1,8 +1,8 @@
 //! Catching up: compares what sled wrote since its last snapshot with the journal, and applies what sled lacks.
 //!
-//! Sled's own recovery can lose such writes without saying so, and the journal can have been cut or replaced by an older
-//! copy. Neither is trusted over the other: where they disagree, or where sled holds more than the journal, all that is
-//! found in either is merged by [`rebuild`](super::rebuild).
+//! Sled's own recovery can lose such writes silently, and the journal can have been truncated or replaced by an older
+//! copy. Neither is trusted over the other: if they disagree, or if sled contains more than the journal,
+//! [`rebuild`](super::rebuild) merges everything found in either.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,27 +23,27 @@ use super::record::Record;
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, walk};
 use super::segments::Outline;
 
-/// How many bytes of events are noted before they are compared with the database.
+/// The number of bytes of events collected before they are compared with the database.
 const MAX_NOTED: usize = 8 << 20;
-/// How many changes are applied at once.
+/// The number of changes applied at once.
 const MAX_CHANGES: usize = 256;
 
-/// What catching up found.
+/// The result of catching up.
 pub(super) struct CaughtUp {
     pub(super) at: JournalEnd,
     pub(super) totals: Totals,
-    /// Where sled's snapshot ends, in the journal.
+    /// The end of sled's snapshot in the journal.
     pub(super) snapshot: Position,
-    /// How many events were applied.
+    /// The number of events applied.
     pub(super) applied: usize,
 }
 
-/// Why the database could not catch up.
+/// The reason why the database could not catch up.
 #[derive(Debug)]
 pub(super) enum CatchUpError {
     /// The two copies disagree, or one is damaged.
     Damage(String),
-    /// The journal cannot be read now.
+    /// The journal cannot be read at the moment.
     Io(io::Error),
     Database(DatabaseError),
 }
@@ -119,24 +119,24 @@ pub(super) fn catch_up(
     tail.caught_up(checkpoint, high_water)
 }
 
-/// The tail of the journal on its way into the database.
+/// The tail of the journal being applied to the database.
 struct Tail<'a> {
     context: &'a RecoveryContext<'a>,
     database: &'a Database,
-    /// The byte up to which the database has everything.
+    /// The position up to which the database has everything.
     position: Position,
     sequence: FrameSequence,
     totals: Totals,
     changes: Vec<Change>,
     /// Events that the database should have, by session.
     compared: BTreeMap<SessionId, Vec<(u32, Vec<u8>)>>,
-    /// Up to where the key index has all keys.
+    /// The position up to which the key index has all keys.
     keys_end: Position,
-    /// How many bytes of events are noted.
+    /// The number of bytes of events collected.
     noted_bytes: usize,
-    /// Keys after that, of events that the database has.
+    /// Keys after that position, of events that the database has.
     missing_keys: BTreeMap<Key, KeyHit>,
-    /// Whether sessions are folded again rather than asked for their last event only.
+    /// Whether sessions are folded again, rather than only checked by their last event.
     is_thorough: bool,
     applied: usize,
 }
@@ -177,8 +177,8 @@ impl<'a> Tail<'a> {
         if self.changes.len() >= MAX_CHANGES { self.flush() } else { Ok(()) }
     }
 
-    /// Judges bytes that are not a frame: damage, unless they are a write that never completed and that the database
-    /// does not know either.
+    /// Judges bytes that are not a frame: damage, unless they are an incomplete write that the database does not know
+    /// either.
     fn meet(&mut self, is_last: bool, segment: u32, span: &DamagedSpan<'_>) -> Result<(), CatchUpError> {
         self.sequence.check_damage(is_last, segment, span).map_err(CatchUpError::Damage)?;
         let records = span.entries.iter().filter_map(|(_, entry)| match entry {
@@ -195,8 +195,8 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Notes the events of a frame that the database should have. They are compared session by session, since a
-    /// session's events lie together there.
+    /// Collects the events of a frame that the database should have. They are compared session by session, since a
+    /// session's events are stored together.
     fn compare(&mut self, end: Position, frame: &Frame<'_>) -> Result<(), CatchUpError> {
         for (_, entry) in &frame.entries {
             let Entry::Record(record) = entry else { continue };
@@ -217,12 +217,12 @@ impl<'a> Tail<'a> {
         if self.noted_bytes < MAX_NOTED { Ok(()) } else { self.compare_noted(end) }
     }
 
-    /// Compares what was noted up to `end`.
+    /// Compares the events collected up to `end`.
     fn compare_noted(&mut self, end: Position) -> Result<(), CatchUpError> {
         for (id, expected) in &self.compared {
             self.compare_session(*id, expected)?;
         }
-        // Which sessions they were is still asked in the end.
+        // The set of sessions is still needed at the end.
         self.compared.values_mut().for_each(|expected| *expected = Vec::new());
         self.noted_bytes = 0;
         if end > self.keys_end {
@@ -232,7 +232,7 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Looks for the noted events of a session in the database.
+    /// Looks up the collected events of a session in the database.
     fn compare_session(&self, id: SessionId, expected: &[(u32, Vec<u8>)]) -> Result<(), CatchUpError> {
         let seqs = || expected.iter().map(|(seq, _)| *seq);
         let (Some(first), Some(last)) = (seqs().min(), seqs().max()) else { return Ok(()) };
@@ -242,7 +242,8 @@ impl<'a> Tail<'a> {
             let record = stored.get(seq).and_then(|stored| stored.record());
             match record {
                 Some(stored) if stored.bytes == expected => {}
-                // No accident does this: both are whole, so one of them was rewritten, or a loss was named too early.
+                // This cannot be an accident: both are intact, so one of them was rewritten, or a loss was recorded too
+                // early.
                 Some(stored) if !expected.ends_with(&stored.hash.0) && Record::read(stored.bytes).is_some() => {
                     return damage(format!(
                         "the journal and the database hold different events at place {seq} of {id}"
@@ -286,7 +287,7 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Returns where a session stands: after what is still to be applied, else as the database has it.
+    /// Returns the state of a session after pending changes, or else from the database.
     fn head_before(
         &self,
         current: Option<&Change>,
@@ -307,7 +308,7 @@ impl<'a> Tail<'a> {
         self.changes.push(change);
     }
 
-    /// Puts a text's file back that was damaged since: it was synced before the frame was.
+    /// Restores a text's file that was damaged since: it was synced before the frame was.
     fn keep_text(&self, hash: Hash, text: &str) {
         if self.context.texts.check(hash.0).is_err()
             && let Err(error) = self.context.texts.put(text.as_bytes())
@@ -317,7 +318,7 @@ impl<'a> Tail<'a> {
     }
 
     fn flush(&mut self) -> Result<(), CatchUpError> {
-        // Frames up to the database's own position come first, so all of them are noted by now.
+        // Frames up to the database's own position come first, so all of them are collected by now.
         self.compare_noted(self.position)?;
         let changes = std::mem::take(&mut self.changes);
         Ok(self.database.apply(&changes)?)
@@ -339,7 +340,7 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    /// Checks that the journal reaches as far as any other evidence, and returns where it ends.
+    /// Checks that the journal reaches as far as all other evidence, and returns its end.
     fn caught_up(self, checkpoint: Option<Checkpoint>, high_water: Position) -> Result<CaughtUp, CatchUpError> {
         self.sequence.check_end(checkpoint, self.context.acknowledged, high_water).map_err(CatchUpError::Damage)?;
         let Some(next_frame) = self.sequence.next_frame(checkpoint) else {

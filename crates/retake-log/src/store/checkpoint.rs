@@ -1,7 +1,8 @@
-//! The checkpoint: how far the journal had come when both copies were last synced. It is evidence that survives when both
-//! copies of the newest events are hit, so that their loss is named, and it says from where opening must check sled. It
-//! never proves that something is *not* there: it may be older than either copy. The same file has a note of what was
-//! acknowledged since, so that a journal that was cut after the process died is not taken for one that ended there.
+//! The checkpoint: the end of the journal when both copies were last synced. It is evidence that survives if both
+//! copies of the newest events are damaged, so that their loss is reported, and it states from which position sled must
+//! be checked on open. It never proves that something does *not* exist, since it may be older than either copy. The
+//! same file contains a note of what was acknowledged since, so that a journal that was truncated after the process
+//! died is not mistaken for one that ended there.
 
 use std::io;
 use std::path::Path;
@@ -14,33 +15,33 @@ use super::keys::{le_u32, le_u64};
 const MAGIC: [u8; 8] = *b"RETAKEM1";
 const SLOT: usize = 128;
 const SLOTS: [usize; 2] = [0, 512];
-/// Where the note of what was acknowledged last is kept: a slot of the same form that is written after each commit and
-/// never synced. It survives the process, not the machine.
+/// The offset of the note of the last acknowledgement: a slot of the same format, written after each commit and never
+/// synced. It survives a crash of the process, but not of the machine.
 const NOTE: usize = 1024;
 /// The length of the file.
 const FILE: usize = 1536;
 
-/// How far the journal had come.
+/// A position of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checkpoint {
-    /// Counts writes, so that the newer slot is known.
+    /// The number of writes, which identifies the newer slot.
     pub(super) count: u64,
     /// The last acknowledged frame.
     pub(super) frame: u64,
     /// The byte after it.
     pub(super) end: Position,
-    /// Events acknowledged up to there.
+    /// The number of events acknowledged up to there.
     pub(super) events: u64,
-    /// The byte of the journal from which sled's log is not covered by its snapshot.
+    /// The position in the journal from which sled's log is not covered by its snapshot.
     pub(super) unchecked: Position,
-    /// The day and number of the newest session: its id must not be used again, whatever is lost.
+    /// The day and number of the newest session, whose id must not be used again, whatever is lost.
     pub(super) newest: (u32, u32),
-    /// The workspace it belongs to; zeros in those of version 0.1.
+    /// The workspace it belongs to; zeros in files of version 0.1.
     pub(super) workspace: [u8; 16],
 }
 
 impl Checkpoint {
-    /// Reads the newest checkpoint of that workspace at `path`; `None` if there is none that is whole.
+    /// Reads the newest intact checkpoint of this workspace at `path`; `None` if there is none.
     pub(super) fn read(disk: &Disk, path: &Path, workspace: [u8; 16]) -> io::Result<Option<Checkpoint>> {
         if !matches!(disk.kind(path)?, FileKind::File(_)) {
             return Ok(None);
@@ -51,7 +52,7 @@ impl Checkpoint {
         Ok(own.max_by_key(|checkpoint| checkpoint.count))
     }
 
-    /// Reads the note of what that workspace acknowledged last; `None` if there is none that is whole.
+    /// Reads the intact note of the last acknowledgement of this workspace; `None` if there is none.
     pub(super) fn read_note(disk: &Disk, path: &Path, workspace: [u8; 16]) -> io::Result<Option<Checkpoint>> {
         if !matches!(disk.kind(path)?, FileKind::File(_)) {
             return Ok(None);
@@ -61,7 +62,7 @@ impl Checkpoint {
         Ok(note.filter(|note| note.workspace == workspace))
     }
 
-    /// Notes in the file of the checkpoint that this much was acknowledged, without syncing it.
+    /// Writes the note of the last acknowledgement into the checkpoint file, without syncing it.
     pub(super) fn write_note(&self, file: &DiskFile) -> io::Result<()> {
         file.write_at(NOTE as u64, &self.to_slot())
     }

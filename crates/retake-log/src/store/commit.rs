@@ -1,27 +1,27 @@
-//! A commit on its way to the journal: the bytes of its part of a frame, and the change it makes.
+//! A commit to be written to the journal: the bytes of its part of a frame, and the change it makes.
 
 use crate::model::{Event, Hash, Head, SessionId};
 
 use super::journal::{Position, text_bytes};
 use super::projection::{Change, Projection};
 
-/// A commit on its way to the journal. Positions in its change are relative to its bytes until it is written.
+/// A commit to be written to the journal. Positions in its change are relative to its bytes until it is written.
 pub(super) struct Commit {
     pub(super) bytes: Vec<u8>,
-    /// How many texts and records the bytes hold.
+    /// The number of texts and records in the bytes.
     pub(super) entries: u32,
     pub(super) change: Change,
     pub(super) events: Vec<Event>,
 }
 
 impl Commit {
-    /// Begins a commit to a session.
+    /// Creates an empty commit to a session.
     pub(super) fn new(id: SessionId, before: Option<Head>) -> Commit {
         let change = Change::new(Projection::new(id, before));
         Commit { bytes: Vec::new(), entries: 0, change, events: Vec::new() }
     }
 
-    /// Returns where the session stands after what is in the commit so far.
+    /// Returns the state of the session after the commit so far.
     pub(super) fn head(&self) -> &Head {
         self.change.head()
     }
@@ -43,7 +43,7 @@ impl Commit {
         self.events.push(event);
     }
 
-    /// Turns positions within the commit into positions in the journal, where its bytes lie at `offset` of a body.
+    /// Converts positions within the commit to positions in the journal, where its bytes are at `offset` of a body.
     pub(super) fn locate(&mut self, body: Position, offset: u64, end: Position) {
         let move_by = |position: &mut Position| {
             *position = Position { segment: body.segment, offset: body.offset + offset + position.offset };
@@ -53,7 +53,7 @@ impl Commit {
         self.change.end = end;
     }
 
-    /// Returns the place of the next entry, within the commit.
+    /// Returns the position of the next entry within the commit.
     fn here(&self) -> Position {
         Position { segment: 0, offset: self.bytes.len() as u64 }
     }

@@ -1,8 +1,9 @@
 //! The commit queue: tickets, a leader, and waiters.
 //!
-//! A commit joins the queue under the lock of the state it was decided in. The first to find no leader leads: it writes
-//! everything that is queued as one group and settles all of it, while the others sleep. So one writer pays for no
-//! hand-over, and many share one sync. The queue knows nothing of journals or databases: see [`Committer`].
+//! A commit joins the queue under the lock of the state it was decided in. The first thread that finds no leader leads:
+//! it writes everything queued as one group and settles all of it, while the others sleep. A single writer therefore
+//! pays for no hand-over, and many share one sync. The queue does not know about journals or databases: see
+//! [`Committer`].
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,35 +12,35 @@ use std::thread::{self, Thread};
 
 use super::journal::CommitError;
 
-/// What writes the groups of a queue.
+/// Writes the groups of a queue.
 pub(super) trait Committer {
-    /// What is guarded by the lock that commits are decided under.
+    /// The state guarded by the lock under which commits are decided.
     type State;
     /// A commit.
     type Item;
-    /// Where a group was written.
+    /// The location of a written group.
     type Written;
 
     fn state(&self) -> MutexGuard<'_, Self::State>;
     fn queue(state: &mut Self::State) -> &mut CommitQueue<Self::Item>;
-    /// Returns the condition that is signalled when a group was settled.
+    /// Returns the condition variable that is signalled when a group is settled.
     fn settled(&self) -> &Condvar;
     /// Writes a group. Called without the lock, by one thread at a time.
     fn write(&self, group: &[(u64, Self::Item)]) -> Result<Self::Written, CommitError>;
-    /// Takes a group that is written into the state.
+    /// Applies a written group to the state.
     fn acknowledge(&self, state: &mut Self::State, group: Vec<(u64, Self::Item)>, written: Self::Written);
-    /// Removes everything from the state that is queued: what came later built on what was refused.
+    /// Removes everything queued from the state: later commits built on the refused ones.
     fn refuse(&self, state: &mut Self::State, error: &CommitError);
 }
 
-/// Commits that wait to be written.
+/// Commits waiting to be written.
 pub(super) struct CommitQueue<T> {
     items: Vec<(u64, T, Arc<Waiter>)>,
     is_led: bool,
     next_ticket: u64,
     /// The last ticket that was acknowledged or refused.
     last_settled: u64,
-    /// Tickets that were refused, with how many of their holders have yet to learn of it.
+    /// Refused tickets, with the number of their holders that have not been notified yet.
     refused: Vec<(RangeInclusive<u64>, u64, Arc<CommitError>)>,
 }
 
@@ -50,12 +51,12 @@ impl<T> Default for CommitQueue<T> {
 }
 
 impl<T> CommitQueue<T> {
-    /// Returns the ticket that the next commit gets.
+    /// Returns the next ticket.
     pub(super) fn next_ticket(&self) -> u64 {
         self.next_ticket
     }
 
-    /// Returns whether nothing is queued and nothing is being written.
+    /// Returns whether nothing is queued or being written.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_led && self.items.is_empty()
     }
@@ -86,7 +87,7 @@ impl<T> CommitQueue<T> {
     }
 }
 
-/// A commit's place in the queue. It must be [awaited](wait_for), since the thread that queued it may have to lead.
+/// A commit's position in the queue. It must be [awaited](wait_for), since the thread that queued it may have to lead.
 #[must_use]
 pub(super) struct QueuedCommit {
     ticket: u64,
@@ -103,13 +104,13 @@ pub(super) fn submit<C: Committer>(
     wait_for(committer, state, &queued)
 }
 
-/// Queues a commit. As long as the state stays locked, commits that join one after another are written in one group.
+/// Queues a commit. While the state stays locked, consecutive commits are written in one group.
 pub(super) fn join<C: Committer>(state: &mut C::State, item: C::Item) -> QueuedCommit {
     let (ticket, waiter) = C::queue(state).push(item);
     QueuedCommit { ticket, waiter }
 }
 
-/// Waits until a queued commit is acknowledged or refused; leads if there is no leader.
+/// Waits until a queued commit is acknowledged or refused; leads if no thread does.
 pub(super) fn wait_for<C: Committer>(
     committer: &C,
     state: MutexGuard<'_, C::State>,
@@ -147,7 +148,7 @@ pub(super) fn await_ticket<'a, C: Committer>(
     committer.settled().wait_while(state, is_open).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes what is queued as one group, and acknowledges or refuses all of it.
+/// Writes everything queued as one group, and acknowledges or refuses all of it.
 fn lead<C: Committer>(committer: &C, mut state: MutexGuard<'_, C::State>) {
     let queue = C::queue(&mut state);
     queue.is_led = true;
@@ -178,25 +179,25 @@ fn lead<C: Committer>(committer: &C, mut state: MutexGuard<'_, C::State>) {
     queue.is_led = false;
     let next = queue.items.first().map(|(_, _, waiter)| Arc::clone(waiter));
     drop(state);
-    // First of all the disk is given work again.
+    // Keep the disk busy: wake the next leader first.
     next.iter().for_each(|next| next.call_to_lead());
     waiters.iter().for_each(|waiter| waiter.wake());
     committer.settled().notify_all();
 }
 
-/// The thread that waits for a commit. Each is woken by itself: one signal for all would wake them only to queue for the
+/// The thread waiting for a commit. Each is woken individually: a shared signal would wake them only to contend for the
 /// state's lock.
 struct Waiter {
     thread: Thread,
     signal: AtomicU8,
 }
 
-/// What a waiter learns.
+/// The signal to a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommitOutcome {
-    /// There is no leader: this thread checks whether it must lead.
+    /// No thread is leading: this one checks whether it must.
     Lead,
-    /// The commit is on the disk.
+    /// The commit is durable.
     Acknowledged,
     /// The commit was refused.
     Refused,
@@ -212,7 +213,7 @@ impl Waiter {
         Arc::new(Waiter { thread: thread::current(), signal: AtomicU8::new(NOTHING) })
     }
 
-    /// Waits for a signal. The outcome of a commit stays, a call to lead is taken once.
+    /// Waits for a signal. The outcome of a commit persists; a call to lead is consumed.
     fn wait(&self) -> CommitOutcome {
         loop {
             match self.signal.load(Ordering::Acquire) {
@@ -253,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes numbers to a list, and refuses every group that holds a multiple of ten.
+    /// Writes numbers to a list, and refuses every group that contains a multiple of ten.
     #[derive(Default)]
     struct List {
         state: Mutex<ListState>,

@@ -1,5 +1,4 @@
-//! Reading the journal after a point: how something that is derived from the log catches up with it without following
-//! every append.
+//! Reading the journal after a cursor, which lets derived data catch up with the log without following every append.
 
 use std::io;
 
@@ -12,65 +11,67 @@ use super::log::Log;
 use super::scan::{Entry, frame_at};
 use super::{Detail, Error, Store};
 
-/// A point between two commits of the journal. It holds the bytes before it, so that it is not mistaken for a point of
-/// another journal.
+/// A position between two commits of the journal. It contains the preceding bytes, so that it is not mistaken for a
+/// position of another journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalCursor {
     segment: u32,
     offset: u64,
-    /// The last bytes before it: the hash of the last event, as a rule.
+    /// The bytes before it: usually the hash of the last event.
     before: [u8; 32],
-    /// How many events there were in all.
+    /// The total number of events up to it.
     pub events: u64,
 }
 
 impl JournalCursor {
-    /// Creates a point of a carrier that has no journal: `place` is its own way to name a position.
+    /// Creates a cursor for a carrier without a journal: `place` is its own representation of a position.
     pub fn of_carrier(place: [u8; 32], events: u64) -> JournalCursor {
         JournalCursor { segment: u32::MAX, offset: 0, before: place, events }
     }
 
-    /// Returns the position of a point that was created by [`of_carrier`](JournalCursor::of_carrier); `None` for one of a journal.
+    /// Returns the position of a cursor created by [`of_carrier`](JournalCursor::of_carrier); `None` for a journal
+    /// cursor.
     pub fn carrier_place(&self) -> Option<[u8; 32]> {
         (self.segment == u32::MAX).then_some(self.before)
     }
 }
 
-/// What was acknowledged after a point.
+/// Events acknowledged after a cursor.
 #[derive(Debug)]
 pub struct Since {
     /// The events, in the order of the journal.
     pub events: Vec<Event>,
-    /// The point after them.
+    /// The cursor after them.
     pub point: JournalCursor,
-    /// Whether nothing else had been acknowledged when this was asked.
+    /// Whether these were all events acknowledged at the time of the call.
     pub complete: bool,
 }
 
-/// How much of the journal is read at once.
+/// The number of bytes of the journal read at once.
 const CHUNK: usize = 1 << 20;
 
 impl Store {
-    /// Returns the point after everything that is acknowledged.
+    /// Returns the cursor after everything acknowledged.
     pub fn point(&self) -> Result<JournalCursor, Error> {
         let (end, events) = self.log.acknowledged();
         self.log.point(end, events).ok_or_else(|| self.log.unreadable(end))
     }
 
-    /// Returns the number of this opening among all of this process. Recoveries happen while opening, and the journal
-    /// belongs to this process afterwards: what was found out about either holds as long as this is the same.
+    /// Returns a number that is unique to this open of the log within the process. Recovery only runs during open, and
+    /// the journal belongs to this process afterwards, so anything learned about either stays valid while this number
+    /// is unchanged.
     pub fn opening(&self) -> u64 {
         self.opening
     }
 
-    /// Returns whether nothing was acknowledged after a point of this journal. Reads nothing.
+    /// Returns whether nothing was acknowledged after a cursor of this journal, without reading anything.
     pub fn ends_at(&self, point: &JournalCursor) -> bool {
         let at = Position { segment: point.segment, offset: point.offset };
         self.log.acknowledged() == (at, point.events)
     }
 
-    /// Returns some of what was acknowledged after a point. `None` if the point is not one of this journal, or if what
-    /// lies after it cannot be read: then a follower must begin again from what the log holds now.
+    /// Returns some of what was acknowledged after a cursor. `None` if the cursor is not one of this journal, or if the
+    /// journal after it cannot be read: then a follower must start over from the current state of the log.
     pub fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         let (end, events) = self.log.acknowledged();
         let at = Position { segment: point.segment, offset: point.offset };
@@ -85,7 +86,7 @@ impl Store {
 }
 
 impl Log {
-    /// Returns the byte after everything acknowledged, and how many events that is.
+    /// Returns the end of everything acknowledged, and the number of events.
     fn acknowledged(&self) -> (Position, u64) {
         let progress = self.view.ahead().progress;
         (progress.end, progress.totals.events)
@@ -103,7 +104,7 @@ impl Log {
         let mut count = before;
         let mut chunk = CHUNK;
         while at < end && found.is_empty() {
-            // A refused frame may lie after the last one that counts: the next segment says where that ended.
+            // A refused frame may follow the last one that counts: the next segment states where that one ended.
             let last = if at.segment == end.segment {
                 end.offset
             } else {

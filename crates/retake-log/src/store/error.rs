@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! The errors of the store.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use crate::model::{Refusal, SessionId};
 
 use super::Remedy;
 
-/// What can go wrong in the store. It is serialised as it is on its way from the owner of a workspace to a client.
+/// An error of the store. It is serialised unchanged between the owner of a workspace and its clients.
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum Error {
-    /// The session does not take it.
+    /// The session refuses it.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Another process has the workspace open.
     #[error("the workspace is in use by another process: {0}")]
     InUse(#[serde(with = "crate::disk::io_error::path")] PathBuf),
-    /// The process that owns the workspace does not answer: it is suspended, or stuck.
+    /// The process that owns the workspace does not respond: it is suspended or stuck.
     #[error("{} has the workspace open and does not answer", pid.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Unresponsive {
-        /// Its process id, where it is known.
+        /// Its process id, if known.
         pid: Option<u32>,
     },
-    /// The process that owns the workspace cannot be understood.
+    /// The process that owns the workspace speaks another protocol version.
     #[error("{0}")]
     Incompatible(String),
     /// The workspace was written by a newer version.
@@ -32,31 +32,31 @@ pub enum Error {
     NewerFormat {
         /// Its format.
         found: u32,
-        /// What we know.
+        /// The newest format we know.
         known: u32,
-        /// The file that says so.
+        /// The file that states it.
         #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
     },
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {action}: {path}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: Cow<'static, str>,
-        /// On what.
+        /// The path.
         #[serde(with = "crate::disk::io_error::path")]
         path: PathBuf,
-        /// What the system answered.
+        /// The system error.
         #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
-    /// A write that failed, and of which nothing could be written to say that it does not count. Another attempt with the
-    /// same idempotency key is safe: it finds the write or makes it.
+    /// A write failed, and it could not be voided either. A retry with the same idempotency key is safe: it finds the
+    /// write or repeats it.
     #[error("the outcome of this write is unknown; it is safe to retry it with the same key: {path}")]
     OutcomeUnknown {
         /// The journal.
         path: PathBuf,
-        /// What the system answered.
+        /// The system error.
         #[serde(with = "crate::disk::io_error")]
         source: std::io::Error,
     },
@@ -73,17 +73,17 @@ pub enum Error {
         /// Whether the same call may succeed later.
         temporary: bool,
     },
-    /// A record that was to be imported does not fit.
+    /// A record to be imported does not fit.
     #[error("event {seq} of {} cannot be imported: {problem}", session.map_or("an unknown session".to_owned(), |id| id.to_string()))]
     Import {
-        /// The session, where it is known.
+        /// The session, if known.
         session: Option<SessionId>,
-        /// The place in its chain.
+        /// The sequence number.
         seq: u32,
         /// What is wrong with it.
         problem: Cow<'static, str>,
     },
-    /// A batch that no caller may build.
+    /// A batch that is a caller's bug.
     #[error("{0}")]
     Misuse(Cow<'static, str>),
 }

@@ -1,8 +1,8 @@
-//! How events lie in sled: several records of a session in one value, a [pack](super::pack).
+//! The storage of events in sled: several records of a session per value, a [pack](super::pack).
 //!
-//! Everything else asks [`EventTree`] for events, so that another layout changes this file only. The applier is the only
-//! writer of an open store. A rebuild finds records in the order of the journal, in which sessions alternate: it puts
-//! them one by one, and a buffer sees to it that each pack is written once for many of its records.
+//! All access to events goes through [`EventTree`], so that another layout only changes this file. The applier is the
+//! only writer of an open store. A rebuild finds records in the order of the journal, in which sessions alternate: it
+//! puts them one by one, and a buffer ensures that each pack is written once for many of its records.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,10 +19,10 @@ use super::keys;
 use super::pack::{self, Pack, PackEntry, PackHeader, Rewrite};
 use super::record::{self, Record};
 
-/// The bytes of records at which the buffer is written out.
+/// The size of buffered records at which the buffer is written.
 const BUFFER_BYTES: usize = 16 << 20;
 
-/// The events of all sessions, by session and place.
+/// The events of all sessions, by session and sequence number.
 #[derive(Clone)]
 pub(super) struct EventTree {
     tree: Tree,
@@ -32,14 +32,14 @@ pub(super) struct EventTree {
 /// Records that were put one by one and are not in the tree yet.
 #[derive(Default)]
 struct Buffer {
-    /// How many bytes there are, so that readers of an open store take no lock.
+    /// The number of bytes, so that readers of an open store need no lock.
     bytes: AtomicUsize,
     sessions: Mutex<Buffered>,
 }
 
 type Buffered = BTreeMap<SessionId, BTreeMap<u32, IVec>>;
 
-/// An event as sled has it. Shares the memory of its pack.
+/// An event stored in sled. Shares the memory of its pack.
 #[derive(Clone, Debug)]
 pub(super) struct StoredEvent {
     pub(super) seq: u32,
@@ -48,7 +48,7 @@ pub(super) struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Returns the record, without checking its hash: sled checks its pages. `None` if the value is not a record.
+    /// Returns the record without verifying its hash, since sled checks its pages. `None` if the value is not a record.
     pub(super) fn record(&self) -> Option<Record<'_>> {
         Record::read_unchecked(self.value())
     }
@@ -58,7 +58,7 @@ impl StoredEvent {
         Record::read(self.value())
     }
 
-    /// Returns the place of the copy in the journal.
+    /// Returns the position of its copy in the journal.
     pub(super) fn position(&self) -> Option<Position> {
         Position::from_bytes(self.value().get(self.record()?.bytes.len()..)?)
     }
@@ -92,7 +92,7 @@ impl EventTree {
         Ok(unpack(&value)?.into_iter().find(|event| event.seq == seq))
     }
 
-    /// Puts one event, in the place of one with the same number. `value` is an [`event_value`].
+    /// Puts one event, replacing one with the same number. `value` is an [`event_value`].
     pub(super) fn put(&self, id: SessionId, seq: u32, value: &IVec) -> Result<(), DatabaseError> {
         let bytes = {
             let mut sessions = self.buffer.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +102,7 @@ impl EventTree {
         if bytes > BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes new events of an open store, at once and without the buffer, which readers would have to look into.
+    /// Writes new events of an open store directly, without the buffer, which readers would have to check.
     pub(super) fn append(&self, events: &[(SessionId, u32, IVec)]) -> Result<(), DatabaseError> {
         let mut sessions: BTreeMap<SessionId, Vec<PackEntry<'_>>> = BTreeMap::new();
         for (id, _, value) in events {
@@ -122,7 +122,7 @@ impl EventTree {
         })
     }
 
-    /// Writes out what was put.
+    /// Writes the buffer.
     pub(super) fn flush(&self) -> Result<(), DatabaseError> {
         let sessions = match self.buffered() {
             Some(mut buffered) => {
@@ -143,7 +143,7 @@ impl EventTree {
         self.between(id, 0, u32::MAX)
     }
 
-    /// Returns the events of a session from one place to another, in order. There may be others around them.
+    /// Returns the events of a session in a range of sequence numbers, in order. May include others around them.
     pub(super) fn between(&self, id: SessionId, from: u32, to: u32) -> Result<Vec<StoredEvent>, DatabaseError> {
         self.flush()?;
         guard(|| {
@@ -157,11 +157,11 @@ impl EventTree {
         })
     }
 
-    /// Returns the events that record or annotate an iteration: packs that do not concern it are not decompressed.
+    /// Returns the events that record or annotate an iteration. Packs that do not concern it are not decompressed.
     pub(super) fn of_iteration(&self, id: SessionId, index: u32) -> Result<Vec<StoredEvent>, DatabaseError> {
         self.flush()?;
         guard(|| {
-            // Every iteration has an event of its own, so that this one's is not before the place of its index.
+            // Every iteration has its own event, so it cannot come before the sequence number that equals its index.
             let start = self.pack_at(id, index)?.map(|(key, _)| key);
             let start = start.unwrap_or_else(|| keys::numbered_key(id, 0));
             let mut events = Vec::new();
@@ -176,7 +176,7 @@ impl EventTree {
         })
     }
 
-    /// Returns the place and hash of a session's last event.
+    /// Returns the sequence number and hash of a session's last event.
     pub(super) fn tip(&self, id: SessionId) -> Result<Option<(u32, Hash)>, DatabaseError> {
         self.flush()?;
         let Some((_, value)) = guard(|| self.pack_at(id, u32::MAX))? else { return Ok(None) };
@@ -192,7 +192,7 @@ impl EventTree {
         self.flush()?;
         let mut current: Option<(SessionId, Vec<StoredEvent>)> = None;
         let mut items = self.tree.iter();
-        // An iterator repeats an error for ever, so the first one ends the loop.
+        // An iterator repeats an error forever, so the first one ends the loop.
         while let Some((key, value)) = guard(|| Ok(items.next().transpose()?))? {
             let id = keys::session_of(&key).ok_or_else(unreadable)?;
             let events = unpack(&value)?;
@@ -208,13 +208,13 @@ impl EventTree {
         current.map_or(Ok(()), |(id, events)| visit(id, events))
     }
 
-    /// Counts the events by reading all packs' headers.
+    /// Counts the events by reading the headers of all packs.
     pub(super) fn count(&self) -> Result<u64, DatabaseError> {
         self.flush()?;
         guard(|| {
             let mut count = 0;
             for value in self.tree.iter().values() {
-                // A value that is not a pack is a single record, as version 0.1 wrote them.
+                // A value that is not a pack is a single record, as in version 0.1.
                 count += PackHeader::read(&value?).map_or(1, |header| u64::from(header.count));
             }
             Ok(count)
@@ -226,7 +226,7 @@ impl EventTree {
         guard(|| Ok(self.tree.iter().next().transpose()?.is_none()))
     }
 
-    /// Locks the buffer, if there is anything in it.
+    /// Locks the buffer if it is not empty.
     fn buffered(&self) -> Option<MutexGuard<'_, Buffered>> {
         let is_empty = self.buffer.bytes.load(Ordering::Acquire) == 0;
         (!is_empty).then(|| self.buffer.sessions.lock().unwrap_or_else(PoisonError::into_inner))
@@ -255,7 +255,7 @@ impl EventTree {
         Ok(())
     }
 
-    /// Returns the pack that holds an event, if it is there at all: the last one that begins at or before it.
+    /// Returns the pack that holds an event, if it exists: the last one that starts at or before it.
     fn pack_at(&self, id: SessionId, seq: u32) -> Result<Option<([u8; 12], IVec)>, DatabaseError> {
         let range = keys::numbered_key(id, 0)..=keys::numbered_key(id, seq);
         let Some((key, value)) = self.tree.range(range).next_back().transpose()? else { return Ok(None) };
@@ -271,7 +271,8 @@ pub(super) fn event_value(record: &[u8], position: Position) -> IVec {
     value.into()
 }
 
-/// Takes a pack apart. A database of version 0.1 has a single record in every value, which a recovery must be able to read.
+/// Unpacks a value. A database of version 0.1 has a single record in every value, which a recovery must be able to
+/// read.
 fn unpack(value: &[u8]) -> Result<Vec<StoredEvent>, DatabaseError> {
     if let Some(record) = Record::read_unchecked(value) {
         return Ok(vec![StoredEvent::alone(record.header.seq, value)]);
@@ -280,7 +281,7 @@ fn unpack(value: &[u8]) -> Result<Vec<StoredEvent>, DatabaseError> {
     let mut events = Vec::new();
     let mut start = 0;
     while start < body.len() {
-        // The pack matched its checksums, so the records need not be taken apart to tell where they end.
+        // The pack matched its checksums, so the records need not be decoded to find their ends.
         let (seq, length) = body.get(start..).and_then(record::seq_and_length).ok_or_else(unreadable)?;
         let end = start + length + pack::POSITION;
         events.push(StoredEvent { seq, body: Arc::clone(&body), range: start..end });
@@ -303,7 +304,7 @@ mod tests {
     use crate::store::{Batch, Detail, Options, Store, Target};
 
     thread_local! {
-        /// How many records this thread has taken out of packs.
+        /// The number of records that this thread has unpacked.
         pub(super) static UNPACKED: Cell<usize> = const { Cell::new(0) };
     }
 

@@ -1,33 +1,33 @@
-//! What checks and recoveries find: faults of a session's chain, the state of both copies, and what is lost.
+//! The findings of checks and recoveries: faults of a session's chain, the state of both copies, and losses.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Event, SessionId, Timestamp};
 
-/// A session's events with what is wrong with them.
+/// A session's events and their faults.
 #[derive(Clone, Debug)]
 pub struct Trail {
     /// Every event that can be read, in order.
     pub events: Vec<Event>,
-    /// What is wrong: empty when the chain holds in both copies.
+    /// The faults; empty if the chain holds in both copies.
     pub faults: Vec<Fault>,
 }
 
-/// Something wrong at one place of a session's chain.
+/// A fault at one position of a session's chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The place.
+    /// The sequence number.
     pub seq: u32,
-    /// What is wrong there.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// What can be wrong at one place of a chain.
+/// The kinds of faults in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultKind {
-    /// The event is gone from both copies.
+    /// The event is missing from both copies.
     Missing,
-    /// The event names another predecessor than the one there is.
+    /// The event refers to another predecessor than the actual one.
     Unlinked,
     /// The database's copy is missing or does not match its hash.
     DatabaseCopy,
@@ -37,7 +37,7 @@ pub enum FaultKind {
     Text,
 }
 
-/// What a check of the whole store found.
+/// The result of verifying the whole store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
@@ -47,44 +47,44 @@ pub struct Verification {
     pub events: u64,
     /// Bytes of journal read.
     pub journal_bytes: u64,
-    /// What is wrong and can be repaired, each in one line; empty when both copies are whole and agree.
+    /// Problems that can be repaired, one per line; empty if both copies are intact and agree.
     pub problems: Vec<String>,
-    /// What is on record as lost, each in one line.
+    /// Recorded losses, one per line.
     pub lost: Vec<String>,
 }
 
-/// What a recovery did, kept as `report.json` beside what it set aside.
+/// The report of a recovery, stored as `report.json` next to the quarantined files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
-    /// The directory under `quarantine/` that holds what was set aside.
+    /// The directory under `quarantine/` that holds the quarantined files.
     pub name: String,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What was noticed.
+    /// The causes.
     pub causes: Vec<String>,
-    /// How many events are gone from every copy.
+    /// The number of events missing from every copy.
     pub lost_events: u64,
-    /// Where they were, as far as is known.
+    /// Their positions, as far as known.
     pub losses: Vec<SessionLoss>,
-    /// Events put back into the journal from the database.
+    /// The number of events restored to the journal from the database.
     pub restored_to_journal: u64,
-    /// What was set aside, as paths below the workspace.
+    /// The quarantined files, as paths below the workspace.
     pub quarantined: Vec<String>,
-    /// All of it in a sentence.
+    /// A summary in a sentence.
     pub message: String,
 }
 
-/// Events that are gone from every copy.
+/// Events missing from every copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionLoss {
-    /// The session, where it is known.
+    /// The session, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// The places in its chain.
+    /// The sequence numbers.
     pub seqs: Vec<u32>,
-    /// The iterations among them, where it is known.
+    /// The iterations among them, if known.
     pub iterations: Vec<u32>,
     /// The latest time before the gap.
     #[serde(skip_serializing_if = "Option::is_none")]

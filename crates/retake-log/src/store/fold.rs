@@ -1,4 +1,4 @@
-//! A session on its way from events to what they derive to, with what is missing between them.
+//! Folds the events of a session that is being rebuilt, and tracks the gaps between them.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,26 @@ use crate::model::{Event, EventBody, Loss, SessionId, Timestamp};
 use super::SessionLoss;
 use super::projection::Projection;
 
-/// What is known of a session from elsewhere than its events.
+/// What is known about a session from sources other than its events.
 #[derive(Clone, Default)]
 pub(super) struct Evidence {
     pub(super) next_seq: u32,
     pub(super) last_index: Option<u32>,
-    /// The places of recorded iterations of which only the header is left, which does not have the index.
+    /// The sequence numbers of recorded iterations of which only the header is left, which does not contain the index.
     pub(super) recorded: BTreeSet<u32>,
 }
 
-/// A session that is being rebuilt.
+/// A session being rebuilt.
 pub(super) struct Fold {
     pub(super) projection: Projection,
     known_lost: BTreeSet<u32>,
-    /// Places that are missing, and the times around the first and last of them.
+    /// Missing sequence numbers, and the times around the first and last of them.
     gaps: Vec<u32>,
     after: Option<Timestamp>,
     before: Option<Timestamp>,
     last_at: Option<Timestamp>,
     indexes: BTreeSet<u32>,
-    /// The place after the last recorded iteration that is left.
+    /// The sequence number after the last remaining recorded iteration.
     after_last_recorded: u32,
 }
 
@@ -44,7 +44,7 @@ impl Fold {
         }
     }
 
-    /// Takes the session's next event.
+    /// Applies the session's next event.
     pub(super) fn take(&mut self, event: &Event) {
         let next_seq = self.projection.after.next_seq;
         if event.seq > next_seq {
@@ -64,7 +64,7 @@ impl Fold {
         self.projection.apply(event);
     }
 
-    /// Returns what is missing and not on record as lost yet.
+    /// Returns the events that are missing and not recorded as lost yet.
     pub(super) fn loss(&self, evidence: &Evidence) -> Option<(Loss, SessionLoss)> {
         let head = &self.projection.after;
         let mut seqs: Vec<u32> = self.gaps.iter().copied().filter(|seq| !self.known_lost.contains(seq)).collect();
@@ -74,7 +74,7 @@ impl Fold {
         if seqs.is_empty() && !never_seen {
             return None;
         }
-        // Iterations that were recorded after the last one that is left had the indexes after its own.
+        // Iterations recorded after the last remaining one had the indexes after its own.
         let recorded_last = evidence.recorded.range(self.after_last_recorded..).count();
         let assigned = u32::try_from(recorded_last).ok().and_then(|recorded| recorded.checked_sub(1));
         let assigned = assigned.map(|more| head.last_index.map_or(more, |last| last.saturating_add(more + 1)));

@@ -1,5 +1,5 @@
-//! The order that the frames and segments of a journal follow, and how far it must reach. Judging needs no database, so
-//! that the journal is judged before sled is opened, and again while sled catches up.
+//! The expected order of frames and segments in a journal, and how far it must reach. This needs no database, so the
+//! journal is checked before sled is opened, and again while sled catches up.
 
 use super::checkpoint::Checkpoint;
 use super::journal::{Position, STANDS_FOR_LOST, frame_hash};
@@ -12,35 +12,35 @@ pub(super) type Cause = String;
 /// The cause if a journal is shorter than other evidence says.
 const ENDS_EARLY: &str = "the journal ends before what was acknowledged";
 
-/// How far a walk over the journal has come.
+/// The state of a walk over the journal.
 pub(super) struct FrameSequence {
     /// The number of the next frame, once one was seen.
     expected: Option<u64>,
-    /// The frame number from which on the frames of this segment were refused.
+    /// The frame number from which the frames of this segment were refused.
     void_from: u64,
-    /// The byte after the last frame that counts.
+    /// The position after the last frame that counts.
     pub(super) end: Position,
-    /// The beginning of the hash of that frame; zeros if it is not known.
+    /// The prefix of the hash of that frame; zeros if unknown.
     pub(super) last_frame: [u8; 12],
-    /// Whether junk lies after the end.
+    /// Whether there is junk after the end.
     pub(super) has_junk: bool,
 }
 
 impl FrameSequence {
-    /// Begins at a position; the first position of the journal is followed by its first frame.
+    /// Starts at a position; the first position of the journal is followed by its first frame.
     pub(super) fn new(from: Position, is_start: bool) -> FrameSequence {
         let expected = is_start.then_some(1);
         FrameSequence { expected, void_from: u64::MAX, end: from, last_frame: [0; 12], has_junk: false }
     }
 
-    /// Begins to read a segment at an offset.
+    /// Starts reading a segment at an offset.
     pub(super) fn enter(&mut self, outline: &Outline, at: Position) {
         self.void_from = outline.void_from(at.segment);
         self.has_junk = false;
         self.end = at;
     }
 
-    /// Checks that a segment goes on where the one before it ended.
+    /// Checks that a segment continues where the previous one ended.
     pub(super) fn check_segment(&mut self, outline: &Outline, number: u32) -> Result<(), Cause> {
         let Some(header) = outline.header(number) else { return Ok(()) };
         if let Some(expected) = self.expected.filter(|expected| header.first_frame != *expected) {
@@ -58,7 +58,7 @@ impl FrameSequence {
         Ok(())
     }
 
-    /// Takes the next frame; returns whether it counts.
+    /// Processes the next frame. Returns whether it counts.
     pub(super) fn take(&mut self, segment: u32, frame: &Frame<'_>) -> Result<bool, Cause> {
         if frame.number >= self.void_from {
             return Ok(false);
@@ -82,8 +82,8 @@ impl FrameSequence {
         Ok(())
     }
 
-    /// Checks that the journal reaches as far as the checkpoint, the note of what was acknowledged since, and the
-    /// database say.
+    /// Checks that the journal reaches as far as the checkpoint, the note of the last acknowledgement, and the
+    /// database.
     pub(super) fn check_end(
         &self,
         checkpoint: Option<Checkpoint>,
@@ -91,21 +91,21 @@ impl FrameSequence {
         database: Position,
     ) -> Result<(), Cause> {
         let last_frame = self.expected.map(|expected| expected - 1);
-        // A note is written only after the sync of what it names.
+        // A note is written only after its frame was synced.
         let ends_before = |known: Checkpoint| self.end < known.end || last_frame.is_some_and(|last| last < known.frame);
         let is_short = self.end < database || checkpoint.into_iter().chain(note).any(ends_before);
         if is_short { Err(ENDS_EARLY.to_owned()) } else { Ok(()) }
     }
 
-    /// Returns the number of the next frame, from the frames or else from a checkpoint at the same place; `None` if only
-    /// reading all of the journal tells.
+    /// Returns the number of the next frame, from the frames or else from a checkpoint at the same position; `None` if
+    /// it can only be found by reading the whole journal.
     pub(super) fn next_frame(&self, checkpoint: Option<Checkpoint>) -> Option<u64> {
         let at_checkpoint = checkpoint.filter(|checkpoint| checkpoint.end == self.end);
         self.expected.or(at_checkpoint.map(|checkpoint| checkpoint.frame + 1))
     }
 }
 
-/// Names the place of a damaged span.
+/// Describes the location of a damaged span.
 pub(super) fn damaged_at(segment: u32, span: &DamagedSpan<'_>) -> Cause {
     format!("the journal is damaged at byte {} of segment {segment}", span.start)
 }

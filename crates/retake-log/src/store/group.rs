@@ -1,8 +1,8 @@
 //! Appending several batches with one sync.
 //!
-//! All batches are decided under one lock of the state, so that their commits join the queue one after the other and are
-//! written as one frame: none of them waits for the sync of another. Each counts by itself, as if it had been appended
-//! alone. The first that is refused ends the group, since those after it may build on it.
+//! All batches are decided under one lock of the state, so that their commits join the queue consecutively and are
+//! written as one frame: none of them waits for the sync of another. Each is independent, as if it had been appended
+//! alone. The first refusal ends the group, since later batches may build on it.
 
 use std::io;
 
@@ -15,21 +15,20 @@ use super::payload;
 use super::view::Snapshot;
 use super::{Ack, Batch, Error, GroupAck, Target};
 
-/// A batch with the long texts in it, whose files are written.
+/// A batch with its long texts, whose files are written.
 struct Prepared<'a> {
     batch: &'a Batch,
     texts: Vec<(Hash, String)>,
 }
 
-/// What became of the first batches of a group.
+/// The result for the first batches of a group.
 struct GroupProgress {
     acks: Vec<Ack>,
     error: Option<AppendError>,
 }
 
 impl Log {
-    /// Appends batches in order, and stops at the first that fails. Those that are acknowledged are durable when this
-    /// returns.
+    /// Appends batches in order, and stops at the first failure. Acknowledged batches are durable when this returns.
     pub(super) fn append_all(&self, batches: &[Batch]) -> GroupAck {
         let (prepared, mut error) = self.keep_all_texts(batches);
         let mut acks = Vec::with_capacity(prepared.len());
@@ -60,8 +59,8 @@ impl Log {
         GroupAck { acks, error }
     }
 
-    /// Writes the long texts of batches to their files, all of them together. Returns the batches before the first whose
-    /// texts cannot be written, and the reason.
+    /// Writes the long texts of all batches to their files together. Returns the batches before the first whose texts
+    /// cannot be written, and the error.
     fn keep_all_texts<'a>(&self, batches: &'a [Batch]) -> (Vec<Prepared<'a>>, Option<Error>) {
         let texts = |batch: &Batch| -> Vec<String> {
             let long = batch.drafts.iter().filter(|draft| payload::may_be_long(draft));
@@ -86,13 +85,13 @@ impl Log {
         (prepared, None)
     }
 
-    /// Writes texts to their files, and returns what became of each.
+    /// Writes texts to their files, and returns the result for each.
     fn put_texts<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> Vec<io::Result<Hash>> {
         let mut texts = texts.peekable();
         if texts.peek().is_none() {
             return Vec::new();
         }
-        // Files are created by name, which must still be that of this workspace.
+        // Files are created by path, which must still refer to this workspace.
         let journal = self.lock_journal();
         let check = |text: &[u8]| {
             journal.check_lock()?;
@@ -118,7 +117,7 @@ impl Log {
         let mut snapshots = look_up()?;
         let mut state = self.ready()?;
         for _ in 0..MAX_ATTEMPTS {
-            // The first is the oldest.
+            // The first snapshot is the oldest.
             if snapshots.first().is_none_or(|snapshot| self.view.is_current(snapshot)) {
                 break;
             }
@@ -136,7 +135,7 @@ impl Log {
                         state = await_ticket(self, state, ticket);
                     }
                 } else if state.queued.keys.contains_key(key) {
-                    // The same request is on its way, in this group or another: what is decided is written first.
+                    // The same request is in progress, in this group or another: write what is decided first.
                     break;
                 }
                 match self.repeated(*key, &snapshot) {
@@ -166,7 +165,7 @@ impl Log {
         let mut held = Some(state);
         let mut acks = Vec::with_capacity(decided.len());
         let mut refused = None;
-        // Every commit is awaited, also after one was refused: the queue counts those who have yet to learn of it.
+        // Every commit is awaited, even after one was refused, since the queue counts the holders to be notified.
         for (ack, queued) in decided {
             let settled = queued
                 .map_or(Ok(()), |queued| wait_for(self, held.take().unwrap_or_else(|| self.lock_state()), &queued));
@@ -179,7 +178,7 @@ impl Log {
         Ok(GroupProgress { acks, error: refused.or(error) })
     }
 
-    /// Returns the answer to a batch whose key is acknowledged already.
+    /// Returns the acknowledgement of a batch whose key was acknowledged before.
     fn repeated(&self, key: [u8; 16], snapshot: &Snapshot) -> Result<Option<Ack>, AppendError> {
         let Some(hit) = self.view.key(key, snapshot)? else { return Ok(None) };
         let head = self.view.head(hit.session)?.ok_or(Refusal::NoSession(hit.session))?;
@@ -187,7 +186,7 @@ impl Log {
     }
 }
 
-/// Returns the digest of a batch's key; an empty key is not a key.
+/// Returns the digest of a batch's key; an empty key counts as none.
 fn key_of(batch: &Batch) -> Option<[u8; 16]> {
     (!batch.key.is_empty()).then(|| keys::idempotency_key(&batch.key))
 }

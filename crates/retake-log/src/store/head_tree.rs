@@ -1,7 +1,7 @@
-//! The tree of heads: where each session stands, several sessions to a value.
+//! The tree of heads: the state of each session, several sessions per value.
 //!
-//! Heads are small and there are as many as sessions. sled pays for every item when it is opened (see
-//! [`pack`](super::pack)), so the heads of eight neighbouring sessions share one. Sessions that are worked on at the same
+//! Heads are small, and there is one per session. sled pays for every item when it is opened (see
+//! [`pack`](super::pack)), so the heads of eight neighbouring sessions share one. Sessions that are active at the same
 //! time are usually neighbours, so that one write serves several of them.
 
 use std::collections::BTreeMap;
@@ -22,18 +22,18 @@ const SHARED_BITS: u32 = 3;
 #[derive(Clone)]
 pub(super) struct HeadTree {
     tree: Tree,
-    /// One head per value, as version 0.1 had them: evidence for a recovery, and nothing else.
+    /// One head per value, as in version 0.1: only used as evidence for a recovery.
     older: Option<Tree>,
 }
 
-/// A block as it is stored: its key and its value.
+/// An encoded block: its key and its value.
 type EncodedBlock = ([u8; 8], Vec<u8>);
 
 /// A block: the encoded heads of neighbouring sessions, by number.
 type Block = BTreeMap<u32, Vec<u8>>;
 
 impl HeadTree {
-    /// Wraps the tree that holds the blocks.
+    /// Creates it from the tree that holds the blocks.
     pub(super) fn new(tree: Tree, older: Option<Tree>) -> HeadTree {
         HeadTree { tree, older }
     }
@@ -43,7 +43,7 @@ impl HeadTree {
         &self.tree
     }
 
-    /// Returns where a session stands.
+    /// Returns the state of a session.
     pub(super) fn get(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
         let (_, number) = keys::numbers(id);
         let Some(value) = guard(|| Ok(self.tree.get(block_key(id))?))? else { return Ok(None) };
@@ -55,7 +55,7 @@ impl HeadTree {
         }
     }
 
-    /// Returns the next `limit` sessions after that one, ordered by id.
+    /// Returns the next `limit` sessions after this one, ordered by id.
     pub(super) fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, DatabaseError> {
         guard(|| {
             let start = after.map_or(Unbounded, |id| Included(block_key(id)));
@@ -73,7 +73,7 @@ impl HeadTree {
         })
     }
 
-    /// Calls `visit` for every head that can be read, until the first error of sled.
+    /// Calls `visit` for every readable head, until the first error of sled.
     pub(super) fn for_each(&self, mut visit: impl FnMut(Head)) -> Result<(), DatabaseError> {
         let mut blocks = self.tree.iter();
         while let Some((key, value)) = guard(|| Ok(blocks.next().transpose()?))? {
@@ -90,7 +90,8 @@ impl HeadTree {
         Ok(())
     }
 
-    /// Returns the blocks to write so that these heads are stored. Only the applier writes, so nothing changes in between.
+    /// Returns the blocks to write in order to store these heads. Only the applier writes, so nothing changes in
+    /// between.
     pub(super) fn blocks<'a>(
         &self,
         heads: impl IntoIterator<Item = (SessionId, &'a [u8])>,
@@ -119,7 +120,7 @@ impl HeadTree {
     }
 }
 
-/// Returns the key of the block that a session is in: the day, and the number without its last bits.
+/// Returns the key of a session's block: the day, and the number without its last bits.
 fn block_key(id: SessionId) -> [u8; 8] {
     let (day, number) = keys::numbers(id);
     let mut key = [0; 8];
@@ -129,14 +130,15 @@ fn block_key(id: SessionId) -> [u8; 8] {
     key
 }
 
-/// Returns the sessions in a block whose entries can be told apart.
+/// Returns the sessions in a block whose entries can be parsed.
 fn ids_in(key: &IVec, value: &IVec) -> impl Iterator<Item = SessionId> {
     let day = be_u32(key, 0);
     let numbers: Vec<u32> = entries(value).flatten().map(|(number, _)| number).collect();
     numbers.into_iter().filter_map(move |number| keys::session_from(day?, number))
 }
 
-/// Returns the entries of a block: number (4 bytes), length (4 bytes), head. `None` comes last, where the block is not whole.
+/// Returns the entries of a block: number (4 bytes), length (4 bytes), head. If the block is truncated, `None` comes
+/// last.
 fn entries(value: &[u8]) -> impl Iterator<Item = Option<(u32, &[u8])>> {
     let mut rest = value;
     let mut failed = false;

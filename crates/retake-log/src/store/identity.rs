@@ -1,4 +1,4 @@
-//! Which workspace this is: the id in `retake.toml`, which segments, checkpoint and database carry as well.
+//! The identity of a workspace: the id in `retake.toml`, which segments, checkpoint and database carry as well.
 
 use std::io;
 
@@ -15,21 +15,21 @@ use super::segments::{JournalFiles, StrayKind};
 use super::sources::{copy_database, remove_dir};
 use super::{Error, Options};
 
-/// What `retake.toml` holds.
+/// The contents of `retake.toml`.
 #[derive(Serialize, Deserialize)]
 struct IdentityFile {
     format: u32,
     id: String,
 }
 
-/// Returns the workspace's id: from `retake.toml`, else from the journal, else a new one.
+/// Returns the workspace's id: from `retake.toml`, or else from the journal, or else a new one.
 pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], Error> {
     let path = layout.identity();
     let io_error =
         |source| Error::Io { action: "read the identity of the workspace".into(), path: path.clone(), source };
     let bytes = options.disk.read(&path, 64 << 10).map_err(io_error)?;
     let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
-    // The format counts even where the rest cannot be read: what a newer version wrote is not ours to repair.
+    // The format counts even if the rest cannot be parsed: a file of a newer version must not be repaired.
     let format = text.and_then(|text| text.parse::<toml::Table>().ok()?.get("format")?.as_integer());
     if let Some(found) = format.filter(|found| *found > i64::from(FORMAT)) {
         return Err(Error::NewerFormat { found: u32::try_from(found).unwrap_or(u32::MAX), known: FORMAT, path });
@@ -60,8 +60,8 @@ pub(super) fn identity(options: &Options, layout: &Layout) -> Result<[u8; 16], E
     Ok(id)
 }
 
-/// Returns the id that the journal and the database agree on against `retake.toml`. Whatever else is foreign, two copies
-/// that belong together are the workspace.
+/// Returns the id on which the journal and the database agree, against `retake.toml`: two copies that belong together
+/// are the workspace, whatever else is foreign.
 fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<Option<[u8; 16]>, Error> {
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: stored };
     let io_error = |source: io::Error| Error::Io { action: "read the journal".into(), path: layout.journal(), source };
@@ -80,10 +80,10 @@ fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<O
     let database_error =
         |source: io::Error| Error::Io { action: "read the database".into(), path: layout.database(), source };
     if options.disk.kind(&layout.database()).map_err(database_error)? != FileKind::Directory {
-        // The journal is the only copy there is.
+        // The journal is the only copy.
         return Ok(Some(owner));
     }
-    // The database may be the only whole copy, and sled changes what it opens.
+    // The database may be the only intact copy, and sled changes what it opens.
     let copy = layout.database_copy();
     copy_database(&layout.database(), &copy).map_err(database_error)?;
     let names: Vec<String> = outline.strays.iter().map(|stray| stray.name.clone()).collect();
@@ -96,12 +96,12 @@ fn other_owner(options: &Options, layout: &Layout, stored: [u8; 16]) -> Result<O
     Ok(agrees?.then_some(owner))
 }
 
-/// Returns whether a database belongs to the workspace of that id, whose journal has segments of these names.
+/// Returns whether a database belongs to the workspace of this id, whose journal has segments of these names.
 fn agrees_with(database: &Database, owner: [u8; 16], files: &JournalFiles, names: &[String]) -> io::Result<bool> {
     if let Some(workspace) = database.workspace().ok().flatten() {
         return Ok(workspace == owner);
     }
-    // A database of version 0.1 does not say whose it is, but it has the journal's first event or it has not.
+    // A database of version 0.1 does not contain its workspace's id; check whether it has the journal's first event.
     let first = first_record(files, names)?;
     Ok(first.as_deref().and_then(Record::read).is_some_and(|record| {
         let stored = database.events.get(record.header.session, record.header.seq).ok().flatten();
@@ -124,7 +124,7 @@ fn first_record(files: &JournalFiles, names: &[String]) -> io::Result<Option<Vec
     Ok(first)
 }
 
-/// Returns the workspace id in the first segment that has a whole header.
+/// Returns the workspace id in the first segment with an intact header.
 fn first_header(options: &Options, layout: &Layout) -> Result<Option<[u8; 16]>, Error> {
     let files = JournalFiles { disk: options.disk.clone(), layout: layout.clone(), workspace: [0; 16] };
     let io_error = |source| Error::Io { action: "read the journal".into(), path: layout.journal(), source };

@@ -1,4 +1,4 @@
-//! Importing: records of a session as another workspace wrote them, with their ids, times and hashes.
+//! Imports records of a session written by another workspace, with their ids, times and hashes.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use super::log::{AppendError, Log};
 use super::payload::LOST;
 use super::record::Record;
 
-/// How many records are appended at once.
+/// The number of records appended at once.
 const MAX_RECORDS: usize = 1024;
 
 impl Log {
-    /// Appends records of one session as they are; returns how many were new.
+    /// Appends records of one session unchanged. Returns the number of new ones.
     pub(super) fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
-        // A chain with a gap can be imported if it names the gap itself.
+        // A chain with a gap can be imported if it records the gap itself.
         let lost = |bytes: &Vec<u8>| match Record::read(bytes)?.event(&|_| None)?.0.body {
             EventBody::Lost(loss) => Some(loss.seqs),
             _ => None,
@@ -61,7 +61,7 @@ impl Log {
                     _ => return Err(misfit(Some(id), seq, "the id belongs to a different session here")),
                 }
             }
-            // A `lost` event follows the last one that was known when it was written; what it names may be back.
+            // A `lost` event follows the last one that was known when it was written; the events it lists may be back.
             let is_known_gap = seq > head.next_seq && (head.next_seq..seq).all(|seq| lost.contains(&seq));
             if record.header.prev != head.tip && !is_known_gap && record.header.kind != LOST {
                 return Err(misfit(Some(id), seq, "it does not follow the event before it"));
@@ -87,7 +87,7 @@ impl Log {
         Ok(new)
     }
 
-    /// Returns the bytes of an event that is acknowledged.
+    /// Returns the bytes of an acknowledged event.
     fn acknowledged_record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, AppendError> {
         {
             let ahead = self.view.ahead();

@@ -1,7 +1,7 @@
-//! The end of the journal: numbered segments of checksummed frames. A commit is one frame and one fdatasync.
+//! The writing end of the journal: numbered segments of checksummed frames. A commit is one frame and one fdatasync.
 //!
-//! Writing lives here; reading is [`segments`](super::segments)', and telling whole frames from damage is
-//! [`scan`](super::scan)'s.
+//! This module only writes; [`segments`](super::segments) reads, and [`scan`](super::scan) distinguishes intact frames
+//! from damage.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ pub(super) const FRAME_MAGIC: [u8; 4] = [0xF7, b'R', b'T', b'F'];
 pub(super) const FRAME_HEADER: usize = 32;
 pub(super) const TEXT_MAGIC: [u8; 4] = [0xF5, b'R', b'T', b'T'];
 pub(super) const TEXT_HEADER: usize = 44;
-/// The format of a plain segment, and of the newest workspace identity.
+/// The format of a plain segment, and of the current workspace identity.
 pub(super) const FORMAT: u32 = 1;
-/// The format of a sealed segment, and the newest there is.
+/// The format of a sealed segment, the newest one.
 pub const SEALED: u32 = 2;
 
-/// Frame flag: events that a recovery put back.
+/// Frame flag: events restored by a recovery.
 pub(super) const PUT_BACK: u16 = 1;
-/// Frame flag: stands for a frame that was lost.
+/// Frame flag: a placeholder for a lost frame.
 pub(super) const STANDS_FOR_LOST: u16 = 2;
 
-/// No segment is ever longer than this: one that is longer, or says so of another, is damaged.
+/// The maximum size of a segment: a longer one, or one that claims so of another, is damaged.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 512 << 20;
 
 const FIRST_ALLOCATION: u64 = 128 << 10;
 const MAX_ALLOCATION: u64 = 4 << 20;
 
-/// A byte of the journal.
+/// A byte position in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Position {
     pub(super) segment: u32,
@@ -56,7 +56,7 @@ impl Position {
     }
 }
 
-/// What a segment says of itself.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentHeader {
     pub(super) format: u32,
@@ -64,13 +64,13 @@ pub(super) struct SegmentHeader {
     pub(super) workspace: [u8; 16],
     /// The number of its first frame.
     pub(super) first_frame: u64,
-    /// The byte after the last frame of the segment before it.
+    /// The end of the last frame in the previous segment.
     pub(super) previous_end: u64,
-    /// The beginning of the hash of that frame; zeros if there is none, and in segments of version 0.1.
+    /// The prefix of the hash of that frame; zeros if there is none, and in segments of version 0.1.
     pub(super) previous_frame: [u8; 12],
 }
 
-/// Where a commit went.
+/// The location of a commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     /// The first byte of its body.
@@ -81,14 +81,14 @@ pub(super) struct Written {
     pub(super) frame: u64,
 }
 
-/// Why a commit was not acknowledged.
+/// The reason why a commit was not acknowledged.
 #[derive(Debug)]
 pub(super) enum CommitError {
     /// Nothing of it will ever count.
     Refused(io::Error),
-    /// It may or may not be there after a restart: even saying that it does not count failed.
+    /// It may or may not exist after a restart, since voiding it failed too.
     Unknown(io::Error),
-    /// The workspace, or the segment, is no longer where it was.
+    /// The workspace or the segment was moved.
     Moved(io::Error),
 }
 
@@ -100,18 +100,18 @@ impl CommitError {
     }
 }
 
-/// Where the journal goes on.
+/// The position at which the journal continues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalEnd {
-    /// The byte after the last frame that counts.
+    /// The position after the last frame that counts.
     pub(super) end: Position,
     /// The number of the next frame.
     pub(super) next_frame: u64,
-    /// The beginning of the last frame's hash.
+    /// The prefix of the last frame's hash.
     pub(super) last_frame: [u8; 12],
-    /// Whether junk lies after the end, so that a new segment must be begun.
+    /// Whether there is junk after the end, so that a new segment must be started.
     pub(super) is_spoilt: bool,
-    /// The byte up to which everything is known to be synced.
+    /// The position up to which everything is known to be synced.
     pub(super) synced: Position,
 }
 
@@ -121,34 +121,34 @@ pub(super) struct Journal {
     layout: Layout,
     workspace: [u8; 16],
     segment_bytes: u64,
-    /// The lock that stands for the workspace, with its identity.
+    /// The lock file of the workspace, with its identity.
     lock: Option<(PathBuf, FileId)>,
     file: DiskFile,
-    /// The identity of that file; `None` where the system has none.
+    /// The identity of that file; `None` if the system does not support this.
     file_id: Option<FileId>,
     segment: u32,
     end: u64,
     allocated: u64,
     next_frame: u64,
     last_frame: [u8; 12],
-    /// What lies after `end` may not be zeros: the next commit goes to a new segment.
+    /// Bytes after `end` may not be zeros: the next commit goes to a new segment.
     is_spoilt: bool,
-    /// A frame lies after `end` that was not acknowledged and must be voided before anything else is.
+    /// There is an unacknowledged frame after `end`, which must be voided before anything else is written.
     is_unsettled: bool,
 }
 
 impl Journal {
-    /// Goes on writing at the journal's end, whose segment exists. What lies before it is adopted: whether it
-    /// was ever synced is not known, so it is synced before anything is acknowledged on the strength of it.
+    /// Continues writing at the journal's end, whose segment exists. It is unknown whether the existing frames were
+    /// ever synced, so they are synced before anything is acknowledged on their basis.
     pub(super) fn resume(context: &RecoveryContext<'_>, at: JournalEnd) -> io::Result<Journal> {
         let path = context.layout.segment(at.end.segment);
         let file = context.disk.open(&path)?;
-        // A sealed segment was synced before it took its name, and takes no frame.
+        // A sealed segment was synced before it was renamed, and accepts no frames.
         let is_sealed = context.files.header(at.end.segment)?.is_some_and(|header| header.format == SEALED);
         let allocated = if is_sealed { at.end.offset } else { file.len()? };
         let from = if at.synced.segment == at.end.segment { at.synced.offset } else { 0 };
         if from < at.end.offset && !is_sealed {
-            // After a sync that failed, the kernel may call pages clean that it never wrote: so they are written again.
+            // After a failed sync, the kernel may mark pages as clean that it never wrote, so they are written again.
             let length = usize::try_from(at.end.offset - from).unwrap_or(0);
             let bytes = file.read_at(from, length)?;
             file.write_at(from, &bytes)?;
@@ -185,7 +185,7 @@ impl Journal {
         let length = frame.len() as u64;
         self.check_in_place()?;
         if self.is_unsettled {
-            // A retry with the key of the frame that was not settled must not find it settled by accident.
+            // A retry with the key of the unsettled frame must not find it acknowledged by accident.
             self.void_last_write().map_err(CommitError::Unknown)?;
         }
         if self.is_spoilt || (self.end > SEGMENT_HEADER && self.end + length > self.segment_bytes) {
@@ -208,13 +208,13 @@ impl Journal {
         Ok(Written { body, end: self.position(), frame: self.next_frame - 1 })
     }
 
-    /// Writes the checkpoint, unless the workspace is no longer where it was.
+    /// Writes the checkpoint, unless the workspace was moved.
     pub(super) fn write_checkpoint(&self, checkpoint: &Checkpoint) -> io::Result<()> {
         self.check_lock()?;
         checkpoint.write(&self.disk, &self.layout.checkpoint())
     }
 
-    /// Writes the first checkpoint of an opening, and the note that goes with it: what an earlier note says is settled.
+    /// Writes the first checkpoint after opening, and its note, which supersedes an earlier note.
     pub(super) fn write_first_checkpoint(&self, checkpoint: &Checkpoint) -> io::Result<()> {
         self.write_checkpoint(checkpoint)?;
         let file = self.disk.open(&self.layout.checkpoint())?;
@@ -222,12 +222,12 @@ impl Journal {
         file.sync()
     }
 
-    /// Returns the byte after the last commit.
+    /// Returns the position after the last commit.
     pub(super) fn position(&self) -> Position {
         Position { segment: self.segment, offset: self.end }
     }
 
-    /// Returns the number that the next commit gets.
+    /// Returns the number of the next frame.
     pub(super) fn next_frame(&self) -> u64 {
         self.next_frame
     }
@@ -241,8 +241,8 @@ impl Journal {
         self.lock.as_ref().map_or(Ok(true), |(path, id)| self.disk.still_names(path, *id))
     }
 
-    /// Checks that the workspace and the segment are still where they were: what is written to a file that lost its name
-    /// is gone when the process ends.
+    /// Checks that the workspace and the segment were not moved: data written to an unlinked file is lost when the
+    /// process exits.
     fn check_in_place(&self) -> Result<(), CommitError> {
         if !self.is_lock_in_place().map_err(CommitError::Refused)? {
             return Err(CommitError::Moved(moved()));
@@ -261,8 +261,8 @@ impl Journal {
         }
     }
 
-    /// Makes sure that a frame whose write or sync failed never counts: a new segment that begins with its number voids
-    /// it. Where there is no room for one, cutting the segment does.
+    /// Ensures that a frame whose write or sync failed never counts: a new segment that starts with its number voids
+    /// it. If there is no space for one, the segment is truncated instead.
     fn void_last_write(&mut self) -> io::Result<()> {
         let end = self.end;
         let cut = |file: &DiskFile| file.set_len(end).and_then(|()| file.sync());
@@ -276,7 +276,7 @@ impl Journal {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
-        // If this fails half way, the next segment may be there already and void what is written here from now on.
+        // If this fails half-way, the next segment may already exist and void whatever is written here from now on.
         self.is_spoilt = true;
         let next = self.segment + 1;
         let header = SegmentHeader {
@@ -291,7 +291,7 @@ impl Journal {
         let file = self.disk.open(&self.layout.segment(next))?;
         let file_id = file.id()?;
         if self.allocated > self.end {
-            // Best effort, and only after the new segment is there: zeros or a voided frame after the last one are valid.
+            // Best effort, and only after the new segment exists: zeros or a voided frame after the last one are valid.
             let _ = self.file.set_len(self.end).and_then(|()| self.file.sync());
         }
         self.file = file;
@@ -301,14 +301,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes zeros ahead of need, so that a commit changes no metadata. What fails here has touched no frame.
+    /// Writes zeros in advance, so that a commit changes no metadata. A failure here has touched no frame.
     fn allocate(&mut self, needed: u64) -> io::Result<()> {
         if needed <= self.allocated {
             return Ok(());
         }
         let ahead = self.allocated.clamp(FIRST_ALLOCATION, MAX_ALLOCATION);
         let generous = self.write_zeros(needed + ahead);
-        // A nearly full disk may still have room for what is needed now.
+        // A nearly full disk may still have space for what is needed now.
         if generous.is_err() { self.write_zeros(needed) } else { generous }
     }
 
@@ -352,7 +352,7 @@ impl SegmentHeader {
         bytes
     }
 
-    /// Reads a header; `None` if it is damaged, or says what cannot be.
+    /// Parses a header; `None` if it is damaged or contains impossible values.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<SegmentHeader> {
         if !bytes.starts_with(&SEGMENT_MAGIC) || crc32fast::hash(bytes.get(..60)?) != le_u32(bytes, 60)? {
             return None;
@@ -369,19 +369,19 @@ impl SegmentHeader {
     }
 }
 
-/// Returns the error for a workspace that is no longer where it was opened.
+/// Returns the error for a workspace that was moved since it was opened.
 pub(super) fn moved() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the workspace was moved, deleted or replaced while it was open")
 }
 
-/// Returns the beginning of a frame's hash, by which the next segment names it.
+/// Returns the prefix of a frame's hash, by which the next segment refers to it.
 pub(super) fn frame_hash(frame: &[u8]) -> [u8; 12] {
     let mut short = [0; 12];
     short.iter_mut().zip(blake3::hash(frame).as_bytes()).for_each(|(to, from)| *to = *from);
     short
 }
 
-/// Returns a whole frame.
+/// Encodes a frame.
 pub(super) fn frame_bytes(body: &[u8], entries: u32, flags: u16, number: u64) -> io::Result<Vec<u8>> {
     let too_large = |_| io::Error::new(io::ErrorKind::InvalidInput, "a commit of 4 GiB");
     let length = u32::try_from(body.len()).map_err(too_large)?;
@@ -399,7 +399,7 @@ pub(super) fn frame_bytes(body: &[u8], entries: u32, flags: u16, number: u64) ->
     Ok(frame)
 }
 
-/// Returns a long text as the journal keeps it.
+/// Encodes a long text for the journal.
 pub(super) fn text_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TEXT_HEADER + text.len());
     bytes.extend_from_slice(&TEXT_MAGIC);

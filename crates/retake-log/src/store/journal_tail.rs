@@ -1,9 +1,9 @@
-//! The end of the journal, read and judged before sled is opened.
+//! The tail of the journal, read and checked before sled is opened.
 //!
-//! sled changes its files while it opens them, also if a read fails meanwhile: it then takes the rest of its log for a
-//! torn write and overwrites it. That is harmless as long as the journal holds everything that sled wrote since its last
-//! snapshot. So this part of the journal is judged first, and where it is damaged the database is not opened in its place:
-//! a recovery opens a copy.
+//! sled changes its files while it opens them, even if a read fails meanwhile: it then takes the rest of its log for a
+//! torn write and overwrites it. That is harmless as long as the journal contains everything that sled wrote since its
+//! last snapshot. So this part of the journal is checked first, and if it is damaged, the database is not opened in
+//! place: recovery opens a copy.
 
 use std::borrow::Cow;
 use std::io;
@@ -16,14 +16,14 @@ use super::rebuild::RecoveryContext;
 use super::scan::{ScanItem, walk};
 use super::segments::Outline;
 
-/// A workspace with no more events than this is compared in full unless it was closed cleanly.
+/// The number of events up to which a workspace is compared in full unless it was closed cleanly.
 pub(super) const SMALL: u64 = 4096;
-/// How many bytes are kept for the comparison with the database; the rest is read again.
+/// The maximum number of bytes kept for the comparison with the database; the rest is read again.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// The first position of every journal.
 pub(super) const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
 
-/// Bytes at the end of the journal that were read.
+/// The bytes read at the end of the journal.
 #[derive(Default)]
 pub(super) struct JournalTail {
     segments: Vec<(Position, Vec<u8>)>,
@@ -31,7 +31,7 @@ pub(super) struct JournalTail {
 }
 
 impl JournalTail {
-    /// Reads and judges what sled may have written since its last snapshot; the inner error is the cause of a recovery.
+    /// Reads and checks what sled may have written since its last snapshot. The inner error is the cause of a recovery.
     pub(super) fn read(
         context: &RecoveryContext<'_>,
         outline: &Outline,
@@ -79,7 +79,7 @@ impl JournalTail {
         Ok(judged.map(|()| tail))
     }
 
-    /// Returns the bytes of a segment from a position on; `None` if it is not there.
+    /// Returns the bytes of a segment from a position; `None` if it does not exist.
     pub(super) fn bytes(&self, context: &RecoveryContext<'_>, at: Position) -> io::Result<Option<Cow<'_, [u8]>>> {
         let kept = self.segments.iter().find(|(from, _)| from.segment == at.segment && from.offset <= at.offset);
         let rest = kept.and_then(|(from, bytes)| bytes.get(usize::try_from(at.offset - from.offset).ok()?..));
@@ -97,7 +97,7 @@ impl JournalTail {
     }
 }
 
-/// Returns where reading of a segment begins, if reading of the journal begins at `from`.
+/// Returns the position at which reading of a segment starts, if reading of the journal starts at `from`.
 pub(super) fn entry_position(from: Position, segment: u32) -> Position {
     let offset = if segment == from.segment { from.offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER };
     Position { segment, offset }

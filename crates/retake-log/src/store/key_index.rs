@@ -1,15 +1,15 @@
-//! The index of idempotency keys: which batch a key was used for, in files of their own under `db/keys/`.
+//! The index of idempotency keys, which maps each key to the batch it was used for, in separate files under `db/keys/`.
 //!
-//! A key is looked up before every append and almost never found, and it is never removed. One sled item per key made
-//! them the second largest part of the database, with a page table that was read on every open. Here they lie in sorted,
-//! immutable tables ("runs"), each with a Bloom filter that answers "not here" from 64 bytes of it. Nothing is loaded on
-//! open but the runs' headers; filters of small runs are kept in memory once they were used.
+//! A key is looked up before every append and almost never found, and it is never removed. With one sled item per key,
+//! keys were the second largest part of the database, with a page table that was read on every open. Here they are in
+//! sorted, immutable tables ("runs"), each with a Bloom filter that answers "not here" from 64 of its bytes. Opening
+//! only loads the headers of the runs; filters of small runs are kept in memory once they were used.
 //!
-//! New keys gather in memory and are written as a run at every checkpoint. A run that is not much larger than the next
-//! one is merged with it, so that there are never more than a few. Each run names the stretch of the journal whose keys
-//! it holds. Those stretches follow each other without gaps from the start of the journal; keys after the last of them
-//! are read from the journal on open, and so is everything when the files are missing or damaged: nothing here is more
-//! than a copy of what the events say.
+//! New keys are collected in memory and written as a run at every checkpoint. A run that is not much larger than the
+//! next one is merged with it, so that there are never more than a few. Each run states the range of the journal whose
+//! keys it holds. These ranges are contiguous from the start of the journal; keys after the last range are read from
+//! the journal on open, and so are all keys if the files are missing or damaged: the index only copies information that
+//! is in the events.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -31,17 +31,17 @@ const HEADER: usize = 64;
 /// One filter line: 60 bytes of bits and their CRC-32, so that a lookup reads and checks no more than this.
 const LINE: usize = 64;
 const LINE_BITS: u32 = 480;
-/// Twelve bits for each key: about one lookup in a hundred goes on to the table for nothing.
+/// The number of keys per line, at twelve bits each: about one lookup in a hundred reads the table unnecessarily.
 const KEYS_PER_LINE: usize = 40;
 const PROBES: usize = 6;
-/// The longest filter that is kept in memory: that of 160,000 keys. There are a few such runs at most, and one system call
-/// less for each of them in every append.
+/// The maximum size of a filter kept in memory: that of 160,000 keys. There are at most a few such runs, and each one
+/// saves a system call per append.
 const MAX_KEPT_FILTER: usize = 256 << 10;
 const ENTRY: usize = 32;
 /// One block of the table: 127 entries and their CRC-32.
 const BLOCK: usize = 4096;
 const ENTRIES_PER_BLOCK: usize = 127;
-/// A run is merged with the next one when it is at most this many times as large.
+/// The size ratio up to which a run is merged with the next one.
 const MERGE_RATIO: u64 = 3;
 
 /// An idempotency key, hashed.
@@ -55,28 +55,28 @@ pub(super) enum KeyIndexError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's error.
+        /// The system error.
         source: io::Error,
     },
-    /// A file was read and its checksum does not match: the index must be made again.
+    /// The checksum of a file does not match: the index must be rebuilt.
     #[error("the key index {0} is damaged")]
     Damaged(PathBuf),
 }
 
-/// All keys of a journal up to some position.
+/// All keys of a journal up to a position.
 pub(super) struct KeyIndex {
     disk: Disk,
     dir: PathBuf,
     /// The runs in the order of the journal.
     runs: Vec<Run>,
-    /// Keys that are in no run yet.
+    /// Keys that are not in a run yet.
     pending: HashMap<Key, KeyHit>,
-    /// The position up to which all keys are in a run, and the one up to which they are here at all.
+    /// The position up to which all keys are in a run, and the position up to which they are known at all.
     durable: Position,
     end: Position,
 }
 
-/// A file that is to be written.
+/// A file to be written.
 pub(super) struct WriteJob {
     disk: Disk,
     dir: PathBuf,
@@ -90,7 +90,7 @@ enum Source {
     Runs(Run, Run),
 }
 
-/// A sorted table of the keys of one stretch of the journal.
+/// A sorted table of the keys of one range of the journal.
 #[derive(Clone)]
 pub(super) struct Run {
     path: PathBuf,
@@ -104,8 +104,8 @@ pub(super) struct Run {
 }
 
 impl KeyIndex {
-    /// Opens the index in `dir`, whose journal begins at `start`. Files that are not part of the gapless chain from
-    /// `start` are left out; [`end`](KeyIndex::end) tells how far the chain reaches.
+    /// Opens the index in `dir`, whose journal starts at `start`. Files that are not part of the contiguous chain from
+    /// `start` are ignored; [`end`](KeyIndex::end) returns how far the chain reaches.
     pub(super) fn open(dir: &Path, start: Position) -> Result<KeyIndex, KeyIndexError> {
         let (runs, end) = chain(dir, start)?;
         Ok(KeyIndex { disk: Disk::default(), dir: dir.to_owned(), runs, pending: HashMap::new(), durable: end, end })
@@ -116,7 +116,7 @@ impl KeyIndex {
         match chain(dir, start) {
             Ok((_, end)) => Ok(end),
             Err(KeyIndexError::Io { source, .. }) if is_transient(&source) => Err(source),
-            // What is not a directory of key files holds none.
+            // Anything that is not a directory of key files contains no keys.
             Err(_) => Ok(start),
         }
     }
@@ -125,12 +125,12 @@ impl KeyIndex {
         self.end
     }
 
-    /// Returns how many keys wait for the next run.
+    /// Returns the number of keys waiting for the next run.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Returns what a key was used for.
+    /// Returns the use of a key.
     pub(super) fn get(&self, key: Key) -> Result<Option<KeyHit>, KeyIndexError> {
         let mut found = self.pending.get(&key).copied();
         for run in &self.runs {
@@ -141,7 +141,7 @@ impl KeyIndex {
         Ok(found)
     }
 
-    /// Adds the keys of a stretch of the journal that ends at `end`.
+    /// Adds the keys of a range of the journal that ends at `end`.
     pub(super) fn insert(&mut self, keys: impl IntoIterator<Item = (Key, KeyHit)>, end: Position) {
         for (key, hit) in keys {
             self.pending.entry(key).and_modify(|known| *known = known.merge(hit)).or_insert(hit);
@@ -149,15 +149,15 @@ impl KeyIndex {
         self.end = self.end.max(end);
     }
 
-    /// Ends the stretch of pending keys before the journal does, so that they can be written. A rebuild finds keys session
-    /// by session and cannot hold all of them; the positions that it ends its runs at only put them in order, and the
-    /// last run ends where the journal does.
+    /// Ends the range of pending keys before the journal does, so that they can be written. A rebuild finds keys
+    /// session by session and cannot hold all of them in memory; the positions at which it ends its runs only order
+    /// them, and the last run ends where the journal does.
     pub(super) fn end_early(&mut self) {
         self.end.offset += 1;
     }
 
-    /// Returns the next file to write: pending keys as a run, or two runs of similar size as one. `None` if there is
-    /// nothing to do. Writing it needs no access to the index, so that lookups go on meanwhile.
+    /// Returns the next file to write: pending keys as a run, or two runs of similar size merged; `None` if there is
+    /// nothing to do. Writing it needs no access to the index, so that lookups continue meanwhile.
     pub(super) fn next_job(&self) -> Option<WriteJob> {
         let (disk, dir) = (self.disk.clone(), self.dir.clone());
         if self.end > self.durable {
@@ -173,7 +173,7 @@ impl KeyIndex {
         Some(WriteJob { disk, dir, from: older.from, to: newer.to, source })
     }
 
-    /// Takes up a run that was written. Nothing was inserted since the job was taken: there is one writer.
+    /// Adds a written run. Nothing was inserted since the job was taken, since there is only one writer.
     pub(super) fn install(&mut self, run: Run) {
         if run.from == self.durable {
             self.durable = run.to;
@@ -183,13 +183,13 @@ impl KeyIndex {
         }
         let at = self.runs.iter().position(|known| known.from == run.from).unwrap_or(self.runs.len());
         for replaced in self.runs.split_off(at) {
-            // What is left over is recognised on open, since the merged run covers it.
+            // A leftover file is recognised on open, since the merged run covers it.
             let _ = self.disk.remove(&replaced.path);
         }
         self.runs.push(run);
     }
 
-    /// Writes everything there is to write.
+    /// Writes everything pending.
     #[cfg(test)]
     fn flush(&mut self) -> Result<(), KeyIndexError> {
         while let Some(job) = self.next_job() {
@@ -215,12 +215,12 @@ impl WriteJob {
     }
 }
 
-/// Returns the gapless chain of runs in `dir` from `start` on, and where it ends.
+/// Returns the contiguous chain of runs in `dir` from `start`, and its end.
 fn chain(dir: &Path, start: Position) -> Result<(Vec<Run>, Position), KeyIndexError> {
     let mut found: BTreeMap<Position, Run> = BTreeMap::new();
     for path in run_paths(dir)? {
         let Some(run) = Run::open(&path)? else { continue };
-        // After a merge that was interrupted, the merged run and its parts are both there.
+        // After an interrupted merge, both the merged run and its parts exist.
         match found.get(&run.from) {
             Some(other) if other.to >= run.to => {}
             _ => drop(found.insert(run.from, run)),
@@ -255,7 +255,7 @@ fn merge(older: Vec<(Key, KeyHit)>, newer: Vec<(Key, KeyHit)>) -> Vec<(Key, KeyH
 }
 
 impl Run {
-    /// Opens a run; `None` if its header is not valid.
+    /// Opens a run; `None` if its header is invalid.
     fn open(path: &Path) -> Result<Option<Run>, KeyIndexError> {
         let file = File::open(path).map_err(io_error(path))?;
         let header = read_at(&file, 0, HEADER).map_err(io_error(path))?;
@@ -281,7 +281,7 @@ impl Run {
         if self.count == 0 || !self.may_hold(key)? {
             return Ok(None);
         }
-        // Keys are hashes, spread evenly: the block is at or near the place that the key's first bytes tell.
+        // Keys are uniformly distributed hashes: the block is at or near the position given by the key's first bytes.
         let blocks = self.blocks();
         let (mut low, mut high) = (0, blocks);
         let mut probe = scale(key, blocks);
@@ -295,7 +295,7 @@ impl Run {
             } else {
                 return Ok(entries.iter().find(|(found, _)| *found == key).map(|(_, hit)| *hit));
             }
-            // Near misses are neighbours; a step at a time finds them sooner than halving would.
+            // Near misses are neighbours; stepping finds them faster than bisecting.
             probe = if key < first.0 { probe.saturating_sub(1).max(low) } else { low };
         }
         Ok(None)
@@ -363,15 +363,15 @@ impl Run {
     }
 }
 
-/// Maps a key to one of `parts` stretches of equal size.
+/// Maps a key to one of `parts` ranges of equal size.
 fn scale(key: Key, parts: u64) -> u64 {
     let high = u64::from_be_bytes([key[0], key[1], key[2], key[3], key[4], key[5], key[6], key[7]]);
     let scaled = (u128::from(high) * u128::from(parts)) >> 64;
-    // Below `parts`, so it fits.
+    // Less than `parts`, so it fits.
     u64::try_from(scaled).unwrap_or(0)
 }
 
-/// Returns the bits that a key sets in its line. They come from the half of the key that did not choose the line.
+/// Returns the bits that a key sets in its line. They come from the half of the key that did not select the line.
 fn probes(key: Key) -> impl Iterator<Item = u32> {
     let low = u64::from_le_bytes([key[8], key[9], key[10], key[11], key[12], key[13], key[14], key[15]]);
     (0..PROBES).map(move |probe| {
@@ -427,7 +427,7 @@ fn decode_entry(bytes: &[u8]) -> Option<(Key, KeyHit)> {
     Some((key.try_into().ok()?, super::database::decode_hit(hit)?))
 }
 
-/// Returns the files of runs in `dir`, in the order of their names.
+/// Returns the files of runs in `dir`, sorted by name.
 fn run_paths(dir: &Path) -> Result<Vec<PathBuf>, KeyIndexError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -472,7 +472,7 @@ mod tests {
         KeyIndex::open(dir, START).unwrap()
     }
 
-    /// Fills an index with the keys of `0..total`, writing a run after every `each`.
+    /// Fills an index with the keys of `0..total`, writing a run after every `each` keys.
     fn fill(dir: &Path, total: u32, each: u32) -> KeyIndex {
         let mut index = open(dir);
         for first in (0..total).step_by(each as usize) {
@@ -495,7 +495,7 @@ mod tests {
             assert_eq!(index.get(entry(number).0).unwrap(), None, "key {number}");
         }
         assert!(index.runs.len() <= 8, "{} runs", index.runs.len());
-        // What was not flushed is gone after a crash, and the end tells from where to read the journal again.
+        // Keys that were not flushed are lost in a crash, and the end states from where to read the journal again.
         drop(index);
         let index = open(home.path());
         assert_eq!(index.end(), position(20_000));
@@ -561,7 +561,7 @@ mod tests {
                 }
             }
         }
-        // A damaged header, or a file that was cut, is as good as no file.
+        // A file with a damaged header, or a truncated one, counts as absent.
         for bytes in [&whole[..whole.len() - 1], &[&b"X"[..], &whole[1..]].concat()] {
             fs::write(&path, bytes).unwrap();
             assert_eq!(open(home.path()).end(), START);

@@ -1,4 +1,4 @@
-//! How sessions, iterations and places become keys that sort: big-endian, most significant first.
+//! The encoding of sessions, iterations and positions as sortable keys: big-endian, most significant first.
 
 use std::num::NonZeroU32;
 
@@ -8,18 +8,18 @@ use crate::model::{Iteration, IterationId, SessionId, Timestamp};
 
 use super::RecencyKey;
 
-/// Returns the two numbers that stand for a session on disk.
+/// Returns the two numbers that represent a session on disk.
 pub(super) fn numbers(id: SessionId) -> (u32, u32) {
     (day_number(id.day()), id.number().get())
 }
 
 /// Returns the day counted from 0001-01-01 = 1.
 pub(super) fn day_number(day: NaiveDate) -> u32 {
-    // Session ids hold only the years 1 to 9999, whose days are positive.
+    // Session ids only contain the years 1 to 9999, whose day numbers are positive.
     u32::try_from(day.num_days_from_ce()).unwrap_or(0)
 }
 
-/// Returns the session of these two numbers, if there can be one.
+/// Returns the session of these two numbers, if they are valid.
 pub(super) fn session_from(day: u32, number: u32) -> Option<SessionId> {
     let day = NaiveDate::from_num_days_from_ce_opt(i32::try_from(day).ok()?)?;
     SessionId::new(day, NonZeroU32::new(number)?)
@@ -34,7 +34,7 @@ pub(super) fn session_of(key: &[u8]) -> Option<SessionId> {
     session_from(be_u32(key, 0)?, be_u32(key, 4)?)
 }
 
-/// Returns the key of an event (place in the chain) or an iteration (index).
+/// Returns the key of an event (by sequence number) or an iteration (by index).
 pub(super) fn numbered_key(id: SessionId, number: u32) -> [u8; 12] {
     join(session_key(id), number.to_be_bytes())
 }
@@ -43,7 +43,7 @@ pub(super) fn numbered_of(key: &[u8]) -> Option<(SessionId, u32)> {
     Some((session_of(key)?, be_u32(key, 8)?))
 }
 
-/// Returns the parent and the child that an iteration links, unless the parent is the iteration before it: that link,
+/// Returns the parent and the child of an iteration's link, unless the parent is the previous iteration: that link,
 /// which nearly every iteration has, is read from the child itself.
 pub(super) fn link(iteration: &Iteration, child: IterationId) -> Option<(IterationId, IterationId)> {
     let before = child.index.checked_sub(1).map(|index| child.session.iteration(index));
@@ -65,7 +65,7 @@ pub(super) fn place_of(key: &[u8]) -> Option<(bool, RecencyKey)> {
     Some((archived, RecencyKey { modified: Timestamp::from_millis(time)?, id: session_of(key.get(9..)?)? }))
 }
 
-/// Returns the half of an idempotency key's hash that the index holds, since keys are any text.
+/// Returns the half of an idempotency key's hash that the index stores, since keys may be any text.
 pub(super) fn idempotency_key(key: &str) -> [u8; 16] {
     let hash = blake3::hash(key.as_bytes());
     let mut half = [0; 16];

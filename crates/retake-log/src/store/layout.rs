@@ -1,4 +1,4 @@
-//! Where everything of a workspace lies: the one place that knows the names of its files and directories.
+//! The layout of a workspace: the only place that knows the names of its files and directories.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ impl Layout {
         Layout { dir: dir.to_owned() }
     }
 
-    /// Returns the workspace's own directory.
+    /// Returns the workspace directory.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -23,7 +23,7 @@ impl Layout {
         self.dir.join("retake.toml")
     }
 
-    /// Returns the file whose lock stands for the workspace.
+    /// Returns the lock file of the workspace.
     pub(super) fn lock(&self) -> PathBuf {
         self.dir.join("owner.lock")
     }
@@ -32,12 +32,12 @@ impl Layout {
         self.dir.join("journal")
     }
 
-    /// Returns the journal's segment of that number.
+    /// Returns the journal segment with this number.
     pub(super) fn segment(&self, number: u32) -> PathBuf {
         self.journal().join(segment_name(number))
     }
 
-    /// Returns the journal's checkpoint.
+    /// Returns the checkpoint file of the journal.
     pub(super) fn checkpoint(&self) -> PathBuf {
         self.journal().join("mark")
     }
@@ -51,12 +51,12 @@ impl Layout {
         self.database().join("keys")
     }
 
-    /// Returns where a recovery builds a database before it takes the name of the old one.
+    /// Returns where a recovery builds a new database before it replaces the old one.
     pub(super) fn new_database(&self) -> PathBuf {
         self.dir.join("db.new")
     }
 
-    /// Returns where a recovery copies a database to, since opening one may overwrite what could still be carved.
+    /// Returns where a recovery copies a database to, since opening it in place could overwrite recoverable data.
     pub(super) fn database_copy(&self) -> PathBuf {
         self.dir.join("db.copy")
     }
@@ -69,18 +69,18 @@ impl Layout {
         self.dir.join("quarantine")
     }
 
-    /// Returns where the recovery of that name puts what it sets aside.
+    /// Returns the quarantine directory of the recovery with this name.
     pub(super) fn quarantined(&self, name: &str) -> PathBuf {
         self.quarantine().join(name)
     }
 }
 
-/// Returns the file name of the segment of that number.
+/// Returns the file name of the segment with this number.
 pub(super) fn segment_name(number: u32) -> String {
     format!("{number:08}.log")
 }
 
-/// Returns the number of the segment of that file name.
+/// Returns the number of the segment with this file name.
 pub(super) fn segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".log").filter(|digits| digits.len() == 8)?;
     if !digits.bytes().all(|digit| digit.is_ascii_digit()) {

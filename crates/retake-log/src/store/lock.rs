@@ -1,4 +1,4 @@
-//! The lock: one process at a time has a workspace open.
+//! The workspace lock: only one process at a time has a workspace open.
 
 use std::fs::TryLockError;
 use std::io;
@@ -14,7 +14,8 @@ use super::{Error, Lock};
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Lock {
-    /// Takes the lock of the workspace in `dir`, which is created if there is none; `None` if another process has it.
+    /// Takes the lock of the workspace in `dir`, creating the directory if necessary; `None` if another process holds
+    /// it.
     pub fn take(dir: &Path, disk: &Disk) -> Result<Option<Lock>, Error> {
         let error = |action: &'static str, source| Error::Io { action: action.into(), path: dir.to_owned(), source };
         disk.create_dir_all(dir).map_err(|source| error("create the workspace", source))?;
@@ -31,7 +32,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting a little for another process to release it.
+    /// Takes the lock, waiting a few seconds for another process to release it.
     pub fn wait(dir: &Path, disk: &Disk) -> Result<Lock, Error> {
         let begun = Instant::now();
         loop {

@@ -1,10 +1,10 @@
-//! The log: wiring between the journal, the queue of commits before it, and the view after it.
+//! The log: connects the journal, the commit queue before it, and the view after it.
 //!
-//! An append is decided under the state's lock: whether the session takes it, and which id, index and place it gets. It
-//! joins the queue, is written to the journal with others, and is acknowledged; then it goes to the view, where a thread
-//! applies it to sled.
+//! An append is decided under the state's lock: whether the session accepts it, and which id, index and sequence number
+//! it gets. It joins the queue, is written to the journal with others, and is acknowledged; then it goes to the view,
+//! where a thread applies it to sled.
 //!
-//! Locks, always taken in this order: `state`, those of the view, `journal`.
+//! Lock order: `state`, the locks of the view, `journal`.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use super::unapplied::Unapplied;
 use super::view::{AcknowledgedProgress, Snapshot, View};
 use super::{Ack, Batch, Clock, Error, Target, Totals};
 
-/// How often a request is tried again after the database was replaced for it.
+/// The maximum number of attempts of a request after the database was replaced.
 pub(super) const MAX_ATTEMPTS: usize = 3;
 
 /// An open log.
@@ -49,30 +49,30 @@ pub(super) struct Log {
     pub(super) journal: Mutex<Journal>,
     pub(super) view: View,
     pub(super) checkpoint: Mutex<Checkpoint>,
-    /// The file of the checkpoint, open for notes of what was acknowledged.
+    /// The checkpoint file, opened for notes of acknowledgements.
     note_file: Mutex<Option<DiskFile>>,
-    /// Segments shorter than this are not sealed.
+    /// The minimum size of a segment that is sealed.
     pub(super) seal_from: u64,
     /// Wakes the sealer after a checkpoint; `None` once the log is closing.
     sealing: Mutex<Option<SyncSender<()>>>,
-    /// Whether the log is closing, which ends long work in the background.
+    /// Whether the log is closing, which stops long background work.
     pub(super) is_closing: AtomicBool,
 }
 
-/// Called with every acknowledged event, until it returns false.
+/// A callback for every acknowledged event, dropped once it returns `false`.
 pub(super) type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
-/// What appends are decided on.
+/// The state that appends are decided on.
 pub(super) struct State {
     pub(super) queue: CommitQueue<Commit>,
-    /// What is queued, and may still be refused.
+    /// Queued commits, which may still be refused.
     pub(super) queued: Unapplied,
-    /// How many threads replace the database or wait to: no append begins meanwhile.
+    /// The number of threads that are replacing the database or waiting to; no append starts meanwhile.
     rebuilding: usize,
     pub(super) followers: Vec<Follower>,
 }
 
-/// What opening found.
+/// The result of opening.
 pub(super) struct Parts {
     pub(super) layout: Layout,
     pub(super) disk: Disk,
@@ -91,7 +91,7 @@ pub(super) struct Parts {
     pub(super) seal_from: u64,
 }
 
-/// Why an append did not happen: for the caller, or for us to replace the database.
+/// The reason why an append failed: an error for the caller, or one that requires replacing the database.
 pub(super) enum AppendError {
     Caller(Error),
     Database(DatabaseError),
@@ -143,8 +143,8 @@ impl Log {
         }
     }
 
-    /// Notes that a group was written, before it is acknowledged. The note is evidence only: without it everything is as
-    /// safe as before.
+    /// Records that a group was written, before it is acknowledged. The note is only additional evidence: without it,
+    /// everything is as safe as before.
     fn note_written(&self, group: &[(u64, Commit)], written: &Written) {
         let AcknowledgedProgress { totals, newest, .. } = self.view.ahead().progress;
         let events = group.iter().map(|(_, commit)| commit.events.len() as u64).sum::<u64>();
@@ -169,24 +169,24 @@ impl Log {
         }
     }
 
-    /// Has the next note open the file of the checkpoint again, which may be another one now.
+    /// Makes the next note reopen the checkpoint file, which may have been replaced.
     pub(super) fn forget_note_file(&self) {
         *self.note_file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Returns the byte of the journal up to which both copies are synced.
+    /// Returns the journal position up to which both copies are synced.
     pub(super) fn checkpointed(&self) -> Position {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).end
     }
 
-    /// Has the sealer look for segments to seal, unless it is about to.
+    /// Wakes the sealer, unless it is already about to run.
     pub(super) fn wake_sealer(&self) {
         if let Some(sealing) = &*self.sealing.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = sealing.try_send(());
         }
     }
 
-    /// Ends the sealer, whatever it is doing.
+    /// Stops the sealer, whatever it is doing.
     pub(super) fn stop_sealing(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
         self.sealing.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -201,7 +201,7 @@ impl Log {
         self.attempt(|| self.try_append(batch, &texts))
     }
 
-    /// Runs a write, and again after the database was replaced for it.
+    /// Runs a write, and retries it after the database was replaced.
     pub(super) fn attempt<T>(&self, write: impl Fn() -> Result<T, AppendError>) -> Result<T, Error> {
         for attempt in 0..MAX_ATTEMPTS {
             let generation = self.view.generation();
@@ -214,7 +214,7 @@ impl Log {
         Err(Error::Database("it keeps failing although it was rebuilt".to_owned()))
     }
 
-    /// Returns the state that appends are decided on.
+    /// Locks the state that appends are decided on.
     pub(super) fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,7 +223,7 @@ impl Log {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a long text: from its file, else from the journal, putting the file back.
+    /// Returns a long text from its file, or else from the journal, restoring the file.
     pub(super) fn text(&self, hash: Hash) -> Option<String> {
         if let Ok(bytes) = self.texts.get(hash.0) {
             return String::from_utf8(bytes).ok();
@@ -251,7 +251,7 @@ impl Log {
 
     /// Writes a long text to its file.
     pub(super) fn keep_text(&self, text: &str) -> Result<Hash, Error> {
-        // Its file is created by name, which must still be that of this workspace.
+        // The file is created by path, which must still refer to this workspace.
         let kept = self.lock_journal().check_lock().and_then(|()| self.texts.put(text.as_bytes()));
         let error =
             |source| Error::Io { action: "keep a long text".into(), path: self.texts.root().to_owned(), source };
@@ -259,7 +259,7 @@ impl Log {
     }
 
     fn try_append(&self, batch: &Batch, texts: &[(Hash, String)]) -> Result<Ack, AppendError> {
-        // An empty key is not a key.
+        // An empty key counts as none.
         let key = (!batch.key.is_empty()).then(|| keys::idempotency_key(&batch.key));
         let target = match batch.target {
             Target::Existing(id) => Some(id),
@@ -277,7 +277,7 @@ impl Log {
         }
         if let Some(key) = key {
             while let Some((ticket, _)) = state.queued.keys.get(&key) {
-                // The same request is on its way: its fate decides.
+                // The same request is in progress: its outcome decides.
                 let ticket = *ticket;
                 state = await_ticket(self, state, ticket);
             }
@@ -291,7 +291,7 @@ impl Log {
         Ok(ack)
     }
 
-    /// Decides a batch whose key is new: where its events go, and their bytes.
+    /// Decides a batch with a new key: where its events go, and their bytes.
     pub(super) fn prepare(
         &self,
         state: &State,
@@ -341,7 +341,7 @@ impl Log {
         }
     }
 
-    /// Waits until an append may begin.
+    /// Waits until an append may start.
     pub(super) fn ready(&self) -> Result<MutexGuard<'_, State>, DatabaseError> {
         self.view.wait_for_room()?;
         let state = self.lock_state();
@@ -349,7 +349,7 @@ impl Log {
         Ok(self.settled.wait_while(state, is_busy).unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the session that a batch goes to, as it stands.
+    /// Returns the current state of the session that a batch goes to.
     fn target(&self, state: &State, batch: &Batch, snapshot: Snapshot) -> Result<Head, AppendError> {
         match batch.target {
             Target::New(day) => {
@@ -373,7 +373,7 @@ impl Log {
                 };
                 let head = head.ok_or(Refusal::NoSession(id))?;
                 if head.last_index.is_none() {
-                    // Nothing is left of it, and which indexes were in use is not known.
+                    // All iterations are lost, and the indexes in use are unknown.
                     return Err(Refusal::Gone(id).into());
                 }
                 let actual = head.last_index.map_or(0, |last| last.saturating_add(1));
@@ -385,7 +385,7 @@ impl Log {
         }
     }
 
-    /// Runs `work` while no append is under way and none can begin, then wakes those who wait.
+    /// Runs `work` while no append is in progress and none can start, then wakes the waiting threads.
     pub(super) fn while_still<T>(&self, work: impl FnOnce() -> T) -> T {
         let mut state = self.lock_state();
         state.rebuilding += 1;
@@ -446,13 +446,13 @@ impl Committer for Log {
     fn refuse(&self, state: &mut State, error: &CommitError) {
         state.queued = Unapplied::default();
         if matches!(error, CommitError::Moved(_)) {
-            // If only a segment was replaced, opening the workspace again puts everything together.
+            // If only a segment was replaced, reopening the workspace repairs it.
             self.view.set_broken(error.source().to_string());
         }
     }
 }
 
-/// Returns the body that a draft will become, for the texts in it: its index and parent do not matter.
+/// Returns the event body of a draft, only for the texts in it: its index and parent do not matter.
 pub(super) fn provisional(draft: &Draft) -> EventBody {
     match draft.clone() {
         Draft::Start { title, project } => EventBody::Started { title, project },

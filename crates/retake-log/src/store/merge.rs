@@ -1,9 +1,9 @@
-//! Merging: which of several events at one place of a chain is kept.
+//! Merging: decides which of several events with the same sequence number is kept.
 //!
-//! Events that are not in a whole frame of the journal are candidates. They are collected in a tree of the new database,
-//! which is dropped afterwards, and decided session by session: an event that its successor names wins; a real event wins
-//! over a `lost` one; then the journal wins over other copies. A candidate that contradicts its neighbours is not part of
-//! this chain and is left where it is.
+//! Events that are not in an intact frame of the journal are candidates. They are collected in a tree of the new
+//! database, which is dropped afterwards, and decided session by session: an event that its successor refers to wins; a
+//! real event wins over a `lost` one; then the journal wins over other copies. A candidate that contradicts its
+//! neighbours is not part of the chain and is left where it is.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::payload::LOST;
 use super::rebuild::Rebuild;
 use super::record::Record;
 
-/// Where an event was found, best first.
+/// The source of an event, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Journal,
@@ -35,22 +35,22 @@ impl Rank {
     }
 }
 
-/// An event that may belong at a place of a chain.
+/// An event that may belong at a position of a chain.
 #[derive(Clone, Debug)]
 struct Choice {
     hash: Hash,
     prev: Hash,
     is_lost: bool,
     rank: Rank,
-    /// Its place in the journal, if a whole frame holds it.
+    /// Its position in the journal, if an intact frame contains it.
     position: Option<Position>,
-    /// Whether the new database has it already.
+    /// Whether the new database already has it.
     is_there: bool,
     bytes: Vec<u8>,
 }
 
 impl Rebuild<'_> {
-    /// Notes a candidate.
+    /// Adds a candidate.
     pub(super) fn put_candidate(
         &mut self,
         record: &Record<'_>,
@@ -63,7 +63,7 @@ impl Rebuild<'_> {
         value.extend_from_slice(&position.unwrap_or_default().to_bytes());
         value.extend_from_slice(record.bytes);
         guard(|| {
-            // The best place it was found in counts.
+            // The best source it was found in counts.
             let known = self.candidates.get(&key)?;
             if known.is_none_or(|known| known.first().is_none_or(|known| *known > rank as u8)) {
                 self.candidates.insert(&key, value)?;
@@ -72,7 +72,7 @@ impl Rebuild<'_> {
         })
     }
 
-    /// Decides every session that has candidates, and puts back into the journal what it lacks.
+    /// Decides every session that has candidates, and restores to the journal what it lacks.
     pub(super) fn merge(&mut self) -> Result<(), Error> {
         let candidates = self.candidates.clone();
         let mut items = candidates.iter();
@@ -118,7 +118,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Keeps a candidate: it lies in the journal already, or is put back there.
+    /// Keeps a candidate: it is already in the journal, or is restored there.
     fn keep(&mut self, id: SessionId, seq: u32, option: Choice) -> Result<(), Error> {
         match option.position {
             Some(position) => {
@@ -127,7 +127,7 @@ impl Rebuild<'_> {
                 Ok(())
             }
             None => {
-                // Until it is put back, what is there must not be taken for it.
+                // Until it is restored, the existing event must not be taken for it.
                 self.database.events.remove(id, seq)?;
                 self.put_back_later(option.bytes)
             }
@@ -143,7 +143,7 @@ impl Rebuild<'_> {
         }
         if !option.is_lost {
             self.contradicting += 1;
-            // Its place was in use once and is not used again.
+            // Its sequence number was used, and is not used again.
             if !has_winner {
                 let index = Record::read(&option.bytes).and_then(|record| record.event(&|_| None));
                 let index = index.and_then(|(event, _)| match event.body {
@@ -172,13 +172,13 @@ fn candidate(value: &[u8]) -> Option<Choice> {
     })
 }
 
-/// Chooses at most one event for each place, from the last to the first: an event is known by the one that names it.
+/// Chooses at most one event per sequence number, from last to first, since an event is identified by its successor.
 fn choose(choices: &BTreeMap<u32, Vec<Choice>>) -> BTreeMap<u32, usize> {
     let mut chosen: BTreeMap<u32, usize> = BTreeMap::new();
     let mut successor: Option<(u32, &Choice)> = None;
     for (seq, options) in choices.iter().rev() {
         let next = successor.filter(|(next, _)| seq.checked_add(1) == Some(*next)).map(|(_, next)| next);
-        // A `lost` event names the last one that was known when it was written, which need not be the one before it.
+        // A `lost` event refers to the last one known when it was written, which may not be its predecessor.
         let named = next.filter(|next| !next.is_lost).map(|next| next.prev);
         let before = seq.checked_sub(1).and_then(|before| choices.get(&before));
         let links_back = |option: &Choice| match before {
@@ -190,7 +190,7 @@ fn choose(choices: &BTreeMap<u32, Vec<Choice>>) -> BTreeMap<u32, usize> {
             (was_named, !option.is_lost, links_back(option), std::cmp::Reverse(option.rank), option.is_there)
         });
         let Some((at, best)) = best else { continue };
-        // A journal event stays even where its neighbours contradict it: then verifying names the broken link.
+        // A journal event stays even if its neighbours contradict it: verification then reports the broken link.
         let contradicts_next = named.is_some_and(|named| named != best.hash);
         let is_known = before.is_some_and(|before| before.iter().any(|before| !before.is_lost));
         let contradicts_previous = named.is_none() && is_known && !links_back(best);
@@ -231,21 +231,21 @@ mod tests {
     #[test]
     fn the_chain_decides_which_event_is_kept() {
         use Rank::{Database, Journal, Quarantine};
-        // What the journal lacks comes from elsewhere.
+        // Events that the journal lacks come from elsewhere.
         check(&[(0, "a", "", Journal), (1, "b", "a", Database)], &[(0, "a"), (1, "b")]);
-        // A stranger's event does not follow.
+        // A foreign event does not follow.
         check(&[(0, "a", "", Journal), (1, "x", "y", Database)], &[(0, "a")]);
         check(&[(0, "x", "", Database), (1, "b", "a", Journal)], &[(1, "b")]);
-        // A loss gives way to the event that came back.
+        // A loss is replaced by the event that came back.
         check(&[(0, "lost", "", Journal), (0, "a", "", Quarantine), (1, "b", "a", Quarantine)], &[(0, "a"), (1, "b")]);
-        // A loss that was built on stays where it is, and what it named comes back before it.
+        // A loss that was built on stays, and the events it lists come back before it.
         check(
             &[(0, "a", "", Journal), (1, "b", "a", Database), (2, "lost", "a", Journal), (3, "d", "lost", Journal)],
             &[(0, "a"), (1, "b"), (2, "lost"), (3, "d")],
         );
-        // An edited copy in the journal is not the one that its successor names.
+        // An edited copy in the journal is not the one that its successor refers to.
         check(&[(0, "edited", "", Journal), (0, "a", "", Database), (1, "b", "a", Journal)], &[(0, "a"), (1, "b")]);
-        // Of two that both fit, the journal's.
+        // If both fit, the journal's copy wins.
         check(&[(0, "a", "", Journal), (1, "b", "a", Journal), (1, "c", "a", Database)], &[(0, "a"), (1, "b")]);
     }
 }

@@ -1,13 +1,13 @@
 //! The append-only log: two copies of every event, each able to restore the other.
 //!
-//! An append is acknowledged when the journal is synced; sled is applied after it and answers every question.
-//! `docs/format.md` draws the bytes and states the promises. Four types carry it: `Journal` writes frames, `CommitQueue`
-//! groups commits before it, `Projection` derives everything from events, `View` holds sled and what it lacks; `Log` is
-//! the wiring. The interface is small and independent of the engine:
-//! [append](Store::append) a batch with expectations, read a [session](Store::events), [page](Store::page) by recency,
-//! [follow](Store::follow) what is new.
+//! An append is acknowledged when the journal is synced; sled is applied after it and serves all reads.
+//! `docs/format.md` specifies the bytes and the guarantees. Four types implement it: `Journal` writes frames,
+//! `CommitQueue` groups commits before it, `Projection` derives everything from events, and `View` combines sled with
+//! what it lacks; `Log` connects them. The interface is small and independent of the engine: [append](Store::append) a
+//! batch with expectations, read a [session](Store::events), [page](Store::page) by recency, [follow](Store::follow)
+//! new events.
 //!
-//! Not known here: images, wording of errors for people, sockets, async.
+//! This module does not know about images, wording of errors for people, sockets or async.
 
 mod applier;
 mod audit;
@@ -88,16 +88,16 @@ use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary, Timestamp
 use self::layout::Layout;
 use self::log::Log;
 
-/// What became of several batches that were appended together.
+/// The result of appending several batches together.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct GroupAck {
-    /// The answers to the first batches, in order: all of these are on the disk.
+    /// The acknowledgements of the first batches, in order; all of these are durable.
     pub acks: Vec<Ack>,
-    /// Why the batch after them was not appended. Those that follow it were not tried.
+    /// The error of the batch after them. Later batches were not attempted.
     pub error: Option<Error>,
 }
 
-/// A place in the recency order: last modification, then id.
+/// A position in the order of recency: last modification, then id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RecencyKey {
     /// When the session was last modified.
@@ -106,14 +106,14 @@ pub struct RecencyKey {
     pub id: SessionId,
 }
 
-/// How many sessions there are.
+/// The number of sessions and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// All sessions that have an iteration.
+    /// The number of sessions that have an iteration.
     pub sessions: u64,
-    /// Those of them that are archived.
+    /// The number of archived ones among them.
     pub archived: u64,
-    /// All events.
+    /// The number of events.
     pub events: u64,
 }
 
@@ -122,7 +122,7 @@ pub struct Totals {
 pub enum Detail {
     /// Everything.
     Full,
-    /// Without `parameters` that are kept in a file of their own, which can be large.
+    /// Without `parameters` stored in separate files, which can be large.
     Brief,
 }
 
@@ -131,28 +131,28 @@ pub struct Store {
     log: Arc<Log>,
     applier: Option<JoinHandle<()>>,
     sealer: Option<JoinHandle<()>>,
-    /// Which opening of this process it is.
+    /// The number of this open within the process.
     opening: u64,
     _lock: Lock,
 }
 
-/// How often a store was opened in this process.
+/// The number of stores opened in this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// The right to open a workspace. One process has it at a time; the kernel takes it back however that process ends.
+/// The lock of a workspace. One process holds it at a time; the kernel releases it however that process ends.
 pub struct Lock {
     dir: PathBuf,
     file: File,
 }
 
 impl Store {
-    /// Opens the store of the workspace in `dir`, creating it if there is none, and recovering what is damaged. Waits a
-    /// few seconds for another process that has it open.
+    /// Opens the store of the workspace in `dir`, creating it if necessary and recovering damage. Waits a few seconds
+    /// for another process that has it open.
     pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
         Store::open_locked(Lock::wait(dir, &options.disk)?, options)
     }
 
-    /// Opens the store of the workspace that this process has the lock of.
+    /// Opens the store of the workspace whose lock this process holds.
     pub fn open_locked(lock: Lock, options: Options) -> Result<Store, Error> {
         let dir = lock.dir.clone();
         let parts = open::open(&lock, &options)?;
@@ -170,18 +170,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Appends a batch. When this returns, what was acknowledged is on the disk.
+    /// Appends a batch. It is durable when this returns.
     pub fn append(&self, batch: Batch) -> Result<Ack, Error> {
         self.log.append(&batch)
     }
 
-    /// Appends batches in order, with as few syncs as possible, and stops at the first that fails. What was acknowledged is
-    /// on the disk when this returns.
+    /// Appends batches in order, with as few syncs as possible, and stops at the first failure. Acknowledged batches
+    /// are durable when this returns.
     pub fn append_all(&self, batches: &[Batch]) -> GroupAck {
         self.log.append_all(batches)
     }
 
-    /// Returns where a session stands; `None` if it was never started.
+    /// Returns the state of a session; `None` if it was never started.
     pub fn head(&self, id: SessionId) -> Result<Option<Head>, Error> {
         self.log.ask(|| self.log.view.head(id))
     }
@@ -191,13 +191,13 @@ impl Store {
         self.log.ask(|| self.log.events(id, detail))
     }
 
-    /// Returns one event of a session, by its place; `None` if it is not there.
+    /// Returns one event of a session by its sequence number; `None` if it does not exist.
     pub fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
         self.log.ask(|| self.log.event(id, seq, detail))
     }
 
-    /// Returns the events that record and annotate one iteration, in order; empty if the session has no such iteration.
-    /// The rest of the session is not read.
+    /// Returns the events that record and annotate one iteration, in order, without reading the rest of the session;
+    /// empty if the iteration does not exist.
     pub fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
         self.log.ask(|| self.log.events_of_iteration(id, detail))
     }
@@ -207,7 +207,7 @@ impl Store {
         self.log.ask(|| self.log.records_of_iteration(id))
     }
 
-    /// Returns the next `limit` sessions after that place in that order.
+    /// Returns the next `limit` sessions after a position in this order.
     pub fn page(
         &self,
         status: Status,
@@ -228,8 +228,8 @@ impl Store {
         self.log.ask(|| self.log.children(id))
     }
 
-    /// Returns the next `limit` session ids after that one, ordered by day and number, including those whose iterations
-    /// were all lost.
+    /// Returns the next `limit` session ids after `after`, ordered by day and number, including sessions whose
+    /// iterations were all lost.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.log.ask(|| {
             self.log.view.settle(None);
@@ -237,20 +237,20 @@ impl Store {
         })
     }
 
-    /// Returns a channel of new events from now on, in the order they were acknowledged.
+    /// Returns a channel of future events, in the order in which they are acknowledged.
     pub fn follow(&self) -> Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel();
         self.tell(move |event| sender.send(Arc::clone(event)).is_ok());
         receiver
     }
 
-    /// Calls `follower` with new events, in the order they are acknowledged, until it returns false or the store is closed.
-    /// It is called with the log's state locked, so it must not block.
+    /// Calls `follower` with new events, in the order in which they are acknowledged, until it returns `false` or the
+    /// store is closed. It is called with the log's state locked, so it must not block.
     pub fn tell(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
         self.log.lock_state().followers.push(Box::new(follower));
     }
 
-    /// Returns a session's events, checked in both copies.
+    /// Returns a session's events, verified in both copies.
     pub fn trail(&self, id: SessionId) -> Result<Trail, Error> {
         self.log.ask(|| self.log.trail(id))
     }
@@ -260,7 +260,7 @@ impl Store {
         self.log.ask(|| self.log.records(id))
     }
 
-    /// Returns the exact bytes of one record of a session; `None` if it is not there.
+    /// Returns the exact bytes of one record of a session; `None` if it does not exist.
     pub fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, Error> {
         self.log.ask(|| self.log.record(id, seq))
     }
@@ -270,14 +270,13 @@ impl Store {
         self.log.text(hash)
     }
 
-    /// Puts a long text back, for an import. Durable when it returns.
+    /// Restores a long text, for an import. It is durable when this returns.
     pub fn put_text(&self, text: &str) -> Result<Hash, Error> {
         self.log.keep_text(text)
     }
 
-    /// Appends records of one session as they were exported, keeping ids, times and hashes. Records that are here
-    /// already are skipped; one that differs from what is here, or does not follow it, is refused. Returns how many were
-    /// new.
+    /// Appends exported records of one session, keeping ids, times and hashes. Existing records are skipped; a record
+    /// that differs from an existing one, or does not follow it, is refused. Returns the number of new records.
     pub fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
         self.log.import(records)
     }
@@ -287,14 +286,15 @@ impl Store {
         self.log.verify(progress.as_ref())
     }
 
-    /// Rebuilds what [`verify`](Store::verify) finds wrong, each copy from the other. `None` if nothing was wrong.
+    /// Rebuilds what [`verify`](Store::verify) finds damaged, each copy from the other; `None` if there is nothing to
+    /// repair.
     pub fn repair(&self, progress: Option<Progress>) -> Result<Option<Recovery>, Error> {
         let problems = self.log.verify(progress.as_ref())?.problems;
         if problems.is_empty() { Ok(None) } else { self.log.repair(problems, progress.as_ref()) }
     }
 
-    /// Compresses every segment of the journal that takes no more frames and is in both copies, and returns how many. A
-    /// long-lived process does so by itself after each checkpoint.
+    /// Compresses every journal segment that accepts no more frames and is in both copies, and returns the number
+    /// sealed. A long-lived process does so automatically after each checkpoint.
     pub fn seal(&self) -> Result<u32, Error> {
         let error = |source| Error::Io {
             action: "seal a segment of the journal".into(),
@@ -304,7 +304,7 @@ impl Store {
         self.log.seal_segments().map_err(error)
     }
 
-    /// Returns the recoveries whose report was not read yet, oldest first.
+    /// Returns the recoveries whose reports have not been read yet, oldest first.
     pub fn unread_recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(quarantine::reports(&self.log.disk, &self.log.layout)
             .into_iter()
@@ -313,7 +313,7 @@ impl Store {
             .collect())
     }
 
-    /// Returns every recovery that this workspace has been through, oldest first.
+    /// Returns every recovery of this workspace, oldest first.
     pub fn recoveries(&self) -> Result<Vec<Recovery>, Error> {
         Ok(quarantine::reports(&self.log.disk, &self.log.layout).into_iter().map(|(report, _)| report).collect())
     }
@@ -323,7 +323,7 @@ impl Store {
         quarantine::mark_read(&self.log.disk, &self.log.layout)
     }
 
-    /// Ends cleanly: everything acknowledged is in both copies and synced. Dropping does the same, silently.
+    /// Closes cleanly: everything acknowledged is in both copies and synced. Dropping does the same, ignoring errors.
     pub fn close(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -346,7 +346,7 @@ pub fn texts_dir(dir: &Path, disk: Disk) -> ContentDir {
     ContentDir::new(disk, dir.join("texts"))
 }
 
-/// Returns every recovery that a workspace has been through, oldest first, and whether its report was read.
+/// Returns every recovery of a workspace, oldest first, and whether its report was read.
 pub fn recoveries(dir: &Path) -> Vec<(Recovery, bool)> {
     quarantine::reports(&Disk::default(), &Layout::new(dir))
 }

@@ -1,4 +1,4 @@
-//! Replacing the database of an open store: sled failed under a request, or a repair was asked for.
+//! Replaces the database of an open store, because sled failed during a request or a repair was requested.
 
 use std::sync::PoisonError;
 
@@ -10,7 +10,7 @@ use super::view::AcknowledgedProgress;
 use super::{Error, Progress, Recovery};
 
 impl Log {
-    /// Asks the database; replaces it and asks again if it fails.
+    /// Queries the database; on failure, replaces it and retries.
     pub(super) fn ask<T>(&self, question: impl Fn() -> Result<T, DatabaseError>) -> Result<T, Error> {
         for attempt in 0..MAX_ATTEMPTS {
             let generation = self.view.generation();
@@ -22,8 +22,8 @@ impl Log {
         Err(Error::Database("it keeps failing although it was rebuilt".to_owned()))
     }
 
-    /// Handles an error before another attempt. One that may pass is tried once more as it is: closing a database that
-    /// is whole would not help.
+    /// Handles an error before another attempt. A transient error is simply retried once: closing an intact database
+    /// would not help.
     pub(super) fn handle(&self, attempt: usize, generation: u64, error: DatabaseError) -> Result<(), Error> {
         if attempt == 0 && error.is_transient() {
             return Ok(());
@@ -34,7 +34,7 @@ impl Log {
         self.rebuild_online(generation, &error)
     }
 
-    /// Opens the database again, unless that was done since `seen`; rebuilds it if the error means damage.
+    /// Reopens the database, unless that was done since `seen`; rebuilds it if the error means damage.
     pub(super) fn rebuild_online(&self, seen: u64, error: &DatabaseError) -> Result<(), Error> {
         let again = error.is_transient() || matches!(error, DatabaseError::Closed) || self.view.is_broken();
         let causes = if again { Vec::new() } else { vec![format!("the database fails: {error}")] };
@@ -47,7 +47,7 @@ impl Log {
         self.replace_database(None, causes, progress)
     }
 
-    /// Closes the database and opens it again; with causes, builds a new one.
+    /// Closes and reopens the database; with causes, builds a new one.
     fn replace_database(
         &self,
         seen: Option<u64>,
@@ -69,14 +69,15 @@ impl Log {
                 now: (self.clock)(),
                 progress,
                 lock: self.lock.clone(),
-                // What was reached is known, and part of the checkpoint below.
+                // The position reached is known, and part of the checkpoint below.
                 acknowledged: None,
             };
             if let Err(error) = self.lock_journal().check_lock() {
                 self.view.set_broken(error.to_string());
                 return Err(context.error("open the workspace again", self.layout.dir().into())(error));
             }
-            // The journal may have been replaced by an older copy: then the database is the only place for these.
+            // The journal may have been replaced by an older copy: then the database is the only place for these
+            // changes.
             if let Err(error) = self.view.apply_all() {
                 tracing::warn!(%error, "what is only in the journal is read from there");
             }

@@ -1,5 +1,5 @@
-//! Opening a workspace: find out which one it is, open sled, catch up with the journal. A healthy workspace is never read
-//! in full; anything else goes to [`rebuild`](super::rebuild). An error of the system is returned and starts nothing.
+//! Opens a workspace: identifies it, opens sled, and catches up with the journal. A healthy workspace is never read in
+//! full; anything else is left to [`rebuild`](super::rebuild). A system error is returned and starts no recovery.
 
 use crate::disk::{ContentDir, FileId, FileKind};
 
@@ -15,7 +15,7 @@ use super::rebuild::{self, Loaded, RecoveryContext};
 use super::segments::{JournalFiles, Outline};
 use super::{Error, Lock, Options, quarantine};
 
-/// The cause of a rebuild that only brings a database of an earlier version into today's layout.
+/// The cause of a rebuild that only migrates a database of an earlier version to the current layout.
 pub(super) const UPGRADE: &str = "the database has the layout of an earlier version";
 
 pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
@@ -65,7 +65,7 @@ pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
     })
 }
 
-/// Creates the first segment of a workspace in which nothing ever was.
+/// Creates the first segment of a new workspace.
 fn begin_if_new(context: &RecoveryContext<'_>) -> Result<(), Error> {
     let layout = context.layout;
     let looked = || -> std::io::Result<bool> {
@@ -84,7 +84,7 @@ fn begin_if_new(context: &RecoveryContext<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens sled and the journal's end if they agree; rebuilds what does not.
+/// Opens sled and the end of the journal if they agree; otherwise rebuilds.
 pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>) -> Result<Loaded, Error> {
     let layout = context.layout;
     let read_error = || context.error("read the journal", layout.journal());
@@ -111,8 +111,8 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         causes.push("the checkpoint is not a regular file".to_owned());
     }
     if !causes.is_empty() {
-        // The database may be the only whole copy, and sled changes its files even when a read fails while it opens
-        // them: a recovery opens a copy.
+        // The database may be the only intact copy, and sled changes its files even if a read fails while it opens
+        // them, so a recovery opens a copy.
         return rebuild::rebuild(context, causes, checkpoint);
     }
     let tail = match JournalTail::read(context, &outline, checkpoint).map_err(read_error())? {
@@ -132,7 +132,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
             Ok(caught_up) => {
                 quarantine::settle(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;
-                // What was away for one opening may be back, in the same place and with nothing to repair.
+                // Files that were missing at the last open may be back, in the same place and with nothing to repair.
                 quarantine::returned(context.disk, layout, &database, caught_up.totals.events)
                     .and_then(|returned| quarantine::withdraw(context.disk, returned))
                     .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;

@@ -1,4 +1,4 @@
-//! How a store is opened: its clock, its disk, and the limits of its files.
+//! The options for opening a store: its clock, its disk, and the limits of its files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +15,16 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// The file system.
     pub disk: Disk,
-    /// A segment of the journal that would grow past this many bytes is followed by the next.
+    /// The size at which a new journal segment is started.
     pub segment_bytes: u64,
-    /// A segment of the journal that takes no more frames is compressed if it has at least this many bytes.
+    /// The minimum size of a full journal segment that is compressed.
     pub seal_from: u64,
-    /// How long an acknowledged change may wait for a checkpoint, which makes the second copy durable.
+    /// The maximum time between an acknowledged change and the checkpoint that makes the second copy durable.
     pub checkpoint_after: Duration,
 }
 
 impl Options {
-    /// Returns the default options with that clock.
+    /// Returns the default options with this clock.
     pub fn new(clock: Clock) -> Options {
         Options {
             clock,
@@ -37,8 +37,8 @@ impl Options {
     }
 }
 
-/// A source of the current time. It is injected, so that output can be compared exactly.
+/// A source of the current time, injected so that output can be compared exactly.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// A callback for the progress of long work: what it is, how much is done, of how much (0 where that is unknown).
+/// A callback for the progress of long work: what it is, how much is done, and the total (0 if unknown).
 pub type Progress = Arc<dyn Fn(&str, u64, u64) + Send + Sync>;

@@ -1,17 +1,17 @@
-//! Packs: how sled holds the events of a session.
+//! Packs: the storage of a session's events in sled.
 //!
 //! A pack is one value with several consecutive records of one session, compressed together. sled pays for every item
-//! (a leaf page holds at most 16 of them, and the page table of all of them is read on open), so ten records in one
-//! value are a tenth of the pages; and records of one session resemble each other, so together they compress to
-//! less than a third. The key is the session and the place of the first record.
+//! (a leaf page holds at most 16 of them, and the page table of all of them is read on open), so ten records per value
+//! need a tenth of the pages; and records of one session are similar, so together they compress to less than a third.
+//! The key is the session and the sequence number of the first record.
 //!
-//! New records extend the last pack of their session until it is full. Rewriting it costs little: the applier
-//! collects records before it writes, so that a busy session's pack is rewritten once for many of them, and an idle
-//! session's pack is rewritten rarely.
+//! New records extend the last pack of their session until it is full. Rewriting it is cheap: the applier collects
+//! records before it writes, so that a busy session's pack is rewritten once for many of them, and an idle session's
+//! pack is rewritten rarely.
 //!
 //! Every pack carries a magic number, its session and checksums, so that it can be found in the raw files of a damaged
 //! database. LZ4 was chosen over zstd because it decompresses about five times as fast for a sixth more space
-//! (`benches/README.md`), and because `lz4_flex` is Rust throughout.
+//! (`benches/README.md`), and because `lz4_flex` is pure Rust.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -29,22 +29,23 @@ use super::record::{self, Record};
 pub(super) const MAGIC: [u8; 4] = [0xF4, b'R', b'T', b'P'];
 
 const VERSION: u8 = 1;
-/// The flag of a body that is compressed.
+/// The flag of a compressed body.
 const COMPRESSED: u8 = 1;
 /// The length of a header without its list of annotated iterations.
 const FIXED_HEADER: usize = 44;
 /// The length of a journal position, which follows each record.
 pub(super) const POSITION: usize = 12;
-/// The uncompressed length at which a pack is full.
+/// The uncompressed size at which a pack is full.
 const FULL_BODY: usize = 12 << 10;
-/// The largest value: sled keeps pages above 128 KiB in files that it never syncs, and a page holds up to 16 values.
+/// The maximum size of a value: sled keeps pages above 128 KiB in files that it never syncs, and a page holds up to 16
+/// values.
 const MAX_VALUE: usize = 7 << 10;
-/// The most annotated iterations a header lists; a pack with more of them starts a new pack.
+/// The maximum number of annotated iterations in a header; with more of them, a new pack is started.
 const MAX_ANNOTATED: usize = 128;
-/// The largest uncompressed length that is believed when a header is read.
+/// The maximum uncompressed size that is accepted in a header.
 const MAX_BODY: usize = 1 << 20;
 
-/// One record on its way into a pack.
+/// A record to be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PackEntry<'a> {
     /// The bytes of the record.
@@ -54,36 +55,36 @@ pub(super) struct PackEntry<'a> {
 }
 
 impl<'a> PackEntry<'a> {
-    /// Reads a record that is followed by the position of its copy in the journal.
+    /// Parses a record that is followed by the position of its copy in the journal.
     pub(super) fn from_value(value: &'a [u8]) -> Option<PackEntry<'a>> {
         let record = Record::read_unchecked(value)?;
         let position = Position::from_bytes(value.get(record.bytes.len()..)?)?;
         Some(PackEntry { record: record.bytes, position })
     }
 
-    /// Returns the place of the record in its session.
+    /// Returns the sequence number of the record.
     pub(super) fn seq(&self) -> u32 {
         le_u32(self.record, 24).unwrap_or(0)
     }
 }
 
-/// The changes that bring new records into the packs of a session.
+/// The changes that add new records to the packs of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rewrite {
-    /// The places whose packs are no longer needed, because their records are in other packs now.
+    /// The sequence numbers of obsolete packs, whose records are now in other packs.
     pub(super) remove: Vec<u32>,
-    /// The packs to write: the place that the key names, and the value.
+    /// The packs to write: the sequence number in the key, and the value.
     pub(super) write: Vec<(u32, Vec<u8>)>,
 }
 
-/// The header of a pack, which answers what is in it without decompressing it.
+/// The header of a pack, which describes its contents without decompressing them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PackHeader {
-    /// The session that all of its records belong to.
+    /// The session of its records.
     pub(super) session: SessionId,
-    /// The places of its first and last record.
+    /// The sequence numbers of its first and last record.
     pub(super) seqs: RangeInclusive<u32>,
-    /// How many records it holds.
+    /// The number of records.
     pub(super) count: u32,
     /// The indexes of the first and last iteration recorded in it.
     pub(super) iterations: Option<RangeInclusive<u32>>,
@@ -98,14 +99,14 @@ pub(super) struct PackHeader {
 /// A pack with its records decompressed.
 #[derive(Clone, Debug)]
 pub(super) struct Pack {
-    /// What the header says.
+    /// The header.
     pub(super) header: PackHeader,
     body: Vec<u8>,
 }
 
-/// Merges records into packs of one session, which are all of its packs from the first new record on. A record takes the
-/// place of one with the same number, so that merging the same records twice changes nothing: after a crash, part of a
-/// batch is applied again.
+/// Merges records into packs of one session, given all of its packs from the first new record on. A record replaces one
+/// with the same number, so that merging the same records twice changes nothing: after a crash, part of a batch is
+/// applied again.
 pub(super) fn merge(packs: &[Pack], new: &[PackEntry<'_>]) -> Rewrite {
     let mut entries: BTreeMap<u32, PackEntry<'_>> = BTreeMap::new();
     entries.extend(packs.iter().flat_map(Pack::entries).map(|entry| (entry.seq(), entry)));
@@ -130,8 +131,8 @@ pub(super) fn merge(packs: &[Pack], new: &[PackEntry<'_>]) -> Rewrite {
     Rewrite { remove, write }
 }
 
-/// Returns the body of every pack found in `bytes`, also of those whose body is damaged but can still be decompressed:
-/// the records in it prove themselves.
+/// Returns the body of every pack found in `bytes`, including damaged ones that can still be decompressed, since the
+/// records in it carry their own hashes.
 pub(super) fn salvage(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     memmem::find_iter(bytes, &MAGIC).filter_map(|at| {
         let value = bytes.get(at..)?;
@@ -140,7 +141,7 @@ pub(super) fn salvage(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
 }
 
 impl PackHeader {
-    /// Reads the header at the start of a value, if there is a valid one.
+    /// Parses the header at the start of a value; `None` if it is invalid.
     pub(super) fn read(value: &[u8]) -> Option<PackHeader> {
         if !value.starts_with(&MAGIC) || *value.get(4)? != VERSION {
             return None;
@@ -165,7 +166,7 @@ impl PackHeader {
         })
     }
 
-    /// Reports whether the pack has anything to say about the iteration of this index.
+    /// Returns whether the pack contains anything about the iteration with this index.
     pub(super) fn concerns(&self, index: u32) -> bool {
         let recorded = self.iterations.as_ref().is_some_and(|indexes| indexes.contains(&index));
         recorded || self.annotated.binary_search(&index).is_ok()
@@ -185,7 +186,7 @@ impl PackHeader {
     }
 }
 
-/// What to do with a body that does not match its checksum.
+/// How to handle a body that does not match its checksum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Damage {
     Refused,
@@ -193,7 +194,7 @@ enum Damage {
 }
 
 impl Pack {
-    /// Reads a pack; `None` if the value is not a pack or does not match its checksums.
+    /// Parses a pack; `None` if the value is not a pack or does not match its checksums.
     pub(super) fn read(value: &[u8]) -> Option<Pack> {
         let header = PackHeader::read(value)?;
         let body = header.unpack(value, Damage::Refused)?;
@@ -205,12 +206,12 @@ impl Pack {
         records_in(&self.body)
     }
 
-    /// Returns the records in order, each as the bytes of the record followed by those of its position.
+    /// Returns the records in order, each followed by its position.
     pub(super) fn into_body(self) -> Vec<u8> {
         self.body
     }
 
-    /// Returns the records in order, ready to be packed again.
+    /// Returns the records in order, ready to be repacked.
     pub(super) fn entries(&self) -> impl Iterator<Item = PackEntry<'_>> {
         self.records().map(|(record, position)| PackEntry { record: record.bytes, position })
     }
@@ -227,7 +228,7 @@ pub(super) fn records_in(body: &[u8]) -> impl Iterator<Item = (Record<'_>, Posit
     })
 }
 
-/// Returns how many of the entries go into one pack before it is full.
+/// Returns how many of the entries fit into one pack.
 fn fitting(entries: &[PackEntry<'_>]) -> usize {
     let (mut body, mut annotated) = (0, 0);
     let fits = |entry: &&PackEntry<'_>| {
@@ -238,7 +239,7 @@ fn fitting(entries: &[PackEntry<'_>]) -> usize {
     entries.iter().take_while(fits).count()
 }
 
-/// Writes the entries as one pack, or as two where they do not compress enough.
+/// Writes the entries as one pack, or as two if they do not compress enough.
 fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     let Some((first, last)) = entries.first().zip(entries.last()) else { return };
     let Some(session) = Record::read_unchecked(first.record).map(|record| record.header.session) else { return };
@@ -272,7 +273,7 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     let mut value = Vec::with_capacity(FIXED_HEADER + 4 * annotated.len() + stored.len() + 8);
     value.extend_from_slice(&MAGIC);
     value.extend_from_slice(&[VERSION, flags]);
-    // At most as many as entries fit, far below 65,536.
+    // Never more than entries fit, far below 65,536.
     value.extend_from_slice(&u16::try_from(annotated.len()).unwrap_or(u16::MAX).to_le_bytes());
     let seqs = [first.seq(), last.seq()];
     let lengths = [short(body.len()), short(stored.len())];
@@ -289,7 +290,7 @@ fn write_pack(entries: &[PackEntry<'_>], packs: &mut Vec<(u32, Vec<u8>)>) {
     packs.push((first.seq(), value));
 }
 
-/// Reports whether a record records or annotates the iteration of this index.
+/// Returns whether a record records or annotates the iteration with this index.
 pub(super) fn concerns(record: &[u8], index: u32) -> bool {
     matches!(subject(record), Some(Subject::Recorded(found) | Subject::Annotated(found)) if found == index)
 }
@@ -301,8 +302,8 @@ enum Subject {
     Annotated(u32),
 }
 
-/// Reads which iteration a record concerns, without decoding its payload. In every version so far of the two kinds that
-/// concern one, the index follows the names of the client, the user and the idempotency key.
+/// Returns the iteration that a record concerns, without decoding its payload. In all versions so far of the two kinds
+/// that concern one, the index follows the names of the client, the user and the idempotency key.
 fn subject(record: &[u8]) -> Option<Subject> {
     let kind = le_u16(record, 6)?;
     let mut at = record::HEADER;
@@ -331,7 +332,7 @@ mod tests {
         "session-2025-12-11-001".parse().unwrap()
     }
 
-    /// An event that records nothing but its text, as long and as random as the test wants it.
+    /// Returns an event that contains only a text, as long and as random as needed.
     fn archived(seq: u32, reason: &str) -> Value {
         encoded(seq, EventBody::Archived { reason: Some(reason.to_owned()) })
     }
@@ -349,7 +350,7 @@ mod tests {
         value
     }
 
-    /// Text that does not compress.
+    /// Returns text that does not compress.
     fn noise(seed: u32, length: usize) -> String {
         let hex = |part: u32| blake3::hash(&[seed.to_le_bytes(), part.to_le_bytes()].concat()).to_hex().to_string();
         (0..).flat_map(|part| hex(part).into_bytes()).map(char::from).take(length).collect()
@@ -373,7 +374,7 @@ mod tests {
         entries
     }
 
-    /// Merges a batch as the database does: with the packs from the one that holds the first new record on.
+    /// Merges a batch as the database does: with the packs from the one that contains the first new record.
     fn merge_batch(packs: &mut BTreeMap<u32, Vec<u8>>, batch: &[Value]) {
         let batch: Vec<PackEntry<'_>> = batch.iter().map(|value| PackEntry::from_value(value).unwrap()).collect();
         let Some(first) = batch.iter().map(PackEntry::seq).min() else { return };
@@ -399,7 +400,7 @@ mod tests {
                 let is_late = |value: &Value| held_back.iter().any(|at| all[*at] == *value);
                 let batch: Vec<_> = batch.iter().filter(|value| !is_late(value)).cloned().collect();
                 merge_batch(&mut packs, &batch);
-                // A crash may have come before the batch was noted as applied.
+                // A crash may have happened before the batch was recorded as applied.
                 merge_batch(&mut packs, &batch);
                 rest = later;
                 if rest.is_empty() {
@@ -437,7 +438,7 @@ mod tests {
         assert!(stored * 3 < raw, "{stored} of {raw} bytes");
     }
 
-    /// A version of a payload that is missing from `subject` would hide its events from readers of single iterations.
+    /// Events of a payload version that is missing from `subject` would be hidden from readers of single iterations.
     #[test]
     fn the_subject_of_every_payload_version_is_known() {
         let bare = crate::model::Iteration {
@@ -488,7 +489,7 @@ mod tests {
             salvage(raw).map(|body| is_whole(&body)).sum()
         };
         assert_eq!(whole(&raw), 12);
-        // The noise is stored literally, so that flipping a byte of it damages one record.
+        // The noise is stored uncompressed, so that flipping one of its bytes damages one record.
         let last = raw.len() - 150;
         raw[last] ^= 1;
         assert!((10..12).contains(&whole(&raw)), "{} of 12 records", whole(&raw));

@@ -1,8 +1,7 @@
-//! The frozen structures inside records, one per kind and version, and their translation to and from the model.
+//! The frozen structures inside records, one per kind and version, and their conversion to and from the model.
 //!
-//! These types are never changed: a new version gets a new type and a new number, and the old one stays readable.
-//! bincode gives fields no names, so a field that is added, moved or retyped here would silently read old data as
-//! something else.
+//! These types never change: a new version gets a new type and a new number, and the old one stays readable. bincode
+//! does not store field names, so a field that is added, moved or retyped here would silently misread old data.
 
 use bincode::Options as _;
 use serde::{Deserialize, Serialize};
@@ -15,9 +14,9 @@ use crate::model::{
 
 use super::{Detail, keys};
 
-/// The longest payload that is still decoded: a guard against a length that a checksum happened to bless.
+/// The maximum size of a payload that is decoded: a guard against a corrupt length with a matching checksum.
 pub(super) const MAX_PAYLOAD: u64 = 1 << 20;
-/// How many bytes of text stay inside a payload; beyond, the longest are put out to files of their own.
+/// The maximum size of text inside a payload; beyond it, the longest texts are moved to separate files.
 const INLINE_TEXT: usize = 4 * 1024;
 
 pub(super) const STARTED: u16 = 1;
@@ -28,7 +27,7 @@ pub(super) const ARCHIVED: u16 = 5;
 pub(super) const RESTORED: u16 = 6;
 pub(super) const LOST: u16 = 7;
 
-/// A payload with its number, and the texts that were put out of it.
+/// An encoded payload, and the texts that were moved out of it.
 pub(super) struct Encoded {
     pub(super) kind: u16,
     pub(super) version: u16,
@@ -36,16 +35,16 @@ pub(super) struct Encoded {
     pub(super) texts: Vec<String>,
 }
 
-/// A payload as read.
+/// A decoded payload.
 pub(super) struct Decoded {
     pub(super) actor: Actor,
     pub(super) key: String,
     pub(super) body: EventBody,
-    /// The long texts it names that could not be had.
+    /// The long texts it refers to that are unavailable.
     pub(super) missing_texts: Vec<Hash>,
 }
 
-/// Where long texts come from when a payload is read: none leaves the text out.
+/// The source of long texts when a payload is decoded. `None` leaves the text out.
 pub(super) type TextSource<'a> = &'a dyn Fn(Hash) -> Option<String>;
 
 #[derive(Serialize, Deserialize)]
@@ -110,19 +109,19 @@ struct ImageV1 {
     name: Option<String>,
 }
 
-/// Version 1 with what images look like and how a parent was found. Written only if there is any of it: everything else
-/// keeps the bytes of version 1.
+/// Version 1 with image fingerprints and the origin of the parent. Written only if there are any, so that all other
+/// records keep the bytes of version 1.
 #[derive(Serialize, Deserialize)]
 struct RecordedV2 {
     first: RecordedV1,
-    /// As many as `first.images`, in the same order.
+    /// One for each of `first.images`, in the same order.
     images: Vec<MoreOfImageV2>,
     parent_reason: Option<String>,
-    /// Day, number, index, and why.
+    /// Day, number, index, and the reason.
     likely_parent: Option<(u32, u32, u32, String)>,
 }
 
-/// Version 2 with the keys of LoRAs that have no field of their own. Written only if there are any.
+/// Version 2 with additional keys of LoRAs. Written only if there are any.
 #[derive(Serialize, Deserialize)]
 struct RecordedV3 {
     second: RecordedV2,
@@ -168,8 +167,8 @@ struct LostV1 {
     before: Option<i64>,
 }
 
-/// Encodes what happened. The same texts are put out whatever index or parent the event gets, so that they can be
-/// written before its place is known.
+/// Encodes an event. The texts that are moved out do not depend on its index or parent, so they can be written before
+/// its position is known.
 pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
     let who = WhoV1 { client: actor.client.clone(), user: actor.user.clone(), key: key.to_owned() };
     let mut texts = Vec::new();
@@ -204,8 +203,8 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         EventBody::Annotated { index, change } => {
             let mut note = change.note.clone().map(TextV1::Inline);
             texts = put_out(note.as_mut().into_iter().collect());
-            // Version 2 has the fields of version 1 and may remove the rating, which a reader of version 1 would take for a
-            // rating of 0.
+            // Version 2 has the fields of version 1 and may remove the rating, which a reader of version 1 would take
+            // for a rating of 0.
             version = if change.rating == Some(AnnotationChange::NO_RATING) { 2 } else { 1 };
             (
                 ANNOTATED,
@@ -226,13 +225,13 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
             let (after, before) = (millis(loss.after), millis(loss.before));
             (LOST, write(&LostV1 { who, seqs: loss.seqs.clone(), last_index: loss.last_index, after, before }))
         }
-        // Only ever read; a draft cannot become one.
+        // Only ever decoded; a draft cannot become one.
         EventBody::Unknown { kind, .. } => (*kind, Vec::new()),
     };
     Encoded { kind, version, bytes, texts }
 }
 
-/// Returns whether texts may be put out of what this draft becomes: false for nearly all, without encoding them.
+/// Returns whether texts may be moved out of the event of this draft: false for nearly all, without encoding them.
 pub(super) fn may_be_long(draft: &Draft) -> bool {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     let bytes = match draft {
@@ -253,8 +252,8 @@ fn json_length(object: &Map<String, Value>) -> usize {
     if object.is_empty() { 0 } else { serde_json::to_string(object).map_or(usize::MAX, |text| text.len()) }
 }
 
-/// Reads a payload. A kind or version that is not known becomes [`EventBody::Unknown`]; `None` if a known one does not
-/// decode, which after a matching hash means that it was written wrong.
+/// Decodes a payload. An unknown kind or version becomes [`EventBody::Unknown`]; `None` if a known one does not decode,
+/// which after a matching hash means that it was written incorrectly.
 pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, texts: TextSource<'_>) -> Option<Decoded> {
     let mut reader = TextReader { detail, source: texts, missing: Vec::new() };
     let (who, body) = match (kind, version) {
@@ -278,7 +277,7 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             let RecordedV3 { second, lora_extras } = read(bytes)?;
             let index = second.first.index;
             let (who, mut iteration) = iteration_v2(second, &mut reader)?;
-            // A text that is missing costs the extra keys, not the LoRAs.
+            // If the text is missing, only the additional keys are lost, not the LoRAs.
             let extras: Vec<Map<String, Value>> = serde_json::from_str(&reader.text(lora_extras)).unwrap_or_default();
             for (lora, extra) in iteration.recipe.loras.iter_mut().zip(extras) {
                 lora.extra = extra;
@@ -313,7 +312,7 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
     Some(Decoded { actor, key: who.key, body, missing_texts: reader.missing })
 }
 
-/// Returns the long texts that a payload names.
+/// Returns the long texts that a payload refers to.
 pub(super) fn texts_named(kind: u16, version: u16, bytes: &[u8]) -> Vec<Hash> {
     decode(kind, version, bytes, Detail::Full, &|_| None).map(|decoded| decoded.missing_texts).unwrap_or_default()
 }
@@ -323,7 +322,7 @@ fn options() -> impl bincode::Options {
 }
 
 fn write<T: Serialize>(payload: &T) -> Vec<u8> {
-    // Fails only past MAX_PAYLOAD, which the limits on new events and the putting-out of texts keep far away.
+    // Only fails above MAX_PAYLOAD, which the limits on new events and the moving of texts prevent.
     options().serialize(payload).unwrap_or_default()
 }
 
@@ -331,7 +330,7 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
     options().deserialize(bytes).ok()
 }
 
-/// Puts out the longest texts until the rest is short enough.
+/// Moves out the longest texts until the rest is short enough.
 fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
     let inline = |text: &TextV1| if let TextV1::Inline(text) = text { text.len() } else { 0 };
     let mut out = Vec::new();
@@ -345,7 +344,7 @@ fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
     out
 }
 
-/// Returns whether there is anything that version 1 has no place for and version 2 has.
+/// Returns whether an iteration has anything that requires version 2.
 fn needs_version_2(iteration: &Iteration) -> bool {
     let seen = |image: &ImageRef| image.pixels.is_some() || image.perceptual_hash.is_some() || image.linked.is_some();
     iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some()
@@ -364,7 +363,7 @@ fn second(first: RecordedV1, iteration: &Iteration) -> RecordedV2 {
     RecordedV2 { first, images: images.collect(), parent_reason: iteration.parent_reason.clone(), likely_parent }
 }
 
-/// Returns the keys of LoRAs that have no field as a JSON array; `None` if there are none.
+/// Returns the additional keys of LoRAs as a JSON array; `None` if there are none.
 fn lora_extras(recipe: &Recipe) -> Option<String> {
     let extras: Vec<&Map<String, Value>> = recipe.loras.iter().map(|lora| &lora.extra).collect();
     if extras.iter().all(|extra| extra.is_empty()) {

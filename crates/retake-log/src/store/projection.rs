@@ -1,7 +1,7 @@
-//! The one rule from events to everything that is derived from them: heads, idempotency keys, children, totals.
+//! The single rule that derives everything from events: heads, idempotency keys, children, totals.
 //!
-//! Live appends, catching up on open, rebuilding and verifying all fold events through a [`Projection`], so that the four
-//! cannot disagree. It is a pure function of the events of one session; nothing here reads or writes.
+//! Live appends, catching up on open, rebuilding and verifying all fold events through a [`Projection`], so that the
+//! four cannot disagree. It is a pure function of the events of one session, without I/O.
 
 use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId};
 
@@ -9,49 +9,49 @@ use super::Totals;
 use super::journal::Position;
 use super::keys;
 
-/// What an idempotency key stands for.
+/// The use of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyHit {
     pub(super) session: SessionId,
-    /// The place of the first event with this key.
+    /// The sequence number of the first event with this key.
     pub(super) seq: u32,
-    /// The first index that was recorded with this key.
+    /// The index of the first iteration recorded with this key.
     pub(super) index: Option<u32>,
 }
 
-/// What some consecutive events of one session change.
+/// The changes made by consecutive events of one session.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Projection {
-    /// The session before, unless it is new.
+    /// The session before them; `None` if it is new.
     pub(super) before: Option<Head>,
-    /// The session after.
+    /// The session after them.
     pub(super) after: Head,
-    /// The keys of the events. An empty key is not a key.
+    /// The keys of the events, without empty ones.
     pub(super) keys: Vec<([u8; 16], KeyHit)>,
-    /// The parents and children that the events link, except from one iteration to the next of its session.
+    /// The links from parents to children, except those from one iteration to the next in the same session.
     pub(super) children: Vec<(IterationId, IterationId)>,
-    /// How many events there were.
+    /// The number of events.
     pub(super) events: u64,
 }
 
-/// One commit as the database takes it.
+/// A commit in the form in which the database applies it.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The byte of the journal after it.
+    /// The journal position after it.
     pub(super) end: Position,
     pub(super) projection: Projection,
-    /// Its records, each with its place in the chain and in the journal.
+    /// Its records, each with its sequence number and its position in the journal.
     pub(super) records: Vec<(u32, Position, Vec<u8>)>,
-    /// The long texts it brought into the journal.
+    /// The long texts it added to the journal.
     pub(super) texts: Vec<(Hash, Position)>,
-    /// All counts after it.
+    /// The totals after it.
     pub(super) totals: Totals,
-    /// Whether its keys are known to be new, so that they need not be merged with what is there.
+    /// Whether its keys are known to be new, so that they need not be merged with existing ones.
     pub(super) keys_are_new: bool,
 }
 
 impl Projection {
-    /// Begins where the session stands; at its beginning if it is new.
+    /// Starts from the state of a session, or from its beginning if it is new.
     pub(super) fn new(id: SessionId, before: Option<Head>) -> Projection {
         let after = before.clone().unwrap_or_else(|| Head::new(id));
         Projection { before, after, keys: Vec::new(), children: Vec::new(), events: 0 }
@@ -70,7 +70,7 @@ impl Projection {
             return;
         }
         let key = keys::idempotency_key(&event.key);
-        // Nearly always the same as that of the event before, so the last one is looked at first.
+        // Nearly always the same as that of the previous event, so check the last one first.
         match self.keys.iter_mut().rev().find(|(known, _)| *known == key) {
             Some((_, known)) => *known = known.merge(hit),
             None => self.keys.push((key, hit)),
@@ -79,8 +79,8 @@ impl Projection {
 }
 
 impl KeyHit {
-    /// Merges what two groups of events say of one key. The order does not matter: the lower session, then the first
-    /// place and the first index in it.
+    /// Merges two uses of one key, independent of their order: the lower session, then the first sequence number and
+    /// the first index in it.
     pub(super) fn merge(self, other: KeyHit) -> KeyHit {
         if self.session != other.session {
             return if self.session < other.session { self } else { other };
@@ -122,7 +122,7 @@ impl Change {
 }
 
 impl Totals {
-    /// Counts what a projection changes.
+    /// Adds the changes of a projection.
     pub(super) fn advance(&mut self, projection: &Projection) {
         let listed = |head: Option<&Head>| u64::from(head.is_some_and(|head| head.span.is_some()));
         let archived = |head: Option<&Head>| u64::from(head.is_some_and(|head| head.span.is_some() && head.archived));

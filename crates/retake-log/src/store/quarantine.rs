@@ -1,10 +1,10 @@
-//! What recoveries set aside, and their reports: `quarantine/NAME/report.json`, and beside it an empty file `read` once
-//! the report was read.
+//! The quarantine of recoveries and their reports: `quarantine/NAME/report.json`, with an empty file `read` next to it
+//! once the report was read.
 //!
-//! The directory is made before a recovery changes anything, and the report gets its name last: a directory without one
-//! belongs to a recovery that died, and is taken up again. Until then the report is called `report.pending`: it is written
-//! before the new database takes its place, so that no loss can be settled and not reported. A loss whose events came back
-//! is withdrawn from its report.
+//! The directory is created before a recovery changes anything, and the report gets its name last: a directory without
+//! one belongs to a recovery that died, and is resumed. Until then, the report is called `report.pending`: it is
+//! written before the new database is put in place, so that every loss is reported. A loss whose events came back is
+//! withdrawn from its report.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,23 @@ use super::{Error, Recovery, SessionLoss};
 const REPORT: &str = "report.json";
 const PENDING: &str = "report.pending";
 const READ: &str = "read";
-/// How the names begin of what belongs to another workspace: no recovery looks into it.
+/// The name prefix of files of another workspace, which recoveries ignore.
 pub(super) const FOREIGN: &str = "foreign-";
-/// The longest report that is read.
+/// The maximum size of a report.
 const MAX_REPORT: usize = 64 << 20;
 
-/// A report as it is kept.
+/// A stored report.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReportFile {
     #[serde(flatten)]
     recovery: Recovery,
-    /// How many events there must be for nothing to be missing.
+    /// The number of events there must be if nothing is missing.
     #[serde(default)]
     expected_events: u64,
 }
 
-/// Returns the name of a recovery: that of one which did not come to its report and is now taken up again, else a new one.
+/// Returns the name of a recovery: that of an unfinished one to be resumed, or else a new one.
 pub(super) fn name_for(disk: &Disk, layout: &Layout, now: Timestamp) -> io::Result<String> {
     let unfinished = unfinished(disk, layout)?.into_iter().next();
     if let Some(name) = unfinished.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
@@ -48,7 +48,7 @@ pub(super) fn name_for(disk: &Disk, layout: &Layout, now: Timestamp) -> io::Resu
     free_name(disk, &layout.quarantine(), &stamp)
 }
 
-/// Returns a name that nothing in `dir` has: `wanted`, or that with a number.
+/// Returns an unused name in `dir`: `wanted`, or `wanted` with a number.
 pub(super) fn free_name(disk: &Disk, dir: &Path, wanted: &str) -> io::Result<String> {
     let mut name = wanted.to_owned();
     let mut number = 1;
@@ -71,7 +71,7 @@ pub(super) fn directories(disk: &Disk, layout: &Layout) -> io::Result<Vec<PathBu
     Ok(places)
 }
 
-/// Returns the directories of recoveries that did not come to their report.
+/// Returns the directories of unfinished recoveries.
 pub(super) fn unfinished(disk: &Disk, layout: &Layout) -> io::Result<Vec<PathBuf>> {
     let mut places = Vec::new();
     for place in directories(disk, layout)? {
@@ -82,7 +82,7 @@ pub(super) fn unfinished(disk: &Disk, layout: &Layout) -> io::Result<Vec<PathBuf
     Ok(places)
 }
 
-/// Returns whether a recovery died before it had anything to report: nothing it left can be taken for healthy.
+/// Returns whether a recovery died before it had anything to report, so that nothing it left can be taken for healthy.
 pub(super) fn interrupted(disk: &Disk, layout: &Layout) -> io::Result<bool> {
     for place in unfinished(disk, layout)? {
         if !disk.exists(&place.join(PENDING))? {
@@ -92,12 +92,12 @@ pub(super) fn interrupted(disk: &Disk, layout: &Layout) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Writes the report of a recovery whose database is ready to take its place.
+/// Writes the report of a recovery whose database is ready to be put in place.
 pub(super) fn write_pending(disk: &Disk, place: &Path, recovery: &Recovery, expected_events: u64) -> io::Result<()> {
     write(disk, &place.join(PENDING), &ReportFile { recovery: recovery.clone(), expected_events })
 }
 
-/// Gives reports their name: the databases they belong to are in place.
+/// Renames the pending reports, whose databases are in place.
 pub(super) fn settle(disk: &Disk, layout: &Layout) -> io::Result<()> {
     for place in unfinished(disk, layout)? {
         if disk.exists(&place.join(PENDING))? {
@@ -107,13 +107,13 @@ pub(super) fn settle(disk: &Disk, layout: &Layout) -> io::Result<()> {
     Ok(())
 }
 
-/// A report that changes because some of what it names came back.
+/// A report to be changed because some of its losses came back.
 pub(super) struct Withdrawal {
     path: PathBuf,
     report: ReportFile,
 }
 
-/// Compares the reports with a database that was rebuilt, and returns those whose losses came back.
+/// Compares the reports with a rebuilt database, and returns those whose losses came back.
 pub(super) fn returned(disk: &Disk, layout: &Layout, database: &Database, events: u64) -> io::Result<Vec<Withdrawal>> {
     let is_there = |loss: &SessionLoss, seq: u32| {
         let stored = loss.session.and_then(|id| database.events.get(id, seq).ok().flatten());
@@ -139,7 +139,7 @@ pub(super) fn returned(disk: &Disk, layout: &Layout, database: &Database, events
                 let seqs = std::mem::take(&mut loss.seqs);
                 loss.seqs = seqs.into_iter().filter(|seq| !is_there(loss, *seq)).collect();
                 if loss.seqs.len() < before {
-                    // Which iterations are still missing is not known here.
+                    // Which iterations are still missing is unknown here.
                     loss.iterations.clear();
                 }
                 !loss.seqs.is_empty()
@@ -165,7 +165,7 @@ pub(super) fn withdraw(disk: &Disk, withdrawals: Vec<Withdrawal>) -> io::Result<
     withdrawals.iter().try_for_each(|withdrawal| write(disk, &withdrawal.path, &withdrawal.report))
 }
 
-/// Returns every report, oldest first, with whether it was read. One that is damaged itself is passed over.
+/// Returns every report, oldest first, with whether it was read. Damaged reports are skipped.
 pub(super) fn reports(disk: &Disk, layout: &Layout) -> Vec<(Recovery, bool)> {
     let report = |place: PathBuf| {
         let report = read(disk, &place.join(REPORT)).ok()??;

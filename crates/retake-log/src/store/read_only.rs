@@ -1,8 +1,8 @@
-//! A workspace that can only be read: it is on a read-only medium, or belongs to another user.
+//! Read-only workspaces: on a read-only medium, or owned by another user.
 //!
-//! sled writes when it is opened, and so does a recovery. So what opening changes is copied to a temporary directory (the
-//! database, the last segment, the checkpoint, the reports of recoveries), everything else is linked there, and the store
-//! is opened on that. Whatever opening finds wrong is put right in the copy only, and reported as a problem of the
+//! sled writes when it is opened, and so does a recovery. Therefore everything that opening changes (the database, the
+//! last segment, the checkpoint, the recovery reports) is copied to a temporary directory, everything else is linked
+//! there, and the store is opened on that. Problems are repaired only in the copy, and reported as problems of the
 //! original. Nothing in the workspace is locked, created or changed.
 
 use std::fs;
@@ -21,34 +21,34 @@ use super::{
     Trail, Verification,
 };
 
-/// How often a workspace that another process writes to meanwhile is copied before its state is taken as it is.
+/// The number of attempts to copy a workspace that another process is writing to, before its state is used as it is.
 const ATTEMPTS: usize = 3;
 
-/// The store of a workspace that can only be read, as it was when it was opened.
+/// The store of a read-only workspace, as it was when it was opened.
 pub(crate) struct ReadOnlyStore {
     store: Store,
-    /// Recoveries that the original would need.
+    /// Recoveries that the original needs.
     needed: Vec<Recovery>,
     dir: PathBuf,
     copy: TemporaryCopy,
 }
 
 impl ReadOnlyStore {
-    /// Returns whether an error means that the workspace in `dir` can be read, but not written.
+    /// Returns whether an error means that the workspace in `dir` can be read but not written.
     pub(crate) fn is_wanted(error: &Error, dir: &Path) -> bool {
         let is_refused = matches!(error, Error::Io { source, .. }
             if matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem));
         is_refused && Layout::new(dir).identity().is_file()
     }
 
-    /// Opens the workspace in `dir` as it is now.
+    /// Opens the workspace in `dir` in its current state.
     pub(crate) fn open(dir: &Path, options: &Options) -> Result<ReadOnlyStore, Error> {
         let mut attempt = 1;
         loop {
             let failed =
                 |source| Error::Io { action: "copy the read-only workspace".into(), path: dir.to_owned(), source };
             let before = recovery_names(dir);
-            // The database of a running process changes under the copy; its journal is whole at any time.
+            // The database of a running process changes while it is copied; its journal is always consistent.
             let is_in_use = is_locked(dir);
             let copy = TemporaryCopy::create(dir, &options.disk, !is_in_use).map_err(failed)?;
             let is_in_use = is_in_use || is_locked(dir);
@@ -62,7 +62,7 @@ impl ReadOnlyStore {
         }
     }
 
-    /// Returns the directory in which the reports of recoveries are, those that the original would need included.
+    /// Returns the directory of the recovery reports, including those that the original needs.
     pub(crate) fn reports_dir(&self) -> &Path {
         &self.copy.path
     }
@@ -173,7 +173,7 @@ impl Log for ReadOnlyStore {
     }
 }
 
-/// Returns whether a process has the workspace open. A lock can be examined without the right to write.
+/// Returns whether a process has the workspace open. A lock can be checked without write permission.
 fn is_locked(dir: &Path) -> bool {
     let file = fs::File::open(Layout::new(dir).lock());
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
@@ -183,7 +183,7 @@ fn recovery_names(dir: &Path) -> Vec<String> {
     super::recoveries(dir).into_iter().map(|(recovery, _)| recovery.name).collect()
 }
 
-/// A directory that stands for a workspace, and is removed when it is dropped.
+/// A temporary copy of a workspace, removed on drop.
 struct TemporaryCopy {
     path: PathBuf,
 }
@@ -197,7 +197,8 @@ impl Drop for TemporaryCopy {
 }
 
 impl TemporaryCopy {
-    /// Copies what opening changes and links the rest; the database is left out unless `with_database`, and then rebuilt.
+    /// Copies what opening changes and links the rest. Without `with_database`, the database is left out and then
+    /// rebuilt.
     fn create(dir: &Path, disk: &Disk, with_database: bool) -> io::Result<TemporaryCopy> {
         let path = std::env::temp_dir().join(temp_name()?);
         private_dir().create(&path)?;
@@ -240,7 +241,7 @@ impl TemporaryCopy {
     }
 }
 
-/// Copies the regular files below a directory; anything else is not a database's.
+/// Copies the regular files below a directory; anything else does not belong to a database.
 fn copy_dir(disk: &Disk, from: &Path, to: &Path) -> io::Result<()> {
     if disk.kind(from)? != FileKind::Directory {
         return Ok(());
@@ -256,7 +257,7 @@ fn copy_dir(disk: &Disk, from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a file and gives the copy the usual rights: those of a read-only original would come along.
+/// Copies a file and gives the copy the usual permissions, since it would inherit those of a read-only original.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let mut permissions = fs::metadata(to)?.permissions();
@@ -264,7 +265,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     fs::set_permissions(to, permissions)
 }
 
-/// Links a file or directory, or copies it where there are no links.
+/// Links a file or directory, or copies it if links are not supported.
 fn link(original: &Path, here: &Path) -> io::Result<()> {
     match platform::symlink(original, here) {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {

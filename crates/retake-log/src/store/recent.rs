@@ -1,4 +1,4 @@
-//! The newest summaries, kept decoded: the first pages of the listing cost the same however many sessions there are.
+//! The newest summaries, kept decoded, so that the cost of the first pages does not depend on the number of sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use crate::model::{Head, SessionId, Summary};
 
 use super::{RecencyKey, Status};
 
-/// How many summaries are kept.
+/// The number of summaries kept.
 pub(super) const MAX_RECENT: usize = 512;
 
 /// All sessions above the floor, most recent last.
 pub(super) struct RecentSessions {
     rows: BTreeMap<RecencyKey, Arc<Summary>>,
-    /// Nothing at or below it is kept; `None` if everything is kept.
+    /// The key at or below which nothing is kept; `None` if everything is kept.
     floor: Option<RecencyKey>,
 }
 
-/// The part of a page that the newest sessions cover.
+/// The part of a page covered by the newest sessions.
 pub(super) struct RecentPage {
     pub(super) rows: Vec<Arc<Summary>>,
-    /// Where the rest must be read from, if they do not cover all of it.
+    /// The position to continue reading from, if they do not cover all of it.
     pub(super) go_on_after: Option<RecencyKey>,
 }
 
-/// Returns the place of a session in the listing.
+/// Returns the position of a session in the listing.
 pub(super) fn place_of(summary: &Summary) -> RecencyKey {
     RecencyKey { modified: summary.last_modified_at, id: summary.id }
 }
 
 impl RecentSessions {
-    /// Creates the list from the newest sessions; `complete` if there are no others.
+    /// Creates the list from the newest sessions; `complete` if these are all.
     pub(super) fn new(newest: Vec<Arc<Summary>>, complete: bool) -> RecentSessions {
         let floor = if complete { None } else { newest.iter().map(|row| place_of(row)).min() };
         let mut recent = RecentSessions { rows: newest.into_iter().map(|row| (place_of(&row), row)).collect(), floor };
@@ -41,7 +41,7 @@ impl RecentSessions {
         recent
     }
 
-    /// Takes in what a commit did to a session.
+    /// Applies the change that a commit made to a session.
     pub(super) fn update(&mut self, before: Option<&Head>, after: &Head) {
         if let Some(before) = before.and_then(Head::summary) {
             self.rows.remove(&place_of(&before));
@@ -72,7 +72,7 @@ impl RecentSessions {
             None => self.rows.range(..),
         };
         let rows: Vec<_> = below.rev().map(|(_, row)| row).filter(wanted).take(limit).cloned().collect();
-        // The floor itself is not kept, so what follows is read from just above it.
+        // The floor itself is not kept, so the rest is read from just above it.
         let go_on_after = self.floor.filter(|_| rows.len() < limit).map(above);
         RecentPage { rows, go_on_after }
     }
@@ -86,7 +86,7 @@ impl RecentSessions {
     }
 }
 
-/// Returns the place just above this one: nothing lies between, since numbers count on without gaps.
+/// Returns the position just above this one; nothing lies between, since numbers are consecutive.
 fn above(place: RecencyKey) -> RecencyKey {
     let number = place.id.number().saturating_add(1);
     let id = SessionId::new(place.id.day(), number).unwrap_or(place.id);

@@ -1,6 +1,7 @@
-//! A record: one event in its envelope, the same bytes in both copies. `docs/format.md` draws it.
+//! A record: one event in its envelope, with the same bytes in both copies. `docs/format.md` specifies it.
 //!
-//! A record proves itself: its last 32 bytes are the hash of all before them, and the hash that the next event names.
+//! A record is self-verifying: its last 32 bytes are the hash of everything before them, which the next event refers
+//! to.
 
 use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
 
@@ -27,32 +28,32 @@ pub(super) struct Header {
     pub(super) prev: Hash,
 }
 
-/// A record whose hash has been checked, or that comes from where it was checked.
+/// A record whose hash has been verified, or that comes from a verified source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub(super) header: Header,
     pub(super) hash: Hash,
-    /// All of it, header to hash.
+    /// All bytes, from the header to the hash.
     pub(super) bytes: &'a [u8],
 }
 
-/// A new record. The long texts it names were kept before: see [`payload::encode`].
+/// A new record. The long texts it refers to were stored before: see [`payload::encode`].
 pub(super) struct NewRecord {
     pub(super) bytes: Vec<u8>,
     pub(super) event: Event,
 }
 
-/// Returns the event of a record, with its long texts from `texts`; `None` if it is not a record, or altered.
+/// Decodes the event of a record, with its long texts from `texts`; `None` if it is altered or not a record.
 pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
     Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
 }
 
-/// Returns the hashes of the long texts that a record names.
+/// Returns the hashes of the long texts that a record refers to.
 pub fn texts_of(record: &[u8]) -> Vec<Hash> {
     Record::read(record).map(|record| record.texts()).unwrap_or_default()
 }
 
-/// Returns a record's place in its session's chain.
+/// Returns a record's sequence number in its session's chain.
 pub fn place(record: &[u8]) -> Option<u32> {
     Some(Record::read_unchecked(record)?.header.seq)
 }
@@ -67,7 +68,7 @@ pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     records
 }
 
-/// Writes the record of an event at its place.
+/// Encodes the record of an event with its sequence number.
 pub(super) fn encode(
     (session, seq, prev): (SessionId, u32, Hash),
     at: Timestamp,
@@ -82,7 +83,7 @@ pub(super) fn encode(
     for short in [ENVELOPE, payload.kind, payload.version, 0] {
         bytes.extend_from_slice(&short.to_le_bytes());
     }
-    // payload::write keeps payloads below a megabyte.
+    // Payloads are smaller than a megabyte.
     let length = u32::try_from(payload.bytes.len()).unwrap_or(u32::MAX);
     for number in [length, day, number, seq] {
         bytes.extend_from_slice(&number.to_le_bytes());
@@ -98,7 +99,7 @@ pub(super) fn encode(
     NewRecord { bytes, event }
 }
 
-/// Returns the place and the length of the record at the start of bytes whose integrity is known; `None` if there is none.
+/// Returns the sequence number and the length of the record at the start of trusted bytes; `None` if there is none.
 pub(super) fn seq_and_length(bytes: &[u8]) -> Option<(u32, usize)> {
     if !bytes.starts_with(&MAGIC) {
         return None;
@@ -109,7 +110,7 @@ pub(super) fn seq_and_length(bytes: &[u8]) -> Option<(u32, usize)> {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`, if there is a sound one.
+    /// Parses the header at the start of `bytes`; `None` if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Header> {
         if !bytes.starts_with(&MAGIC) || le_u16(bytes, 4)? != ENVELOPE {
             return None;
@@ -131,14 +132,14 @@ impl Header {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at the start of `bytes` and checks its hash.
+    /// Parses the record at the start of `bytes` and verifies its hash.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Record<'a>> {
         let record = Record::read_unchecked(bytes)?;
         let (content, _) = record.bytes.split_at_checked(HEADER + record.header.payload)?;
         (Hash::of(content) == record.hash).then_some(record)
     }
 
-    /// Reads the record at the start of `bytes`, without checking its hash: sled checks its pages.
+    /// Parses the record at the start of `bytes` without verifying its hash, since sled checks its pages.
     pub(super) fn read_unchecked(bytes: &'a [u8]) -> Option<Record<'a>> {
         let header = Header::read(bytes)?;
         let bytes = bytes.get(..HEADER + header.payload + TRAILER)?;
@@ -151,7 +152,7 @@ impl<'a> Record<'a> {
         self.event_in(Detail::Full, texts)
     }
 
-    /// Returns the event in that much detail.
+    /// Decodes the event with this level of detail.
     pub(super) fn event_in(&self, detail: Detail, texts: TextSource<'_>) -> Option<(Event, Vec<Hash>)> {
         let Header { kind, version, session, seq, at, prev, .. } = self.header;
         let decoded = payload::decode(kind, version, self.payload(), detail, texts)?;
@@ -159,7 +160,7 @@ impl<'a> Record<'a> {
         Some((Event { session, seq, at, actor, key, body, prev, hash: self.hash }, missing_texts))
     }
 
-    /// Returns the hashes of the long texts that it names.
+    /// Returns the hashes of the long texts that it refers to.
     pub(super) fn texts(&self) -> Vec<Hash> {
         payload::texts_named(self.header.kind, self.header.version, self.payload())
     }

@@ -1,4 +1,4 @@
-//! What users can do about an error of the server that carries a log, as a value that each face words.
+//! What users can do about an error of the server that stores a log, as a value that each face words.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,6 @@ pub enum Remedy {
     AvoidTransactionPooler,
     /// Verify the workspace, and restore the damaged record from a backup.
     RestoreRecord,
-    /// Issue the same call again.
+    /// Repeat the call.
     Retry,
 }

@@ -1,14 +1,14 @@
-//! The words of a recovery's report.
+//! The text of a recovery's report.
 
 use crate::model::EventBody;
 
 use super::SessionLoss;
 use super::record::Record;
 
-/// How many losses and places a message lists.
+/// The maximum number of losses and positions listed in a message.
 const MAX_LISTED: usize = 20;
 
-/// Words what a recovery found and did.
+/// Words the findings and actions of a recovery.
 pub(super) fn message(
     causes: &[String],
     lost: u64,
@@ -60,7 +60,7 @@ pub(super) fn message(
     message
 }
 
-/// Returns the loss that a `lost` event names.
+/// Returns the loss that a `lost` event records.
 pub(super) fn named_by(record: &Record<'_>) -> Option<SessionLoss> {
     match record.event(&|_| None)?.0.body {
         EventBody::Lost(loss) => Some(SessionLoss {
@@ -74,7 +74,7 @@ pub(super) fn named_by(record: &Record<'_>) -> Option<SessionLoss> {
     }
 }
 
-/// Returns the loss of events of which only the number is known.
+/// Returns a loss of events of which only the number is known.
 pub(super) fn unnamed_loss() -> SessionLoss {
     SessionLoss { session: None, seqs: Vec::new(), iterations: Vec::new(), after: None, before: None }
 }

@@ -1,5 +1,5 @@
-//! Reading bytes that may be damaged: the one walk over a segment that opening, rebuilding and verifying share, and the
-//! search for records in files of which no structure is left.
+//! Reads bytes that may be damaged: the walk over a segment shared by opening, rebuilding and verifying, and the search
+//! for records in files without any intact structure.
 
 use memchr::memmem;
 
@@ -9,7 +9,7 @@ use super::journal::{FRAME_HEADER, FRAME_MAGIC, STANDS_FOR_LOST, TEXT_HEADER, TE
 use super::keys::{le_u16, le_u32, le_u64};
 use super::record::{self, Header, Record};
 
-/// Something kept in the journal.
+/// An entry of the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Entry<'a> {
     Record(Record<'a>),
@@ -17,7 +17,7 @@ pub(super) enum Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Returns whether it matches its hash. A frame's checksum reveals accidents; only the hash reveals edits.
+    /// Returns whether it matches its hash. A frame's checksum detects accidents; only the hash detects edits.
     pub(super) fn is_true(&self) -> bool {
         match self {
             Entry::Record(record) => Record::read(record.bytes).is_some(),
@@ -26,40 +26,41 @@ impl Entry<'_> {
     }
 }
 
-/// A whole frame.
+/// An intact frame.
 pub(super) struct Frame<'a> {
     pub(super) number: u64,
     pub(super) flags: u16,
-    /// The offset of its first byte in the segment, and of the byte after it.
+    /// The offsets of its first byte in the segment, and of the byte after it.
     pub(super) start: u64,
     pub(super) end: u64,
-    /// All of it, header included.
+    /// All bytes, including the header.
     pub(super) bytes: &'a [u8],
     /// Its entries, each with its offset in the segment.
     pub(super) entries: Vec<(u64, Entry<'a>)>,
 }
 
-/// Bytes that are not a frame, with what can be made out in them.
+/// Bytes that are not a frame, with what can be recovered from them.
 pub(super) struct DamagedSpan<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// Entries that are whole all the same.
+    /// Entries that are nevertheless intact.
     pub(super) entries: Vec<(u64, Entry<'a>)>,
-    /// Headers of records that are not whole.
+    /// Headers of records that are not intact.
     pub(super) headers: Vec<Header>,
-    /// Whether a whole frame follows in the same segment.
+    /// Whether an intact frame follows in the same segment.
     pub(super) is_followed: bool,
-    /// Whether this is what a write leaves that the power cut short: see [`is_torn`].
+    /// Whether this can be a write interrupted by a power cut: see [`is_torn`].
     pub(super) is_torn: bool,
 }
 
-/// What a walk meets.
+/// An item found by a walk.
 pub(super) enum ScanItem<'a> {
     Frame(Frame<'a>),
     Damage(DamagedSpan<'a>),
 }
 
-/// Walks the frames in `bytes`, which begin at `base` of their segment, and returns the offset after the last whole one.
+/// Walks the frames in `bytes`, which start at offset `base` of their segment, and returns the offset after the last
+/// intact one.
 pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanItem<'a>)) -> u64 {
     let mut at = 0;
     let mut end = base;
@@ -91,13 +92,13 @@ pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanIte
     }
 }
 
-/// The unit that a disk writes whole.
+/// The size of the smallest unit that a disk writes atomically.
 const SECTOR: u64 = 512;
 
-/// Returns whether the last bytes of a segment, which begin at `start`, can be a write that never completed. A frame is
-/// written only after the one before it was synced, so there is one frame at most; and space is filled with zeros ahead,
-/// so each sector of it holds either what was written or zeros. A frame of which every sector is there was written as a
-/// whole and damaged later.
+/// Returns whether the last bytes of a segment, which start at `start`, can be an incomplete write. A frame is written
+/// only after the previous one was synced, so there is at most one; and space is filled with zeros in advance, so each
+/// sector contains either what was written or zeros. A frame with all of its sectors present was written completely and
+/// damaged later.
 fn is_torn(span: &[u8], start: u64) -> bool {
     let headers: Vec<usize> =
         memmem::find_iter(span, &FRAME_MAGIC).filter(|at| frame_length(span, *at).is_some()).collect();
@@ -105,13 +106,13 @@ fn is_torn(span: &[u8], start: u64) -> bool {
     let length = match headers.as_slice() {
         [] => FRAME_HEADER,
         [0] => frame_length(span, 0).unwrap_or(FRAME_HEADER),
-        // A frame follows what cannot be its own beginning.
+        // A frame that starts after other bytes cannot be the interrupted write.
         [_, ..] => return false,
     };
     let mut from = 0;
     while from < length {
         let until = size((start + from as u64) / SECTOR * SECTOR + SECTOR - start).min(length);
-        // What lies past the span is zeros, or was cut off.
+        // Beyond the span there are only zeros, or the file was truncated.
         if span.get(from..until.min(span.len())).unwrap_or_default().iter().all(|byte| *byte == 0) {
             return true;
         }
@@ -120,7 +121,7 @@ fn is_torn(span: &[u8], start: u64) -> bool {
     length > span.len()
 }
 
-/// Returns the length of the frame whose header is at `at`, if that header is whole.
+/// Returns the length of the frame whose header is at `at`, if that header is intact.
 fn frame_length(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..)?;
     if crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
@@ -129,7 +130,7 @@ fn frame_length(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(le_u32(bytes, 8)?).ok()?.checked_add(FRAME_HEADER)
 }
 
-/// Finds whole entries anywhere in `bytes`, and headers of records that are not whole.
+/// Finds intact entries anywhere in `bytes`, and headers of records that are not intact.
 pub(super) fn carve(bytes: &[u8], base: u64) -> (Vec<(u64, Entry<'_>)>, Vec<Header>) {
     let mut entries = Vec::new();
     let mut headers = Vec::new();
@@ -153,7 +154,7 @@ fn next_frame(bytes: &[u8]) -> Option<usize> {
     memmem::find_iter(bytes, &FRAME_MAGIC).find(found)
 }
 
-/// Returns the whole frame that `bytes` begin with, and its length; `start` is its offset in the segment.
+/// Returns the intact frame at the start of `bytes`, and its length; `start` is its offset in the segment.
 pub(super) fn frame_at(bytes: &[u8], start: u64) -> Option<(Frame<'_>, usize)> {
     if !bytes.starts_with(&FRAME_MAGIC) || crc32fast::hash(bytes.get(..28)?) != le_u32(bytes, 28)? {
         return None;
@@ -216,7 +217,8 @@ mod tests {
             .collect()
     }
 
-    /// Counts what a walk finds: whole frames, entries and headers in damaged spans, damaged spans that are followed and not.
+    /// Counts what a walk finds: intact frames, entries and headers in damaged spans, and damaged spans with and
+    /// without a frame after them.
     fn found(bytes: &[u8]) -> (usize, usize, usize, usize, usize) {
         let mut found = (0, 0, 0, 0, 0);
         walk(bytes, 64, &mut |item| match item {

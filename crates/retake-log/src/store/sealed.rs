@@ -1,10 +1,11 @@
-//! Sealed segments: a segment that takes no more frames, compressed in blocks.
+//! Sealed segments: segments that accept no more frames, compressed in blocks.
 //!
-//! A sealed segment keeps its name and number, and every byte of it keeps its offset: readers ask for offsets of the plain
-//! segment, and the blocks that hold them are decompressed. Each block proves itself and says which one it is, so that a
-//! damaged one costs only its own bytes, which read as zeros, and the others are found without the table at the beginning.
+//! A sealed segment keeps its name and number, and all of its bytes keep their offsets: readers use offsets of the
+//! plain segment, and the blocks that contain them are decompressed. Each block has its own checksum and number, so
+//! that a damaged one only costs its own bytes, which read as zeros, and the others are found even without the table at
+//! the beginning.
 //!
-//! `docs/format.md` draws the bytes. LZ4 was chosen for the reason that [packs](super::pack) have it.
+//! `docs/format.md` specifies the bytes. LZ4 was chosen for the same reason as in [packs](super::pack).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,18 +19,18 @@ use super::keys::{le_u32, le_u64};
 
 const TABLE_MAGIC: [u8; 4] = [0xF3, b'R', b'T', b'Z'];
 const BLOCK_MAGIC: [u8; 4] = [0xF2, b'R', b'T', b'B'];
-/// The length of the table before the lengths of the blocks.
+/// The length of the table without the lengths of the blocks.
 const TABLE_HEADER: usize = 20;
-/// The length of what comes before the bytes of a block.
+/// The length of a block header.
 const BLOCK_HEADER: usize = 16;
-/// How many bytes of the plain segment a block holds: a record is read by decompressing one.
+/// The number of bytes of the plain segment in a block: reading a record decompresses one.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Set in the stored length of a block that is not compressed.
+/// The flag in the stored length of a block that is not compressed.
 const RAW: u32 = 1 << 31;
-/// How much of a file is searched at once for blocks that no table names.
+/// The number of bytes of a file searched at once for blocks that are not in a table.
 const CHUNK: usize = 4 << 20;
 
-/// Returns the sealed form of a plain segment; `None` if it has no whole header, or is longer than any.
+/// Returns the sealed form of a plain segment; `None` if it has no intact header, or is too long.
 pub(super) fn seal(plain: &[u8]) -> Option<Vec<u8>> {
     let header_bytes = usize::try_from(SEGMENT_HEADER).ok()?;
     let header = SegmentHeader::from_bytes(plain)?;
@@ -58,8 +59,8 @@ pub(super) fn seal(plain: &[u8]) -> Option<Vec<u8>> {
     Some(sealed)
 }
 
-/// Returns the header of a block. The checksum covers the number and the length as well, so that a block cannot stand in
-/// for another.
+/// Returns the header of a block. The checksum covers the number and the length as well, so that a block cannot be
+/// mistaken for another.
 fn block_header(number: u32, length: u32, stored: &[u8]) -> [u8; BLOCK_HEADER] {
     let mut header = [0; BLOCK_HEADER];
     let parts =
@@ -82,12 +83,12 @@ pub(super) struct SealedSegment {
     header: Vec<u8>,
     /// The length of the plain segment.
     length: u64,
-    /// The number of each block, where its header is, and its stored length with its flag.
+    /// The position of the header and the stored length with its flag of each block, by number.
     blocks: BTreeMap<u32, (u64, u32)>,
 }
 
 impl SealedSegment {
-    /// Opens a file that is a sealed segment, damaged or not; gives the file back if it is not one.
+    /// Opens a sealed segment, damaged or not; returns the file if it is not one.
     pub(super) fn open(file: ReadFile) -> io::Result<Result<SealedSegment, ReadFile>> {
         let header_bytes = usize::try_from(SEGMENT_HEADER).unwrap_or(64);
         let start = file.read_at(0, header_bytes + TABLE_HEADER)?;
@@ -113,7 +114,7 @@ impl SealedSegment {
         self.length
     }
 
-    /// Reads up to `len` bytes of the plain segment at `offset`: fewer where it ends. What is damaged reads as zeros.
+    /// Reads up to `len` bytes of the plain segment at `offset`; fewer at its end. Damaged parts read as zeros.
     pub(super) fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let end = self.length.min(offset.saturating_add(len as u64));
         let mut bytes = Vec::with_capacity(usize::try_from(end.saturating_sub(offset)).unwrap_or(0));
@@ -154,7 +155,7 @@ impl SealedSegment {
         Ok(lz4_flex::block::decompress(stored, BLOCK_BYTES).ok())
     }
 
-    /// Reads the table of blocks; returns whether it is whole.
+    /// Reads the table of blocks. Returns whether it is intact.
     fn read_table(&mut self, start: &[u8]) -> io::Result<bool> {
         let known = (le_u32(start, 4), le_u64(start, 8), le_u32(start, 16));
         let (Some(block_bytes), Some(length), Some(count)) = known else { return Ok(false) };
@@ -201,7 +202,7 @@ impl SealedSegment {
             if chunk.len() < CHUNK {
                 break;
             }
-            // A header may lie across the end of the chunk.
+            // A header may straddle the end of the chunk.
             at += (CHUNK - BLOCK_HEADER) as u64;
         }
         let numbers: Vec<u32> = self.blocks.keys().copied().collect();
@@ -229,7 +230,7 @@ mod tests {
 
     fn plain(bytes: usize) -> Vec<u8> {
         let mut plain = SegmentHeader::first([7; 16]).to_bytes();
-        // Half of it can be compressed, and half cannot.
+        // Half of it is compressible, and half is not.
         let mut random = blake3::Hasher::new().finalize_xof();
         while plain.len() < bytes {
             let mut block = [0; 1000];

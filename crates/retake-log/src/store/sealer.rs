@@ -1,8 +1,8 @@
-//! Sealing: segments that take no more frames are compressed in the background, each once all of it is in the database
-//! and synced there. So both copies of every event exist while the journal's own is replaced.
+//! Sealing: segments that accept no more frames are compressed in the background, once all of their events are in the
+//! database and synced there. Therefore both copies of every event exist while the journal's copy is replaced.
 //!
-//! A segment is sealed only if every byte of it proves itself. The sealed form is written beside it, synced, read back
-//! and compared; then it takes the segment's name in one rename. Whatever fails before that leaves the plain segment.
+//! A segment is sealed only if all of its bytes verify. The sealed form is written next to it, synced, read back and
+//! compared; then it replaces the segment in one rename. Any failure before that leaves the plain segment.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,17 +16,17 @@ use super::scan::{ScanItem, walk};
 use super::sealed;
 
 impl Log {
-    /// Seals what can be sealed after each checkpoint, until the sender is gone. Runs on its own thread.
+    /// Seals what can be sealed after each checkpoint, until the sender is dropped. Runs on its own thread.
     pub(super) fn seal_until_stopped(&self, checkpoints: &Receiver<()>) {
         while checkpoints.recv().is_ok() {
             if let Err(error) = self.seal_segments() {
-                // The plain segments stay as good as they were.
+                // The plain segments are unaffected.
                 tracing::warn!(%error, "a segment of the journal cannot be sealed");
             }
         }
     }
 
-    /// Seals every plain segment that both copies have completely, and returns how many.
+    /// Seals every plain segment that is completely in both copies, and returns the number sealed.
     pub(super) fn seal_segments(&self) -> io::Result<u32> {
         let covered = self.checkpointed().segment;
         let outline = self.files.outline(0)?;
@@ -44,7 +44,7 @@ impl Log {
         Ok(sealed)
     }
 
-    /// Seals a segment that `next` follows; returns whether it was whole.
+    /// Seals a segment that is followed by `next`. Returns whether it was intact.
     fn seal_segment(&self, number: u32, next: SegmentHeader) -> io::Result<bool> {
         let path = self.layout.segment(number);
         let Some(file) = self.disk.open_to_read(&path)? else { return Ok(false) };
@@ -78,14 +78,14 @@ impl Log {
     }
 }
 
-/// Returns whether every frame of a segment proves itself, up to where the next segment says that it ended.
+/// Returns whether every frame of a segment verifies, up to the end stated by the next segment.
 fn is_whole(plain: &[u8], next: SegmentHeader) -> bool {
     let Some(header) = SegmentHeader::from_bytes(plain) else { return false };
     let mut number = header.first_frame;
     let mut whole = true;
     let body = plain.get(usize::try_from(SEGMENT_HEADER).unwrap_or(0)..).unwrap_or_default();
     walk(body, SEGMENT_HEADER, &mut |item| match item {
-        // What was refused lies after the end, and stays there.
+        // Refused frames lie after the end, and stay there.
         ScanItem::Frame(frame) if frame.start >= next.previous_end => {}
         ScanItem::Frame(frame) => {
             whole &= frame.number == number && frame.entries.iter().all(|(_, entry)| entry.is_true());

@@ -1,5 +1,4 @@
-//! Repairing segments of the journal: whole frames stay where they are, and frames that stand for the lost ones fill the
-//! gaps.
+//! Repairs segments of the journal: intact frames keep their offsets, and placeholder frames fill the gaps.
 
 use std::path::Path;
 
@@ -8,21 +7,21 @@ use super::journal::{FORMAT, FRAME_HEADER, STANDS_FOR_LOST, SegmentHeader, frame
 use super::layout::segment_name;
 use super::rebuild::RecoveryContext;
 
-/// How a segment looked.
+/// The state of a segment.
 pub(super) struct SegmentState {
     pub(super) number: u32,
     pub(super) header: Option<SegmentHeader>,
-    /// Whether there was a file of this number that belongs to the journal.
+    /// Whether a file with this number exists and belongs to the journal.
     pub(super) there: bool,
-    /// Start, end and number of each whole frame.
+    /// The start, end and number of each intact frame.
     pub(super) frames: Vec<(u64, u64, u64)>,
-    /// Start and end of what is not a whole frame, or not a frame of this journal.
+    /// The start and end of each range that is not an intact frame of this journal.
     pub(super) damaged: Vec<(u64, u64)>,
-    /// Whether junk lies after the last frame.
+    /// Whether there is junk after the last frame.
     pub(super) has_junk: bool,
-    /// Whether it names another predecessor than the segment before it.
+    /// Whether it refers to another predecessor than the segment before it.
     pub(super) is_fork: bool,
-    /// The beginning of the hash of its last frame.
+    /// The prefix of the hash of its last frame.
     pub(super) last_frame_hash: [u8; 12],
 }
 
@@ -31,8 +30,8 @@ pub(super) fn damaged(segments: &[SegmentState], highest_frame: u64) -> Vec<u32>
     repairs(segments, highest_frame).into_iter().map(|repair| repair.segment.number).collect()
 }
 
-/// Writes a repaired copy of every damaged segment in its place, after the damaged one got a second name in `aside`.
-/// Returns the numbers of those that were there.
+/// Writes a repaired copy of every damaged segment in its place, after the damaged one was linked in `aside`. Returns
+/// the numbers of those that existed.
 pub(super) fn repair(
     context: &RecoveryContext<'_>,
     segments: &[SegmentState],
@@ -60,8 +59,8 @@ pub(super) fn repair(
     Ok(repaired)
 }
 
-/// A segment that must be repaired: it begins with frame `first`, the next one with `until`, and the next one remembers
-/// that this one reached to `end`.
+/// A segment to be repaired: it starts with frame `first`, the next one with `until`, and the next one states that this
+/// one reached to `end`.
 struct Repair<'a> {
     segment: &'a SegmentState,
     first: u64,
@@ -113,8 +112,9 @@ impl SegmentState {
         self.there && self.header.is_some() && self.damaged.is_empty() && contiguous
     }
 
-    /// Returns the segment with its whole frames where they were, and frames that stand for the lost ones between them: it begins
-    /// with frame `first`, the next segment with `until`, and the next one remembers that this one reached to `end`.
+    /// Returns the segment with its intact frames at their offsets, and placeholder frames for the lost ones in
+    /// between: it starts with frame `first`, the next segment with `until`, and the next one states that this one
+    /// reached to `end`.
     fn repaired(&self, old: &[u8], workspace: [u8; 16], first: u64, until: u64, end: u64) -> Vec<u8> {
         let first_frame = self.header.map_or(first, |header| header.first_frame);
         let previous_end = self.header.map_or(0, |header| header.previous_end);
@@ -146,7 +146,7 @@ impl SegmentState {
     }
 }
 
-/// Appends a frame that stands for all lost ones up to that number and fills that many bytes.
+/// Appends a placeholder frame for all lost ones up to this number, which fills this many bytes.
 fn stand_in(new: &mut Vec<u8>, number: u64, room: usize) {
     let body = vec![0; room.saturating_sub(FRAME_HEADER)];
     if let Ok(frame) = frame_bytes(&body, 0, STANDS_FOR_LOST, number) {

@@ -1,7 +1,7 @@
-//! The files of the journal: which of them are its segments, and reading from them.
+//! The files of the journal: identifies its segments and reads from them.
 //!
-//! Everything that reads the journal goes through [`JournalFiles`], so that another form of a segment changes this file
-//! only. A read that fails is an error, never an empty segment.
+//! All reads of the journal go through [`JournalFiles`], so that another segment format only changes this file. A
+//! failed read is an error, never an empty segment.
 
 use std::io;
 use std::path::Path;
@@ -19,13 +19,13 @@ use super::record;
 use super::scan::{Entry, carve};
 use super::sealed::SealedSegment;
 
-/// How much of a segment is read at once.
+/// The number of bytes of a segment read at once.
 const CHUNK: usize = 1 << 20;
 
-/// How many zeros at the end of a segment are read: more than any frame ends in.
+/// The maximum number of zeros read at the end of a segment: more than any frame ends in.
 const MAX_ZEROS: u64 = 64 << 20;
 
-/// What a chunk of a sparse tail is compared with.
+/// A chunk of zeros, to compare a sparse tail with.
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// The files of a workspace's journal.
@@ -36,14 +36,14 @@ pub(super) struct JournalFiles {
     pub(super) workspace: [u8; 16],
 }
 
-/// What lies in the journal's directory, without the frames.
+/// The contents of the journal's directory, without the frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outline {
-    /// The journal's segments in order; a missing one is not in it.
+    /// The journal's segments in order, without missing ones.
     pub(super) segments: Vec<SegmentFile>,
-    /// Files that have a segment's name and are not one of this journal.
+    /// Files that are named like a segment but do not belong to this journal.
     pub(super) strays: Vec<Stray>,
-    /// What is wrong with all this.
+    /// Everything wrong with these files.
     pub(super) causes: Vec<String>,
 }
 
@@ -56,32 +56,32 @@ pub(super) struct SegmentFile {
     pub(super) length: u64,
 }
 
-/// A file that has a segment's name and is not one of this journal.
+/// A file that is named like a segment but does not belong to this journal.
 #[derive(Clone, Debug)]
 pub(super) struct Stray {
     pub(super) name: String,
     pub(super) kind: StrayKind,
 }
 
-/// Why a file is not a segment of this journal.
+/// The reason why a file is not a segment of this journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StrayKind {
     /// It belongs to another workspace.
     Foreign([u8; 16]),
-    /// It is a copy of another segment of this journal, of that number.
+    /// It is a copy of the segment of this journal with this number.
     Misnamed(u32),
     /// It is not a regular file.
     NotAFile,
 }
 
-/// An open segment in either form; offsets are those of the plain one.
+/// An open segment in either form; offsets are those of the plain form.
 pub(super) enum SegmentReader {
     Plain(ReadFile),
     Sealed(SealedSegment),
 }
 
 impl SegmentReader {
-    /// Reads up to `len` bytes at `offset`: fewer where the segment ends.
+    /// Reads up to `len` bytes at `offset`; fewer at the end of the segment.
     pub(super) fn read_at(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         match self {
             SegmentReader::Plain(file) => file.read_at(offset, len),
@@ -98,7 +98,7 @@ impl SegmentReader {
 }
 
 impl JournalFiles {
-    /// Looks at the names, sizes and headers of the segments. `known` is a segment that must have been there.
+    /// Reads the names, sizes and headers of the segments. `known` is a segment that must have existed.
     pub(super) fn outline(&self, known: u32) -> io::Result<Outline> {
         let mut outline = Outline::default();
         let mut headerless = Vec::new();
@@ -128,7 +128,7 @@ impl JournalFiles {
         }
         let mut last = outline.segments.iter().map(|segment| segment.number).max().unwrap_or(0).max(known);
         for segment in headerless {
-            // A name that does not continue the numbers is not a segment, whatever it is.
+            // A name that does not continue the numbering is not a segment.
             if segment.number > last + 1 {
                 let name = segment_name(segment.number);
                 tracing::warn!(name, "a file in the journal's directory does not belong there; it is ignored");
@@ -147,14 +147,14 @@ impl JournalFiles {
         self.open(number)?.map_or(Ok(0), |segment| segment.len())
     }
 
-    /// Reads the header of a segment; `None` if there is none that is whole.
+    /// Reads the header of a segment; `None` if it has no intact one.
     pub(super) fn header(&self, number: u32) -> io::Result<Option<SegmentHeader>> {
         let size = usize::try_from(SEGMENT_HEADER).unwrap_or(usize::MAX);
         let bytes = self.disk.read(&self.layout.segment(number), size)?;
         Ok(bytes.and_then(|bytes| SegmentHeader::from_bytes(&bytes)))
     }
 
-    /// Opens a segment for reading at the offsets of its plain form; `None` if it is not there.
+    /// Opens a segment for reading at the offsets of its plain form; `None` if it does not exist.
     pub(super) fn open(&self, number: u32) -> io::Result<Option<SegmentReader>> {
         self.open_file(&self.layout.segment(number))
     }
@@ -167,8 +167,8 @@ impl JournalFiles {
         }))
     }
 
-    /// Reads a segment from `from` on, without most of the zeros at its end; `None` if it is not there. A longer one than any
-    /// that is ever written is cut at that length.
+    /// Reads a segment from `from`, without most of the zeros at its end; `None` if it does not exist. Reading stops at
+    /// the maximum size of a segment.
     pub(super) fn read(&self, number: u32, from: u64) -> io::Result<Option<Vec<u8>>> {
         self.read_file(&self.layout.segment(number), from)
     }
@@ -180,10 +180,10 @@ impl JournalFiles {
         let mut zeros: u64 = 0;
         let mut at = from;
         loop {
-            // What lies further on does not count, so that a sparse file of any length is read up to there only.
+            // Anything beyond does not count, so that a sparse file of any length is only read up to there.
             let chunk = if at < MAX_SEGMENT_BYTES { file.read_at(at, CHUNK)? } else { Vec::new() };
             if chunk.is_empty() {
-                // The last frame may end in zeros: one that stands for lost ones does.
+                // The last frame may end in zeros, as placeholder frames do.
                 let zeros = usize::try_from(zeros.min(MAX_ZEROS)).unwrap_or(0);
                 bytes.resize(bytes.len() + zeros, 0);
                 return Ok(Some(bytes));
@@ -203,7 +203,7 @@ impl JournalFiles {
         }
     }
 
-    /// Reads the record at a position; `None` if there is none. It is not checked.
+    /// Reads the record at a position without verifying it; `None` if there is none.
     pub(super) fn record_at(&self, position: Position) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, record::HEADER)?;
@@ -214,7 +214,7 @@ impl JournalFiles {
         file.read_at(position.offset, record::HEADER + payload + record::TRAILER).map(Some)
     }
 
-    /// Reads the long text at a position; `None` if it is not the one of that hash.
+    /// Reads the long text at a position; `None` if it does not have this hash.
     pub(super) fn text_at(&self, position: Position, hash: Hash) -> io::Result<Option<String>> {
         let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, TEXT_HEADER)?;
@@ -230,7 +230,7 @@ impl JournalFiles {
 }
 
 impl Outline {
-    /// Returns whether this journal never held anything, so that a missing database is to be expected.
+    /// Returns whether this journal never contained anything, so that a missing database is expected.
     pub(super) fn is_new(&self) -> bool {
         let [segment] = self.segments.as_slice() else { return false };
         let is_first = segment.header.is_some_and(|header| header.first_frame == 1);
@@ -242,7 +242,7 @@ impl Outline {
         self.segments.last().map_or(0, |segment| segment.number)
     }
 
-    /// Returns the newest segment format in use, if it is newer than ours, and where.
+    /// Returns the header of a segment whose format is newer than ours, if there is one.
     pub(super) fn newer_format(&self) -> Option<SegmentHeader> {
         self.segments.iter().filter_map(|segment| segment.header).find(|header| header.format > SEALED)
     }
@@ -251,15 +251,15 @@ impl Outline {
         self.segments.iter().find(|segment| segment.number == number)?.header
     }
 
-    /// Returns the frame number from which on the frames of a segment do not count, because a later segment has them:
-    /// they were refused.
+    /// Returns the frame number from which the frames of a segment do not count, because a later segment has them: they
+    /// were refused.
     pub(super) fn void_from(&self, segment: u32) -> u64 {
         let later = self.segments.iter().filter(|later| later.number > segment);
         later.filter_map(|later| Some(later.header?.first_frame)).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the offset from which on a segment holds nothing that counts, because the next one says where it ended and
-    /// which frame was the last: what lies there was refused or torn.
+    /// Returns the offset from which a segment contains nothing that counts, because the next one states where it ended
+    /// and which frame was the last: anything after it was refused or torn.
     pub(super) fn void_offset(&self, segment: u32, last_frame: Option<(u64, [u8; 12])>) -> u64 {
         match (self.header(segment.saturating_add(1)), last_frame) {
             (Some(next), Some((end, hash))) if next.previous_end == end && next.previous_frame == hash => end,
@@ -288,7 +288,7 @@ impl Outline {
     }
 }
 
-/// Returns whether bytes hold anything that may be a record.
+/// Returns whether bytes may contain a record.
 pub(super) fn may_hold_records(bytes: &[u8]) -> bool {
     memmem::find(bytes, &record::MAGIC).is_some()
 }

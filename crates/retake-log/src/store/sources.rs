@@ -1,7 +1,7 @@
-//! The other copies that a recovery looks into: the old database, and everything that earlier recoveries set aside.
+//! The other copies that a recovery reads: the old database, and everything quarantined by earlier recoveries.
 //!
-//! Each is read completely or the recovery ends with the error: a file that cannot be read now is not an empty one. What
-//! belongs to another workspace is not looked into.
+//! Each is read completely, or the recovery ends with the error: a file that cannot be read now is not an empty one.
+//! Files of another workspace are ignored.
 
 use std::fs;
 use std::io;
@@ -20,16 +20,16 @@ use super::scan::{Entry, ScanItem, carve, walk};
 use super::segments::{StrayKind, may_hold_records};
 use super::{Error, keys, quarantine};
 
-/// How much of a raw file is searched at once.
+/// The number of bytes of a raw file searched at once.
 const CHUNK: usize = 32 << 20;
-/// How far two chunks overlap: more than the longest record.
+/// The overlap of two chunks: more than the longest record.
 const OVERLAP: usize = 2 << 20;
 
-/// How sled writes the key of the workspace's id: before a value of 16 bytes, and in a page with the keys beside it. Databases
-/// of version 0.1 hold no id.
+/// The encodings of the workspace id's key in sled's files: before a value of 16 bytes, and in a page with its
+/// neighbouring keys. Databases of version 0.1 contain no id.
 const WORKSPACE_KEYS: [&[u8]; 2] = [b"\tworkspace\x10", b"\x06totals\tworkspace"];
 
-/// Whether the events of a database are those of this workspace.
+/// Whether the events of a database belong to this workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ownership {
     Own,
@@ -37,7 +37,7 @@ enum Ownership {
 }
 
 impl Rebuild<'_> {
-    /// Offers what other copies than the journal's whole frames hold.
+    /// Offers the contents of other copies than the journal's intact frames.
     pub(super) fn read_other_copies(&mut self) -> Result<(), Error> {
         let old = self.context.layout.database();
         if self.kind(&old)? == FileKind::Directory {
@@ -100,7 +100,8 @@ impl Rebuild<'_> {
         found.iter().try_for_each(|bytes| self.offer(bytes, Rank::Quarantine))
     }
 
-    /// Reads a database: by sled, on a copy, since opening may overwrite what could still be carved; then its raw files.
+    /// Reads a database: with sled, on a copy, since opening it in place could overwrite recoverable data; then its raw
+    /// files.
     fn read_database(&mut self, path: &Path, rank: Rank) -> Result<Ownership, Error> {
         let copy = self.context.layout.database_copy();
         let copy_error = || self.context.error("copy the old database", copy.clone());
@@ -110,7 +111,7 @@ impl Rebuild<'_> {
             Ok(database) => match self.read_trees(&database, &files, rank) {
                 Ok(owner) => ownership = Some(owner),
                 Err(Error::Io { action, path, source }) => return Err(Error::Io { action, path, source }),
-                // What sled cannot read any more is looked for in its files.
+                // What sled can no longer read is searched for in its files.
                 Err(error) => tracing::warn!(%error, "the old database cannot be read completely"),
             },
             Err(error) if error.is_transient() => return Err(error.into_error(path)),
@@ -154,7 +155,7 @@ impl Rebuild<'_> {
                 self.newest_of_day(day, number);
             }
         }
-        // What an earlier recovery set aside may hold events that were withdrawn since.
+        // Files quarantined by an earlier recovery may contain events that were withdrawn since.
         if rank == Rank::Database
             && let Ok(totals) = database.totals()
         {
@@ -163,8 +164,8 @@ impl Rebuild<'_> {
         Ok(Ownership::Own)
     }
 
-    /// Decides whose events a database holds: by its id, or, in one of version 0.1, by whether the events that the
-    /// journal has too are the same.
+    /// Decides whether the events of a database belong to this workspace: by its id, or in version 0.1 by whether the
+    /// events that the journal has too are the same.
     fn ownership(&self, database: &Database) -> Result<Option<Ownership>, DatabaseError> {
         match database.workspace()? {
             Some(id) if id == self.context.workspace => return Ok(Some(Ownership::Own)),
@@ -182,7 +183,7 @@ impl Rebuild<'_> {
                     None => {}
                 }
             }
-            // Enough is known.
+            // The sample is large enough.
             if same + different > 1000 { Err(DatabaseError::Closed) } else { Ok(()) }
         });
         match compared {
@@ -197,8 +198,8 @@ impl Rebuild<'_> {
         })
     }
 
-    /// Returns whether the raw files of a database that does not open name a workspace, and never this one. sled writes the
-    /// page with the id again at every checkpoint, so that damage hardly takes all of its copies.
+    /// Returns whether the raw files of a database that does not open contain a workspace id, but never this one. sled
+    /// rewrites the page with the id at every checkpoint, so damage is unlikely to hit all of its copies.
     fn names_another_workspace(&self, files: &[PathBuf]) -> Result<bool, Error> {
         let mut names_one = false;
         for path in files {
@@ -252,7 +253,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// Copies the files of a database to a directory, in place of what is there; returns the files that were copied.
+/// Copies the files of a database to a directory, replacing its contents, and returns the copied files.
 pub(super) fn copy_database(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
     remove_dir(to)?;
     let mut files = Vec::new();
@@ -261,7 +262,7 @@ pub(super) fn copy_database(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> 
     Ok(files)
 }
 
-/// Finds the regular files below a directory; anything else is not a database's.
+/// Finds the regular files below a directory; anything else does not belong to a database.
 fn files_below(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -287,7 +288,7 @@ fn copy_files(from: &Path, files: &[PathBuf], to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a directory with all that is in it, if there is one.
+/// Removes a directory with its contents, if it exists.
 pub(super) fn remove_dir(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,5 +1,5 @@
-//! What the database does not have yet: commits that are queued (and may still fail), and commits that are acknowledged
-//! but not yet applied. Reads look here first.
+//! Changes that the database does not have yet: queued commits (which may still fail), and commits that are
+//! acknowledged but not applied. Reads check here first.
 
 use std::collections::HashMap;
 use std::hash::Hash as MapKey;
@@ -8,7 +8,7 @@ use crate::model::{Hash, Head, SessionId};
 
 use super::projection::{Change, KeyHit};
 
-/// The newest state of each session, key, day and text, each with the ticket of the commit that set it.
+/// The newest state of each session, key, day and text, with the ticket of the commit that set it.
 #[derive(Default)]
 pub(super) struct Unapplied {
     pub(super) heads: HashMap<SessionId, (u64, Head)>,
@@ -36,7 +36,7 @@ impl Unapplied {
         }
     }
 
-    /// Removes what one commit set, unless a later one than that ticket set it again.
+    /// Removes what one commit set, unless a later ticket set it again.
     pub(super) fn forget_change(&mut self, ticket: u64, change: &Change) {
         forget_one(&mut self.heads, ticket, &change.session());
         change.projection.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
@@ -44,7 +44,7 @@ impl Unapplied {
         change.texts.iter().for_each(|(hash, _)| forget_one(&mut self.texts, ticket, hash));
     }
 
-    /// Removes what was set up to that ticket and not since.
+    /// Removes what was set up to this ticket and not since.
     pub(super) fn forget(&mut self, ticket: u64) {
         forget(&mut self.heads, ticket);
         forget(&mut self.keys, ticket);
@@ -65,7 +65,7 @@ fn forget_one<K: Eq + MapKey, V>(map: &mut HashMap<K, (u64, V)>, ticket: u64, ke
     }
 }
 
-/// Gives back the memory of a burst.
+/// Releases memory after a burst.
 fn shrink<K: Eq + MapKey, V>(map: &mut HashMap<K, V>) {
     if map.is_empty() && map.capacity() > 4096 {
         map.shrink_to_fit();

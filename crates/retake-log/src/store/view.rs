@@ -1,9 +1,9 @@
-//! The view: sled, and what is acknowledged but not in sled yet, as one.
+//! The view: combines sled with commits that are acknowledged but not in sled yet.
 //!
-//! [`read`](View::read) answers from sled, the methods beside it from both. Acknowledged commits are
-//! [pushed](View::push) and later [applied](View::apply_some) in order.
+//! [`read`](View::read) reads from sled, the other methods from both. Acknowledged commits are [pushed](View::push) and
+//! later [applied](View::apply_some) in order.
 //!
-//! Locks, always taken in this order: the log's state, `maintenance`, `ahead`, `database`.
+//! Lock order: the log's state, `maintenance`, `ahead`, `database`.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,20 +22,21 @@ use super::projection::{Change, KeyHit};
 use super::recent::RecentSessions;
 use super::unapplied::Unapplied;
 
-/// How many events one transaction applies at most. sled blocks readers while a transaction runs.
+/// The maximum number of events per transaction. sled blocks readers while a transaction runs.
 const MAX_APPLIED: usize = 256;
-/// How many events are worth a transaction: sled writes, and wakes all its threads, twice for each however small.
+/// The number of events that justify a transaction: sled writes, and wakes all its threads, twice for each, however
+/// small.
 const WORTH_APPLYING: usize = 128;
-/// How long fewer than that wait for more, unless a reader waits for them.
+/// How long fewer events wait for more, unless a reader waits for them.
 const GATHER: Duration = Duration::from_millis(50);
-/// How many events the database may lag before appends wait for it.
+/// The maximum number of events by which the database may lag before appends wait for it.
 const MAX_LAG: usize = 8192;
 
-/// The database, with what it does not have yet.
+/// The database, with the changes it does not have yet.
 pub(super) struct View {
     disk: Disk,
     path: PathBuf,
-    /// Held while the database is applied to, checked, closed or rebuilt.
+    /// Held while changes are applied, or while the database is checked, closed or rebuilt.
     maintenance: Mutex<()>,
     ahead: Mutex<Ahead>,
     /// Signalled when there is something to apply.
@@ -44,11 +45,11 @@ pub(super) struct View {
     applied: Condvar,
     /// `None` only while it is being replaced, or after that failed.
     database: RwLock<Option<Database>>,
-    /// Counts databases that were replaced, so that an error seen twice is handled once.
+    /// The number of replaced databases, so that an error seen twice is handled once.
     generation: AtomicU64,
 }
 
-/// What is ahead of the database, and how far that has come.
+/// The changes ahead of the database, and its progress.
 pub(super) struct Ahead {
     pub(super) unapplied: Unapplied,
     /// Commits that the database lacks, in order, with their tickets.
@@ -56,42 +57,42 @@ pub(super) struct Ahead {
     pending_events: usize,
     applied_ticket: u64,
     acknowledged_ticket: u64,
-    /// The last ticket that a reader waits for in the database.
+    /// The last ticket that a reader waits for.
     wanted: u64,
-    /// The newest summaries; `None` until a page was asked for.
+    /// The newest summaries; `None` until a page was requested.
     pub(super) recent: Option<RecentSessions>,
     pub(super) progress: AcknowledgedProgress,
-    /// Events applied since sled was opened.
+    /// The number of events applied since sled was opened.
     since_open: usize,
-    /// When the first change was acknowledged that no checkpoint covers.
+    /// When the first change that no checkpoint covers was acknowledged.
     unsynced_since: Option<Instant>,
     is_stopping: bool,
-    /// Why there is no database now: replacing it failed, as on a full disk. The next request tries again.
+    /// Why there is no database: replacing it failed, for example on a full disk. The next request tries again.
     broken: Option<String>,
-    /// Counts how often commits have moved into the database.
+    /// The number of times commits were applied to the database.
     epoch: u64,
 }
 
-/// How far the log has come.
+/// The progress of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcknowledgedProgress {
     pub(super) totals: Totals,
     /// The last acknowledged frame.
     pub(super) frame: u64,
-    /// The byte of the journal after it.
+    /// The journal position after it.
     pub(super) end: Position,
     /// The day and number of the newest session.
     pub(super) newest: (u32, u32),
 }
 
-/// What the database held of a batch when commits had been moved into it that often.
+/// What the database contained of a batch at this epoch.
 pub(super) struct Snapshot {
     epoch: u64,
     key: Option<KeyHit>,
     head: Option<Head>,
 }
 
-/// What the applier should do next.
+/// The next task of the applier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Apply,
@@ -99,7 +100,7 @@ pub(super) enum Work {
     Stop,
 }
 
-/// The database, held for reading.
+/// The database, locked for reading.
 pub(super) struct Reader<'a>(RwLockReadGuard<'a, Option<Database>>);
 
 impl std::ops::Deref for Reader<'_> {
@@ -146,7 +147,7 @@ impl View {
         }
     }
 
-    /// Opens the database for reading; an error if replacing it failed and left none.
+    /// Locks the database for reading; an error if replacing it failed and left none.
     pub(super) fn read(&self) -> Result<Reader<'_>, DatabaseError> {
         let guard = self.database.read().unwrap_or_else(PoisonError::into_inner);
         if guard.is_none() {
@@ -155,12 +156,12 @@ impl View {
         Ok(Reader(guard))
     }
 
-    /// Locks what is ahead of the database.
+    /// Locks the changes ahead of the database.
     pub(super) fn ahead(&self) -> MutexGuard<'_, Ahead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the database from being applied to, checked, closed or replaced meanwhile.
+    /// Prevents the database from being changed, checked, closed or replaced meanwhile.
     pub(super) fn maintain(&self) -> MutexGuard<'_, ()> {
         self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,7 +170,7 @@ impl View {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Returns where a session stands after everything acknowledged.
+    /// Returns the state of a session after everything acknowledged.
     pub(super) fn head(&self, id: SessionId) -> Result<Option<Head>, DatabaseError> {
         if let Some((_, head)) = self.ahead().unapplied.heads.get(&id) {
             return Ok(Some(head.clone()));
@@ -177,8 +178,8 @@ impl View {
         self.read()?.head(id)
     }
 
-    /// Looks up what the database holds of a batch, without any lock: sled keeps readers waiting while the applier
-    /// writes, and no one else should wait with them.
+    /// Looks up what the database contains of a batch, without any lock: sled blocks readers while the applier writes,
+    /// and nothing else should wait with them.
     pub(super) fn look_up(&self, key: Option<[u8; 16]>, session: Option<SessionId>) -> Result<Snapshot, DatabaseError> {
         let epoch = self.ahead().epoch;
         let database = self.read()?;
@@ -187,12 +188,12 @@ impl View {
         Ok(Snapshot { epoch, key, head })
     }
 
-    /// Returns whether nothing has moved into the database since a snapshot.
+    /// Returns whether nothing was applied to the database since a snapshot.
     pub(super) fn is_current(&self, snapshot: &Snapshot) -> bool {
         self.ahead().epoch == snapshot.epoch
     }
 
-    /// Returns what an acknowledged key stands for.
+    /// Returns the use of an acknowledged key.
     pub(super) fn key(&self, key: [u8; 16], snapshot: &Snapshot) -> Result<Option<KeyHit>, DatabaseError> {
         {
             let ahead = self.ahead();
@@ -205,7 +206,7 @@ impl View {
         self.read()?.key(key)
     }
 
-    /// Returns where a session stands after everything acknowledged, from a snapshot if that is current.
+    /// Returns the state of a session after everything acknowledged, from a snapshot if that is current.
     pub(super) fn head_since(&self, id: SessionId, snapshot: Snapshot) -> Result<Option<Head>, DatabaseError> {
         {
             let ahead = self.ahead();
@@ -226,7 +227,7 @@ impl View {
         self.read()?.last_of_day(day)
     }
 
-    /// Returns whether the journal holds a long text.
+    /// Returns whether the journal contains a long text.
     pub(super) fn has_text(&self, hash: Hash) -> Result<bool, DatabaseError> {
         if self.ahead().unapplied.texts.contains_key(&hash) {
             return Ok(true);
@@ -234,7 +235,7 @@ impl View {
         Ok(self.read()?.text(hash)?.is_some())
     }
 
-    /// Takes commits that are acknowledged.
+    /// Adds acknowledged commits.
     pub(super) fn push(&self, changes: impl IntoIterator<Item = (u64, Change)>, frame: u64, end: Position) {
         let mut ahead = self.ahead();
         let before = ahead.pending_events;
@@ -260,7 +261,7 @@ impl View {
         }
     }
 
-    /// Waits until every acknowledged event of this session (of all, if none is given) is in the database.
+    /// Waits until every acknowledged event of this session (or of all sessions) is in the database.
     pub(super) fn settle(&self, session: Option<SessionId>) {
         let mut ahead = self.ahead();
         let until = match session {
@@ -275,7 +276,7 @@ impl View {
         drop(self.applied.wait_while(ahead, is_waiting).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until the database does not lag too far for another commit.
+    /// Waits until the lag of the database allows another commit.
     pub(super) fn wait_for_room(&self) -> Result<(), DatabaseError> {
         let is_full = |ahead: &mut Ahead| ahead.broken.is_none() && ahead.pending_events >= MAX_LAG;
         let ahead = self.applied.wait_while(self.ahead(), is_full).unwrap_or_else(PoisonError::into_inner);
@@ -285,18 +286,19 @@ impl View {
         }
     }
 
-    /// Returns whether the database must be opened again before anything else.
+    /// Returns whether the database must be reopened before anything else.
     pub(super) fn is_broken(&self) -> bool {
         self.ahead().broken.is_some()
     }
 
-    /// Notes that the database must be opened again before anything else.
+    /// Marks the database as needing to be reopened before anything else.
     pub(super) fn set_broken(&self, why: String) {
         self.ahead().broken = Some(why);
         self.applied.notify_all();
     }
 
-    /// Waits for something to do. A checkpoint is due that long after the first change that none covers, under any load.
+    /// Waits for something to do. Under any load, a checkpoint is due this long after the first change that none
+    /// covers.
     pub(super) fn wait_for_work(&self, checkpoint_after: Duration) -> Work {
         let mut ahead = self.ahead();
         let mut gathering_since: Option<Instant> = None;
@@ -325,7 +327,7 @@ impl View {
         }
     }
 
-    /// Applies some pending commits, whole frames only: the position that is stored with them is after all of a frame.
+    /// Applies some pending commits, whole frames only: the position stored with them is after a complete frame.
     pub(super) fn apply_some(&self) -> Result<(), DatabaseError> {
         let mut taken = Vec::new();
         let mut last = 0;
@@ -360,7 +362,7 @@ impl View {
         Ok(())
     }
 
-    /// Applies everything that is pending now.
+    /// Applies everything that is currently pending.
     pub(super) fn apply_all(&self) -> Result<(), DatabaseError> {
         let until = self.ahead().acknowledged_ticket;
         while self.ahead().applied_ticket < until {
@@ -369,7 +371,7 @@ impl View {
         Ok(())
     }
 
-    /// Returns how many events were applied since sled was opened.
+    /// Returns the number of events applied since sled was opened.
     pub(super) fn since_open(&self) -> usize {
         self.ahead().since_open
     }
@@ -379,7 +381,7 @@ impl View {
         self.ahead().unsynced_since.is_some()
     }
 
-    /// Syncs the database, and returns how far the log had come before.
+    /// Syncs the database, and returns the progress of the log before that.
     pub(super) fn sync(&self) -> Result<AcknowledgedProgress, DatabaseError> {
         let progress = {
             let mut ahead = self.ahead();
@@ -394,7 +396,7 @@ impl View {
         synced.map(|()| progress)
     }
 
-    /// Closes and opens sled, which makes it write a snapshot, and compares what comes up with what was closed. Returns
+    /// Closes and reopens sled, which makes it write a snapshot, and compares the result with what was closed. Returns
     /// the position that the snapshot covers.
     pub(super) fn reopen(&self) -> Result<Position, DatabaseError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
@@ -411,12 +413,12 @@ impl View {
         Ok(position)
     }
 
-    /// Closes the database for good.
+    /// Closes the database permanently.
     pub(super) fn close(&self) {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Takes a database that holds everything acknowledged: it was caught up with the journal.
+    /// Installs a database that contains everything acknowledged, since it was caught up with the journal.
     pub(super) fn replace(&self, database: Database, progress: AcknowledgedProgress, since_open: usize) {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
         let mut ahead = self.ahead();
@@ -434,7 +436,7 @@ impl View {
         self.applied.notify_all();
     }
 
-    /// Makes the applier finish what there is and end.
+    /// Makes the applier finish pending work and exit.
     pub(super) fn stop(&self) {
         self.ahead().is_stopping = true;
         self.work.notify_all();

@@ -1,5 +1,5 @@
-//! Several commits added up to what the database must write: a session that many of them touch is written once, and
-//! everything is encoded before the database is held up.
+//! Combines several commits into the writes for the database: a session that many of them touch is written once, and
+//! everything is encoded before the database is blocked.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::key_index::Key;
 use super::keys;
 use super::projection::{Change, KeyHit};
 
-/// What some commits change in all, as keys and values.
+/// The combined writes of some commits, as keys and values.
 pub(super) struct WriteSet {
     pub(super) events: Vec<(SessionId, u32, IVec)>,
     pub(super) sessions: BTreeMap<SessionId, SessionWrite>,
@@ -27,7 +27,7 @@ pub(super) struct WriteSet {
     pub(super) end: Position,
 }
 
-/// What is written for one session.
+/// The writes for one session.
 pub(super) struct SessionWrite {
     pub(super) head: IVec,
     pub(super) recency_before: Option<[u8; 17]>,
@@ -35,7 +35,7 @@ pub(super) struct SessionWrite {
 }
 
 impl WriteSet {
-    /// Adds up commits that follow one another; `None` if there are none.
+    /// Combines consecutive commits; `None` if there are none.
     pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
         let (mut events, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut days, mut keys) = (BTreeMap::new(), BTreeMap::new());

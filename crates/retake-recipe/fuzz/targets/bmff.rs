@@ -1,4 +1,4 @@
-//! Any bytes as boxes of a file whose brand the first byte chooses: AVIF, HEIC, JPEG XL, MP4 or QuickTime.
+//! Fuzzes the boxes of a file whose brand is chosen by the first byte: AVIF, HEIC, JPEG XL, MP4 or QuickTime.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a C2PA manifest store in a PNG.
+//! Fuzzes a C2PA manifest store in a PNG.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

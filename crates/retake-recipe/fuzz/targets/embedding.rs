@@ -1,4 +1,4 @@
-//! Any bytes as an image that takes a text: refused, or readable afterwards.
+//! Fuzzes an image into which a text is embedded: it must be refused, or readable afterwards.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as the elements of a Matroska file.
+//! Fuzzes the elements of a Matroska file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as the directories of a TIFF file, in either byte order.
+//! Fuzzes the directories of a TIFF file, in either byte order.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as a file: the walker lists what it can and returns.
+//! Fuzzes a whole file: the walker must list what it can and return.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes as an XMP packet in a PNG.
+//! Fuzzes an XMP packet in a PNG.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,9 +1,8 @@
-//! Aligns two sequences: the longest common subsequence where that is cheap, and the unambiguous part of it where it is
-//! not.
+//! Aligns two sequences: by their longest common subsequence if that is cheap, otherwise by the unambiguous part of it.
 //!
-//! Diffing two long texts that share little takes quadratic time. A deadline would make the result depend on the machine,
-//! so the number of steps is bounded instead: first the common prefix and suffix are taken, then the items that occur once
-//! on both sides, then whatever lies between, as long as it is small.
+//! Diffing two long texts that share little takes quadratic time. A deadline would make the result depend on the
+//! machine, so the number of steps is bounded instead: first the common prefix and suffix are matched, then the items
+//! that occur once on both sides, then the gaps in between, as long as they are small.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -104,7 +103,7 @@ impl Aligner<'_> {
 
 /// Returns the longest subsequence that ascends on the right, given pairs that ascend on the left.
 fn longest_ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // The pair that ends the best row of each length, and for each pair the one before it in its row.
+    // The pair that ends the best subsequence of each length, and for each pair its predecessor.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let right = |at: usize| pairs.get(at).map_or(usize::MAX, |pair| pair.1);

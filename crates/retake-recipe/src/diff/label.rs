@@ -45,7 +45,7 @@ impl fmt::Display for StepLabel {
 }
 
 impl StepLabel {
-    /// Returns the label of the step with this difference. The most telling difference decides.
+    /// Returns the label of the step with this difference. The most significant difference decides.
     pub(super) fn of(old: &Recipe, new: &Recipe, diff: &RecipeDiff) -> StepLabel {
         let reprompted = [&diff.prompt, &diff.negative_prompt].into_iter().flatten().any(|it| !it.changes.is_empty());
         let named = |name: &str| diff.parameters.iter().any(|change| change.name == name);
@@ -65,7 +65,7 @@ impl StepLabel {
     }
 }
 
-/// Returns whether only the seed or the name of the output differs. A recipe without a seed has a random one.
+/// Returns whether only the seed or the name of the output differs. A missing seed counts as a random one.
 pub(super) fn is_chance(diff: &RecipeDiff) -> bool {
     diff.loras.is_empty()
         && diff.parameters.iter().all(|change| is_seed(&change.name) || is_file_name(&change.name))
@@ -84,7 +84,7 @@ fn is_related(old: &str, new: &str) -> bool {
     all == 0 || both * 5 >= all || both * 2 >= old.len().min(new.len()).max(1)
 }
 
-/// Returns the words that say what a prompt is about.
+/// Returns the words that describe the subject of a prompt.
 fn subjects(prompt: &str) -> HashSet<String> {
     const SLIGHT: [&str; 22] = [
         "a", "an", "the", "of", "in", "on", "at", "and", "or", "with", "by", "for", "to", "is", "from", "as", "it",
@@ -112,7 +112,7 @@ fn starts_from_a_picture(recipe: &Recipe) -> bool {
     ];
     let letters = |name: &str| name.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
     let given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value != "";
-    // Enlarging in the same run has a denoising strength too.
+    // Upscaling within the same run has a denoising strength too.
     let enlarges = recipe.parameters.keys().any(|name| letters(name).starts_with("hires"));
     (recipe.denoise.is_some_and(|denoise| denoise < 1.0) && !enlarges)
         || recipe.parameters.iter().any(|(name, value)| given(value) && NAMES.contains(&letters(name).as_str()))
@@ -120,7 +120,7 @@ fn starts_from_a_picture(recipe: &Recipe) -> bool {
             .is_some_and(|graph| listing::nodes(&graph).iter().any(|node| node.class.starts_with("LoadImage")))
 }
 
-/// Returns whether both sides grew by the same factor while the prompt stayed.
+/// Returns whether both sides grew by the same factor while the prompt stayed the same.
 fn is_enlarged(old: &Recipe, new: &Recipe) -> bool {
     let (Some(w0), Some(h0), Some(w1), Some(h1)) = (old.width, old.height, new.width, new.height) else {
         return false;

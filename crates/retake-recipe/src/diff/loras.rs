@@ -1,4 +1,4 @@
-//! What differs between the LoRAs of two recipes. Those that are written into a prompt are tags, and compared there.
+//! Compares the LoRAs of two recipes. LoRAs written into a prompt are tags, and compared there.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub fn table(recipes: &[&Recipe]) -> Vec<LoraRow> {
     rows.filter(differs).collect()
 }
 
-/// Returns the further keys of the LoRAs that all recipes have, with their paths and values: `loras.fur.clipWeight`.
+/// Returns additional keys of the LoRAs that all recipes have, with their paths and values: `loras.fur.clipWeight`.
 pub(super) fn extras<'a>(recipes: &[&'a Recipe]) -> Vec<(String, Vec<Option<&'a Value>>)> {
     let mut rows = Vec::new();
     for (at, lora) in recipes.first().iter().flat_map(|recipe| recipe.loras.iter().enumerate()) {
@@ -87,7 +87,7 @@ pub(super) fn extras<'a>(recipes: &[&'a Recipe]) -> Vec<(String, Vec<Option<&'a 
     rows
 }
 
-/// Returns the LoRA of that name which comes after `number` others of the same name.
+/// Returns the LoRA of this name that follows `number` others of the same name.
 fn nth<'a>(recipe: &'a Recipe, name: &str, number: usize) -> Option<&'a Lora> {
     recipe.loras.iter().filter(|lora| lora.name == name).nth(number)
 }

@@ -1,13 +1,13 @@
 //! Compares recipes.
 //!
-//! [`RecipeDiff::between`] compares two recipes: prompts by [tag] with weights, or by [words] where they are prose;
+//! [`RecipeDiff::between`] compares two recipes: prompts by [tag] with weights, or by [words] if they are prose;
 //! [parameters], with the difference for numbers; LoRAs; and the [nodes] of a ComfyUI graph. The result has a
-//! [label](StepLabel) and a [summary] in one line. [`parameters::table`] and [`loras::table`] compare
-//! any number of recipes, with a column for each.
+//! [label](StepLabel) and a one-line [summary]. [`parameters::table`] and [`loras::table`] compare any number of
+//! recipes, with a column for each.
 //!
 //! The time is bounded for any input, by counting steps rather than by a clock, so that results are reproducible.
 //!
-//! Nothing here knows iterations, sessions or images, or how a diff is truncated, coloured or laid out.
+//! This module does not know about iterations, sessions or images, or how a diff is truncated, coloured or laid out.
 
 mod align;
 mod label;

@@ -1,8 +1,8 @@
 //! Compares two ComfyUI graphs, node by node and input by input.
 //!
-//! Node ids do not identify nodes: a graph that is loaded again, or that gets another node, is renumbered. So a node is
-//! matched by class and title, its id only decides between several candidates, and a link is unchanged if it comes from
-//! the matching node, whatever the id of that is.
+//! Node ids do not identify nodes: a graph that is loaded again, or that gets another node, is renumbered. A node is
+//! therefore matched by class and title, with the id only deciding between several candidates, and a link is unchanged
+//! if it comes from the matching node, whatever its id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -76,7 +76,7 @@ pub fn changes(old: &Recipe, new: &Recipe) -> Vec<NodeChange> {
 }
 
 impl NodeChange {
-    /// Returns whether it only concerns a seed or the name of the output.
+    /// Returns whether the change only concerns a seed or the name of the output.
     pub(super) fn is_chance(&self) -> bool {
         let input = self.input.as_deref().unwrap_or_default();
         self.kind == NodeChangeKind::Changed && (is_seed(input) || is_file_name(input))
@@ -106,7 +106,7 @@ impl<'a> Pairs<'a> {
         pairs
     }
 
-    /// Pairs the nodes that have no partner yet and the same key, in the order of the file.
+    /// Pairs unmatched nodes with the same key, in the order of the file.
     fn pair(&mut self, key: impl Fn(&Node<'_>) -> String) {
         let taken: HashSet<usize> = self.new_of.values().copied().collect();
         let mut free: HashMap<String, Vec<usize>> = HashMap::new();
@@ -165,7 +165,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Returns a change that names a node.
+/// Creates a change of this node.
 fn change_of(kind: NodeChangeKind, node: &Node<'_>) -> NodeChange {
     NodeChange {
         kind,
@@ -200,7 +200,7 @@ fn shown(input: &Input<'_>, graph: &[Node<'_>], places: &HashMap<&str, usize>) -
     }
 }
 
-/// Returns a seed as a string, since many JSON readers round large numbers, and any other value as it is.
+/// Returns a seed as a string, since many JSON readers round large numbers, and any other value unchanged.
 fn exact(name: &str, value: Option<Value>) -> Option<Value> {
     match value {
         Some(Value::Number(number)) if is_seed(name) => Some(number.to_string().into()),

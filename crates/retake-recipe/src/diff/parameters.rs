@@ -1,7 +1,7 @@
-//! Compares the numbers and names of recipes: a row for each that is not the same in all of them.
+//! Compares the numbers and names of recipes: a row for each one that is not the same in all of them.
 //!
-//! Nested parameters are walked side by side and equal parts are skipped as a whole, so the time depends on how much
-//! differs and not on how large the parameters are. ComfyUI graphs have rules of their own, in `nodes.rs`.
+//! Nested parameters are walked side by side and equal parts are skipped, so the time depends on how much differs
+//! rather than on the size of the parameters. ComfyUI graphs have their own rules, in `nodes.rs`.
 
 use std::collections::HashSet;
 
@@ -84,7 +84,7 @@ pub fn table(recipes: &[&Recipe]) -> Vec<ParameterRow> {
         if graphs.iter().all(Option::is_some) {
             continue;
         }
-        // Where only some of the values are graphs, their sizes say more than their contents.
+        // If only some of the values are graphs, their sizes are more useful than their contents.
         let sizes: Vec<Option<Value>> =
             graphs.iter().map(|nodes| nodes.map(|nodes| Value::from(format!("a graph of {nodes} nodes")))).collect();
         let values = values.into_iter().zip(&sizes).map(|(value, size)| size.as_ref().or(value)).collect();
@@ -111,7 +111,8 @@ fn fields(recipe: &Recipe) -> Vec<(&'static str, Option<Value>)> {
     recipe.values().filter(|(field, _)| field.is_parameter()).map(|(field, value)| (field.key, value)).collect()
 }
 
-/// Adds a row for every leaf that differs. Lists are compared whole, unless they are lists of objects of one length.
+/// Adds a row for every leaf that differs. Lists are compared as a whole, unless they are lists of objects of the same
+/// length.
 fn walk(name: &str, values: Vec<Option<&Value>>, rows: &mut Vec<ParameterRow>) {
     let values: Vec<Option<&Value>> = values.into_iter().map(|value| value.filter(|value| !value.is_null())).collect();
     let Some((first, others)) = values.split_first() else { return };
@@ -165,7 +166,7 @@ pub(super) fn same(one: Option<&Value>, other: Option<&Value>) -> bool {
     }
 }
 
-/// Returns by how much a number changed, without floating-point noise.
+/// Returns the difference of two numbers, without floating-point noise.
 pub(super) fn delta(old: &Value, new: &Value) -> Option<f64> {
     let delta = new.as_f64()? - old.as_f64()?;
     let digits = (delta * 1e6).round() / 1e6;

@@ -91,11 +91,11 @@ impl PromptDiff {
     }
 }
 
-/// The average number of words per tag from which a prompt is prose; one without separators always is.
+/// The average number of words per tag above which a prompt is prose; one without separators always is.
 const LONG_CLAUSE_WORDS: usize = 8;
-/// From this many words on, a tag that was replaced by a similar one is shown by its words.
+/// The number of words from which a tag that was replaced by a similar one is shown by its words.
 const REWORDED_WORDS: usize = 5;
-/// Gaps with more combinations than this are not searched for reworded tags.
+/// The maximum number of combinations in a gap that is searched for reworded tags.
 const MOST_PAIRS: usize = 4096;
 
 fn is_prose(tags: &[Tag]) -> bool {
@@ -160,7 +160,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Returns the tags of a gap that replaced similar ones, as places in the new and in the old prompt.
+    /// Returns the tags of a gap that replaced similar ones, as positions in the new and in the old prompt.
     fn reworded(&self, old: Range<usize>, new: Range<usize>) -> HashMap<usize, usize> {
         let mut found = HashMap::new();
         if old.len().saturating_mul(new.len()) > MOST_PAIRS {
@@ -203,9 +203,9 @@ impl Changes<'_> {
 
 /// The tags that moved from one place to another.
 struct Moves {
-    /// The new place of a tag, by its old one.
+    /// The new position of a tag, by its old one.
     to: HashMap<usize, usize>,
-    /// The old place of a tag, by its new one.
+    /// The old position of a tag, by its new one.
     from: HashMap<usize, usize>,
 }
 
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(PromptDiff::between("a", "a"), None);
     }
 
-    /// Does to the old tags what the changes say.
+    /// Applies the changes to the old tags.
     fn applied(old: &[Tag], diff: &PromptDiff) -> Vec<Tag> {
         let mut slots: Vec<Option<Tag>> = old.iter().cloned().map(Some).collect();
         let mut put: Vec<(u32, Tag)> = Vec::new();

@@ -1,8 +1,8 @@
-//! What a difference says of a step, as opposed to how the two records differ.
+//! Reduces a difference to what a recipe explicitly states about a step.
 //!
-//! A recipe that was recorded without a model does not state that the model was removed: it states nothing about it. And a
-//! ComfyUI graph repeats what the recipe says already, in the inputs of its nodes. Labels and one-line summaries are made
-//! from what is left; the difference itself keeps everything.
+//! A recipe recorded without a model does not state that the model was removed: it states nothing about it. And a
+//! ComfyUI graph repeats the recipe in the inputs of its nodes. Labels and one-line summaries are based on the reduced
+//! difference; the full difference keeps everything.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{NodeChange, NodeChangeKind, ParameterChange, RecipeDiff};
 use crate::{Field, Recipe};
 
 impl RecipeDiff {
-    /// Returns the difference without what the new recipe says nothing about, and without repetitions.
+    /// Returns the difference without fields that the new recipe leaves out, and without repetitions.
     pub(super) fn stated(&self, old: &Recipe, new: &Recipe) -> RecipeDiff {
         let mut diff = self.clone();
         diff.prompt_sent.take_if(|_| new.prompt_sent.is_none());
@@ -35,7 +35,7 @@ impl RecipeDiff {
     }
 }
 
-/// Returns whether nothing but prompts was recorded, so that not even the LoRAs are known.
+/// Returns whether only prompts were recorded, so that not even the LoRAs are known.
 fn has_only_texts(recipe: &Recipe) -> bool {
     let is_text = |key: &str| matches!(key, "promptSent" | "negativePrompt");
     recipe.loras.is_empty()
@@ -70,7 +70,7 @@ fn is_about_loras(change: &NodeChange) -> bool {
     change.class_type.to_lowercase().contains("lora")
 }
 
-/// Returns whether a link changed because a node was added or removed, which is reported by itself.
+/// Returns whether a link changed because a node was added or removed, which is reported separately.
 fn follows_from_nodes(change: &NodeChange, all: &[NodeChange]) -> bool {
     let source = |value: Option<&Value>| {
         let link = value?.as_str()?.strip_prefix("from ")?;
@@ -85,7 +85,8 @@ fn follows_from_nodes(change: &NodeChange, all: &[NodeChange]) -> bool {
         || new.is_some_and(|name| is_of(&name, NodeChangeKind::Added))
 }
 
-/// Returns whether two values are the same, also a number and its text, or a model with and without the ending of its file.
+/// Returns whether two values are equivalent, including a number and its text, or a model with and without its file
+/// extension.
 fn is_alike(one: Option<&Value>, other: Option<&Value>) -> bool {
     let text = |value: &Value| match value {
         Value::String(text) => stem(text).to_owned(),
@@ -94,7 +95,7 @@ fn is_alike(one: Option<&Value>, other: Option<&Value>) -> bool {
     same(one, other) || matches!((one, other), (Some(one), Some(other)) if text(one) == text(other))
 }
 
-/// Returns the name of a model without its directory and the ending of its file.
+/// Returns the name of a model without its directory and file extension.
 fn stem(name: &str) -> &str {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     [".safetensors", ".ckpt", ".gguf", ".pt"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)

@@ -16,9 +16,9 @@ use super::{RecipeDiff, label};
 
 /// The maximum number of characters in one part of a line.
 const MOST_CHARS: usize = 60;
-/// The maximum number of parts about one kind of change; the rest is counted.
+/// The maximum number of parts about one kind of change; the others are counted.
 const MOST_PARTS: usize = 10;
-/// The maximum number of moves that are listed; more of them are usually one act of sorting, and only counted.
+/// The maximum number of moves listed; more of them are usually a single reordering, and only counted.
 const MOST_MOVED: usize = 3;
 /// The separator between parts.
 const GAP: &str = "  ";
@@ -41,10 +41,10 @@ pub fn recipe(diff: &RecipeDiff) -> String {
         parts.extend(prompt_parts(diff));
     }
     if let Some(diff) = &diff.negative_prompt {
-        // One part with commas: two spaces would end what is negative.
+        // One part with commas, since two spaces would end the negative prompt.
         parts.push(format!("negative: {}", prompt_parts(diff).join(", ")));
     }
-    // The prompt that was sent follows from the one that was typed, so it only matters if that stayed the same.
+    // The prompt as sent follows from the prompt as typed, so it only matters if the latter is unchanged.
     if let Some(diff) = diff.prompt_sent.as_ref().filter(|_| diff.prompt.is_none()) {
         parts.push(format!("sent: {}", prompt_parts(diff).join(", ")));
     }
@@ -83,7 +83,7 @@ fn prompt_parts(diff: &PromptDiff) -> Vec<String> {
     parts
 }
 
-/// Returns the first parts, and how many more there are.
+/// Returns the first parts, and the number of others.
 fn few(parts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts = parts.into_iter();
     let mut few: Vec<String> = parts.by_ref().take(MOST_PARTS).collect();
@@ -132,7 +132,7 @@ fn parameter_parts(changes: &[ParameterChange]) -> Vec<String> {
     let mut parts = Vec::new();
     for change in changes {
         let name = match change.name.as_str() {
-            // Width and height are one size to people.
+            // Show width and height as one size.
             "width" | "height" if find("width").is_some() && find("height").is_some() => {
                 if change.name == "height" {
                     parts.extend(find("width").map(|width| size_part(width, change)));

@@ -1,4 +1,4 @@
-//! Parses a prompt into tags with weights, in the notations that generators read.
+//! Parses a prompt into tags with weights, in the notations of common generators.
 //!
 //! | written | means |
 //! |---|---|
@@ -6,19 +6,19 @@
 //! | `(a:1.2)` `(a)` `((a))` `[a]` | A1111, ComfyUI, Forge: 1.2, 1.1, 1.21, 1/1.1 |
 //! | `{a}` `1.2::a, b::` | NovelAI: 1.05, and 1.2 each |
 //! | `(a, b:1.2)` | 1.2 each, as the generator reads it |
-//! | `<lora:a:0.8>` | a tag of its own wherever it stands, weight 0.8 |
-//! | `BREAK` `AND` | a tag of its own |
-//! | `[a:b:0.5]` `[a\|b]` `{a\|b}` `a (b:1.2) c` | one tag, as it stands: these say more than a weight |
-//! | `\(a\)` and brackets without a partner | nothing: text |
+//! | `<lora:a:0.8>` | a separate tag wherever it occurs, weight 0.8 |
+//! | `BREAK` `AND` | a separate tag |
+//! | `[a:b:0.5]` `[a\|b]` `{a\|b}` `a (b:1.2) c` | one tag, verbatim: these mean more than a weight |
+//! | `\(a\)` and unmatched brackets | text |
 //!
-//! Nothing here recurses and every byte is visited a few times at most, since a prompt may be 256 KB of brackets.
+//! Nothing here recurses, and every byte is visited at most a few times, since a prompt may be 256 KB of brackets.
 
 use std::collections::HashMap;
 
-/// A part of a prompt that stands for itself, without the notation of its weight.
+/// A tag of a prompt, without the notation of its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
-    /// Its text, in which a run of spaces counts as one.
+    /// Its text, with runs of spaces collapsed.
     pub text: String,
     /// Its weight, rounded to four digits; 1 by default.
     pub weight: f64,
@@ -52,15 +52,15 @@ struct Bracket {
     alternatives: bool,
 }
 
-/// A stretch of the prompt whose tags share a weight.
+/// A range of the prompt whose tags share a weight.
 struct Frame {
     /// The offset after the last byte of its content.
     end: usize,
     /// The offset at which reading continues after it.
     resume: usize,
-    /// The weight of everything inside, outer frames included.
+    /// The weight of everything inside, including outer frames.
     weight: f64,
-    /// Whether it is of the kind `1.2::a::`, which ends at the next `::`.
+    /// Whether it has the form `1.2::a::`, which ends at the next `::`.
     colons: bool,
 }
 
@@ -79,13 +79,13 @@ struct Reader<'a> {
 /// The weight of a pair of parentheses.
 const ROUND: f64 = 1.1;
 const CURLY: f64 = 1.05;
-/// The largest weight: larger ones mean nothing more, and a thousand brackets would come to infinity.
+/// The maximum weight: larger ones have no further effect, and a thousand brackets would overflow to infinity.
 const MOST_WEIGHT: f64 = 1e6;
 /// The maximum number of characters of a weight.
 const MOST_DIGITS: usize = 16;
 
 impl Reader<'_> {
-    /// Reads what is at `at`, and returns the offset at which reading continues.
+    /// Parses the input at `at`, and returns the offset at which parsing continues.
     fn step(&mut self, at: usize) -> usize {
         if let Some(frame) = self.frames.last()
             && at >= frame.end
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a bracket that is closed.
+    /// Parses a matched bracket.
     fn bracket(&mut self, at: usize, byte: u8, bracket: Bracket) -> usize {
         let after = bracket.close + 1;
         if byte == b'<' {
@@ -163,7 +163,7 @@ impl Reader<'_> {
         at + 1
     }
 
-    /// Makes `from..to` part of the current tag.
+    /// Adds `from..to` to the current tag.
     fn take(&mut self, from: usize, to: usize) -> usize {
         self.start.get_or_insert(from);
         self.end = to;
@@ -173,7 +173,7 @@ impl Reader<'_> {
     /// Ends the current tag.
     fn finish(&mut self) {
         let Some(start) = self.start.take() else { return };
-        // A backslash at the end of a frame takes a byte that is not there.
+        // A backslash at the end of a frame would escape a byte outside of it.
         let end = self.end.min(self.enclosing_end());
         let text = self.text.get(start..end).or_else(|| self.text.get(start..self.end)).unwrap_or_default();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -211,7 +211,7 @@ impl Reader<'_> {
             }
     }
 
-    /// Returns `BREAK` or `AND` if it stands alone here.
+    /// Returns `BREAK` or `AND` if it occurs here as a separate word.
     fn keyword(&self, at: usize) -> Option<&'static str> {
         let alone =
             |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_whitespace() || b",()[]{}<>:".contains(&byte));
@@ -245,7 +245,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the brackets that are closed, by the offset at which they open.
+/// Returns the matched brackets, by the offset at which they open.
 fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
     const CLOSING: &[u8; 4] = b")]}>";
     struct Open {
@@ -272,7 +272,7 @@ fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
             b'(' => push(&mut open, &mut waiting, 0, at),
             b'[' => push(&mut open, &mut waiting, 1, at),
             b'{' => push(&mut open, &mut waiting, 2, at),
-            // Neither `<3` nor a less-than sign.
+            // Not `<3` or a less-than sign.
             b'<' if bytes.get(at + 1).is_some_and(u8::is_ascii_alphabetic) => push(&mut open, &mut waiting, 3, at),
             b'|' => {
                 if let Some(innermost) = open.last_mut() {
@@ -284,7 +284,7 @@ fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
                 if waiting.get(kind).is_none_or(|count| *count == 0) {
                     continue;
                 }
-                // What was opened inside and not closed is text.
+                // Unmatched brackets inside are text.
                 while let Some(innermost) = open.pop() {
                     if let Some(count) = waiting.get_mut(innermost.kind) {
                         *count -= 1;
@@ -300,7 +300,7 @@ fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
     found
 }
 
-/// Reads the tag of a network that is loaded beside the model: `lora:add_detail:0.8`.
+/// Parses the tag of an additional network: `lora:add_detail:0.8`.
 fn network(inside: &str) -> Option<(String, f64)> {
     let mut parts = inside.splitn(4, ':');
     let kind = parts.next()?.to_ascii_lowercase();
@@ -312,7 +312,7 @@ fn network(inside: &str) -> Option<(String, f64)> {
         None | Some("") => 1.0,
         Some(weight) => number(weight)?,
     };
-    // Weights of single blocks and the like: not weights of the whole, so they belong to the name.
+    // Block weights and the like are not the weight of the whole, so they belong to the name.
     let rest = parts.next().map(|rest| format!(" {}", rest.trim())).unwrap_or_default();
     Some((format!("<{kind}:{name}>{rest}"), weight))
 }

@@ -1,4 +1,4 @@
-//! Prose by words: what was put in and what was taken out, in runs that a person would name.
+//! Compares prose by words: insertions and deletions, as runs that a person would recognise.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use similar::DiffableStr;
 
 use super::align::align;
 
-/// A stretch of two texts.
+/// A run of words in one or both of two texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
-    /// Where it occurs.
+    /// The text or texts that contain it.
     pub side: Side,
     /// The text, with the spaces inside it.
     pub text: &'a str,
-    /// The spaces before it; of a run of both texts the longer ones.
+    /// The spaces before it; for a run in both texts, the longer ones.
     pub before: &'a str,
-    /// Its words among those of the old text; for one that was added, the empty range where it would stand.
+    /// Its words in the old text; for an inserted run, the empty range at its position.
     pub old: Range<usize>,
-    /// Its words among those of the new text; for one that was removed, the empty range where it would stand.
+    /// Its words in the new text; for a deleted run, the empty range at its position.
     pub new: Range<usize>,
 }
 
-/// Which of two texts a run is part of.
+/// The texts that contain a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Both.
@@ -32,13 +32,13 @@ pub enum Side {
     New,
 }
 
-/// The words and marks of a text, in order. Spaces are not among them.
+/// Returns the words and punctuation marks of a text, in order, without spaces.
 pub fn words(text: &str) -> Vec<&str> {
     Words::of(text).words
 }
 
-/// Returns two texts as runs, in order: those of both and of the old one make the old text, those of both and of the new
-/// one the new text. The spaces between runs are in [`Run::before`].
+/// Splits two texts into runs, in order: the runs of both and of the old text make up the old text, the runs of both
+/// and of the new text make up the new text. The spaces between runs are in [`Run::before`].
 pub fn runs<'a>(old: &'a str, new: &'a str) -> Vec<Run<'a>> {
     let (old, new) = (Words::of(old), Words::of(new));
     let mut runs = Vec::new();
@@ -48,7 +48,7 @@ pub fn runs<'a>(old: &'a str, new: &'a str) -> Vec<Run<'a>> {
         let before = match side {
             Side::Old => in_the_old,
             Side::New => in_the_new,
-            // Where a word was removed before it, only one of the texts has a space here.
+            // If a word was removed before it, only one of the texts has a space here.
             Side::Both if in_the_old.len() > in_the_new.len() => in_the_old,
             Side::Both => in_the_new,
         };
@@ -67,7 +67,7 @@ pub fn runs<'a>(old: &'a str, new: &'a str) -> Vec<Run<'a>> {
     runs
 }
 
-/// The words of a text, and where each begins.
+/// The words of a text, and their offsets.
 struct Words<'a> {
     text: &'a str,
     words: Vec<&'a str>,
@@ -88,7 +88,7 @@ impl<'a> Words<'a> {
         Words { text, words, starts }
     }
 
-    /// The text from the first to the last of these words.
+    /// Returns the text from the first to the last of these words.
     fn stretch(&self, range: &Range<usize>) -> &'a str {
         let last = range.end.checked_sub(1).filter(|last| *last >= range.start);
         let bounds = last.and_then(|last| {
@@ -108,7 +108,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Stretches of words that both have.
+/// Returns the runs of words that both texts have.
 fn common(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
     let mut stretches: Vec<(Range<usize>, Range<usize>)> = Vec::new();
     for (at_old, at_new) in align(old, new) {
@@ -120,7 +120,7 @@ fn common(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
             _ => stretches.push((at_old..at_old + 1, at_new..at_new + 1)),
         }
     }
-    // An "a" or a comma in the middle of what was replaced happens to stand on both sides: it did not stay.
+    // An "a" or a comma in the middle of replaced text is only equal by coincidence.
     let mut kept: Vec<(Range<usize>, Range<usize>)> = Vec::with_capacity(stretches.len());
     let mut following = stretches.iter().skip(1);
     for (in_old, in_new) in &stretches {
@@ -137,7 +137,7 @@ fn common(old: &[&str], new: &[&str]) -> Vec<(Range<usize>, Range<usize>)> {
     kept
 }
 
-/// A word of at most so many bytes is not worth cutting a run in two.
+/// The maximum length of a word that does not split a run.
 const SLIGHT_BYTES: usize = 3;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The text of A1111 and of all tools that write the same: Forge and its forks, SD.Next, Civitai, many savers of ComfyUI.
+//! The text format of A1111 and compatible tools: Forge and its forks, SD.Next, Civitai, many ComfyUI savers.
 //!
 //! ```text
 //! prompt, on one or more lines
 //! Negative prompt: also on one or more lines
 //! Steps: 20, Sampler: Euler a, CFG scale: 7, Seed: 1, Size: 512x512, Lora hashes: "a: 1f, b: 2e", Version: v1.10.1
 //! ```
-//! The last line is a line of parameters if it has at least three pairs, two of them known. Values may be quoted as in
+//! The last line contains parameters if it has at least three pairs, two of them known. Values may be quoted as in
 //! JSON, or be JSON. Some tools write more lines after it.
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::container::{Slot, Texts};
 use super::fields::{Fields, at};
 use super::{Evidence, Generator, Hires, InitHash, Pass, fields, json};
 
-/// Keys by which a line of parameters is recognised.
+/// Keys that identify a line of parameters.
 const KNOWN: [&str; 9] =
     ["Steps", "Seed", "Sampler", "CFG scale", "Size", "Model", "Model hash", "Denoising strength", "Version"];
 /// Keys that fill a field of the recipe.
@@ -30,14 +30,14 @@ pub(super) const FIELDS: [&str; 10] = [
     "Model hash",
     "Denoising strength",
 ];
-/// The key under which a text names the program that wrote it.
+/// The key of the program that wrote the text.
 pub(super) const APP: &str = "App";
-/// The key under which our own text names the tool that made the image.
+/// The key, in texts written by Retake, of the tool that made the image.
 pub(super) const PROVIDER: &str = "Provider";
 const RETAKE: &str = "Retake";
 const NEGATIVE: &str = "Negative prompt:";
 
-/// A text split into its parts.
+/// A parsed text.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Parsed {
     pub(super) prompt: String,
@@ -56,13 +56,13 @@ pub(super) struct Pair {
     pub(super) quoted: bool,
 }
 
-/// Reads the first text of the file that is in A1111's form.
+/// Reads the first text of the file in A1111's format.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let order = |index: &usize| texts.raw.get(*index).map_or(2, |raw| rank(&raw.slot, &raw.key));
     let mut candidates: Vec<usize> = (0..texts.raw.len()).filter(|index| order(index) < 2).collect();
     candidates.sort_by_key(order);
-    // A prompt may be a JSON document, but a text that is one as a whole is another tool's record. Graphs are large, so
-    // they are parsed for this only if they could be meant.
+    // A prompt may be a JSON document, but a text that is JSON as a whole is another tool's record. Graphs are large,
+    // so they are only parsed for this if necessary.
     let plain = |index: &usize| {
         let text = texts.text(*index);
         let braced = text.trim_start().starts_with(['{', '[']);
@@ -72,7 +72,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
 }
 
-/// Reads this text if it is in A1111's form.
+/// Reads this text if it is in A1111's format.
 pub(super) fn read_text(texts: &Texts, index: usize) -> Option<Fields> {
     let parsed = parse(texts.text(index))?;
     let mut fields = fill(&parsed, index);
@@ -82,7 +82,7 @@ pub(super) fn read_text(texts: &Texts, index: usize) -> Option<Fields> {
     Some(fields)
 }
 
-/// Ranks the places of such a text: `parameters` first, then any other; XMP and C2PA never hold one.
+/// Ranks the locations of such a text: `parameters` first, then any other; never XMP and C2PA.
 fn rank(slot: &Slot, key: &str) -> u8 {
     match slot {
         Slot::PngChunk(_) | Slot::Pixels(_) if key == "parameters" => 0,
@@ -91,7 +91,8 @@ fn rank(slot: &Slot, key: &str) -> u8 {
     }
 }
 
-/// Splits a text; `None` if it has no line of parameters. The prompt may be a JSON document: several models take one.
+/// Parses a text; `None` if it has no line of parameters. The prompt may be a JSON document, which several models
+/// accept.
 pub(super) fn parse(text: &str) -> Option<Parsed> {
     let lines: Vec<&str> = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').lines().collect();
     let (at, line) =
@@ -105,8 +106,8 @@ pub(super) fn parse(text: &str) -> Option<Parsed> {
     Some(Parsed { prompt, negative, pairs: line.pairs, rest })
 }
 
-/// Splits prompt and negative prompt at the line that begins with the mark, or at the mark itself if a tool lost the line
-/// breaks.
+/// Splits prompt and negative prompt at the line that starts with the marker, or at the marker itself if a tool lost
+/// the line breaks.
 fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
     let opens = |line: &&str| line.trim_start().starts_with(NEGATIVE) || (one_line && line.contains(NEGATIVE));
     let Some(at) = lines.iter().position(opens) else { return (lines.join("\n"), None) };
@@ -119,12 +120,12 @@ fn split_negative(lines: &[&str], one_line: bool) -> (String, Option<String>) {
 
 /// A line of parameters.
 struct Line<'a> {
-    /// What comes before them on the same line.
+    /// The text before them on the same line.
     before: Option<&'a str>,
     pairs: Vec<Pair>,
 }
 
-/// Returns the pairs of a line of parameters, and what comes before them on it.
+/// Parses a line of parameters into its pairs and the text before them.
 fn parameter_line(line: &str) -> Option<Line<'_>> {
     let known = |pair: &Pair| KNOWN.contains(&pair.key.as_str());
     let ours = |pair: &Pair| pair.key == APP && pair.value == RETAKE;
@@ -178,14 +179,14 @@ fn pairs(line: &str) -> Vec<Pair> {
 /// Characters that do not occur in keys.
 const NOT_IN_KEYS: [char; 7] = [':', ',', '"', '{', '[', '<', '\n'];
 
-/// Returns whether a line of parameters can hold this key.
+/// Returns whether a line of parameters can contain this key.
 pub(super) fn is_key(key: &str) -> bool {
     const LONGEST: usize = 100;
     let begins = key.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     begins && key.len() <= LONGEST && key.trim() == key && !key.contains(NOT_IN_KEYS) && !key.contains('\r')
 }
 
-/// Returns a key and what follows its colon.
+/// Returns a key and the text after its colon.
 fn key(text: &str) -> Option<(&str, &str)> {
     let (key, tail) = text.split_at_checked(text.find(NOT_IN_KEYS)?)?;
     let tail = tail.strip_prefix(':')?;
@@ -193,7 +194,7 @@ fn key(text: &str) -> Option<(&str, &str)> {
     is_key(key).then_some((key, tail.trim_start_matches(' ')))
 }
 
-/// Returns a value, whether it was quoted, and what follows it.
+/// Returns a value, whether it was quoted, and the text after it.
 fn value(text: &str) -> (String, bool, &str) {
     let ended = |rest: &str| rest.trim_start().is_empty() || rest.trim_start().starts_with(',');
     if let Some((quoted, rest)) = quoted(text).filter(|(_, rest)| ended(rest)) {
@@ -208,7 +209,7 @@ fn value(text: &str) -> (String, bool, &str) {
     (value.trim().to_owned(), false, rest)
 }
 
-/// Returns the quoted text at the beginning, with its quotes.
+/// Returns the quoted text at the beginning, including its quotes.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     let inside = text.strip_prefix('"')?;
@@ -220,7 +221,7 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(end + 2)
 }
 
-/// Returns the JSON at the beginning, up to the bracket that closes it.
+/// Returns the JSON at the beginning, up to its closing bracket.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
     if !text.starts_with(['{', '[']) {
         return None;
@@ -264,7 +265,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
             "CFG scale" => fields.guidance(from, &json),
             "Size" => size(value).is_some_and(|(width, height)| fields.size(from, &width.into(), &height.into())),
             "Model" => fields.model(from, value, Some("Model")),
-            // stable-diffusion.cpp names the parts of a model that come in separate files.
+            // stable-diffusion.cpp lists the parts of a model that come in separate files.
             "Unet" if get("Model").is_none_or(str::is_empty) => fields.model(from, value, Some("Unet")),
             "Model hash" => fields.model_hash(from, value),
             "Denoising strength" => fields.denoise(from, &json),
@@ -273,7 +274,7 @@ fn fill(parsed: &Parsed, index: usize) -> Fields {
                 true
             }
             APP if value == RETAKE => {
-                // Without a provider the tool is not known.
+                // Without a provider, the tool is unknown.
                 if get(PROVIDER).is_none() {
                     fields.recipe.provider = None;
                 }
@@ -385,7 +386,7 @@ fn lines_behind(lines: &[String], fields: &mut Fields) {
     }
 }
 
-/// Reads the model and the LoRAs that Civitai's own generator names only here.
+/// Reads the model and the LoRAs that Civitai's own generator only lists here.
 fn civitai_resources(text: Option<&str>, index: usize, fields: &mut Fields) {
     let Some(Value::Array(resources)) = text.and_then(json::parse) else { return };
     for resource in resources.iter().filter_map(Value::as_object) {

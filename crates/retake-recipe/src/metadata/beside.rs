@@ -1,6 +1,6 @@
-//! Files that some tools write beside an image rather than into it: Easy Diffusion a `.json` or `.txt` of the same name,
-//! Fooocus a `log.html` for all images of a folder. They are looked for only if the image itself has nothing, and used only
-//! if they are recognised as that tool's: captions and other notes are left alone.
+//! Sidecar files that some tools write next to an image: Easy Diffusion a `.json` or `.txt` of the same name, Fooocus a
+//! `log.html` for all images of a folder. They are only searched if the image itself contains nothing, and only used if
+//! they are recognised as that tool's: captions and other notes are ignored.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::container::{MAX_TEXT, Slot, Texts};
 use super::{easy_diffusion, fooocus};
 
-/// Adds the text of a file beside the image at this path that describes the image.
+/// Adds the text of a sidecar file that describes the image at this path.
 pub(super) fn search(path: &Path, texts: &mut Texts) {
     for ending in [easy_diffusion::JSON, easy_diffusion::TEXT] {
         let beside = path.with_extension(ending);
@@ -24,7 +24,7 @@ pub(super) fn search(path: &Path, texts: &mut Texts) {
     }
 }
 
-/// Reads a text file, unless it is too long to be one of these.
+/// Reads a text file, unless it is too long to be a sidecar.
 fn content(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;

@@ -1,4 +1,4 @@
-//! Graphs of Civitai's own generator: the queued graph with `extraMetadata`, JSON inside JSON, beside its nodes. When it
+//! Graphs of Civitai's own generator: the queued graph with `extraMetadata`, JSON inside JSON, next to its nodes. If it
 //! writes A1111's text instead, that reader recognises it.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Draw Things: JSON as EXIF's UserComment, in PNG inside XMP, with a text like A1111's beside it as the description.
+//! Draw Things: JSON as EXIF's UserComment, in PNG inside XMP, with a text like A1111's as the description.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::{Generator, a1111, json};
 const KNOWN: &[&str] = &["c", "uc", "model", "sampler", "scale", "seed", "size", "steps", "strength", "lora"];
 const NAME: &str = "Draw Things";
 
-/// Reads what Draw Things wrote.
+/// Reads Draw Things' metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     in_xmp(texts).or_else(|| in_exif(texts))
 }
@@ -43,7 +43,7 @@ fn fill(record: Option<&Value>, index: usize, description: &str, described: usiz
     if let Some(record) = record.and_then(Value::as_object) {
         from_json(record, index, description, described, &mut fields);
     }
-    // The text repeats the JSON in other words, and fills what it lacks.
+    // The text repeats the JSON in another form, and fills in what it lacks.
     if let Some(parsed) = a1111::parse(description) {
         from_text(&parsed, described, &mut fields);
     }
@@ -86,7 +86,7 @@ fn from_json(record: &Map<String, Value>, index: usize, description: &str, descr
 
 fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     let mut lines: Vec<&str> = parsed.prompt.lines().collect();
-    // The negative prompt is a last line that begins with a dash.
+    // The negative prompt is a last line that starts with a dash.
     if let Some(negative) = lines.last().and_then(|line| line.strip_prefix('-')) {
         fields.negative(at(index, "the line with a dash in the description"), negative);
         lines.pop();
@@ -109,7 +109,7 @@ fn from_text(parsed: &a1111::Parsed, index: usize, fields: &mut Fields) {
     }
 }
 
-/// Restores letters beyond ASCII, which became question marks in JPEG files, from the description.
+/// Restores non-ASCII letters, which became question marks in JPEG files, from the description.
 fn restored<'a>(lossy: &str, whole: &'a str) -> Option<&'a str> {
     if !lossy.contains('?') || whole.is_empty() {
         return None;

@@ -1,6 +1,6 @@
-//! Easy Diffusion. By default it writes a file beside the image, a `.txt` with its settings by their labels or a `.json`; if
-//! the user chose to embed them, every setting is a keyword of its own, or all are JSON in UserComment. Its `prompt` is
-//! plain text, which ComfyUI's never is.
+//! Easy Diffusion. By default it writes a sidecar file, a `.txt` with labelled settings or a `.json`; if the user chose
+//! to embed them, every setting has its own keyword, or all are JSON in UserComment. Its `prompt` is plain text, which
+//! ComfyUI's never is.
 
 use serde_json::{Map, Value};
 
@@ -8,11 +8,11 @@ use super::container::{Slot, Texts};
 use super::fields::{self, Fields, at, string};
 use super::{Generator, json};
 
-/// The extensions of the files it writes beside an image.
+/// The extensions of its sidecar files.
 pub(super) const JSON: &str = "json";
 pub(super) const TEXT: &str = "txt";
 
-/// The name that only Easy Diffusion has for a model.
+/// The name of the model setting, which only Easy Diffusion uses.
 const MODEL: &str = "use_stable_diffusion_model";
 
 const KNOWN: &[&str] = &[
@@ -29,7 +29,7 @@ const KNOWN: &[&str] = &[
     "scheduler_name",
 ];
 
-/// The labels of the text, and the settings they stand for.
+/// The labels of the text, and their settings.
 const LABELS: &[(&str, &str)] = &[
     ("Prompt", "prompt"),
     ("Negative Prompt", "negative_prompt"),
@@ -57,7 +57,7 @@ const LABELS: &[(&str, &str)] = &[
     ("Latent Upscaler Steps", "latent_upscaler_steps"),
 ];
 
-/// Returns whether a file with this extension beside an image is one of these.
+/// Returns whether a sidecar file with this extension was written by Easy Diffusion.
 pub(super) fn is_own(content: &str, ending: &str) -> bool {
     match ending {
         JSON => json::parse(content).is_some_and(|record| record.get(MODEL).is_some()),
@@ -65,7 +65,7 @@ pub(super) fn is_own(content: &str, ending: &str) -> bool {
     }
 }
 
-/// Reads what Easy Diffusion wrote.
+/// Reads Easy Diffusion's metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let own = |index: usize| {
         Some((index, texts.json_with(index, &[MODEL])?.as_object().filter(|it| it.contains_key(MODEL))?.clone()))
@@ -95,7 +95,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     fields.sampler(at(index, "`sampler_name`"), &text("sampler_name"));
     fields.scheduler(at(index, "`scheduler_name`"), &text("scheduler_name"));
     fields.denoise(at(index, "`prompt_strength`"), value("prompt_strength"));
-    // A path of the machine it ran on.
+    // A path on the machine it ran on.
     let path = text(MODEL);
     let name = path.rsplit(['/', '\\']).next().unwrap_or(&path);
     fields.model(at(index, format!("`{MODEL}`")), name, None);
@@ -113,7 +113,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Parses settings by their labels; a line without a label continues the value before it. `None` for another tool's text.
+/// Parses labelled settings; a line without a label continues the previous value. `None` for another tool's text.
 fn labelled(content: &str) -> Option<Map<String, Value>> {
     let mut settings: Vec<(&str, String)> = Vec::new();
     for line in content.lines() {

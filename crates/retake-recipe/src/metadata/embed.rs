@@ -1,23 +1,23 @@
-//! Writing texts into a copy of an image; its pixels stay byte for byte the same.
+//! Embeds texts into a copy of an image, whose pixels stay byte for byte the same.
 //!
-//! A PNG gets an `iTXt` chunk for every text, in place of those it had under the same keywords. JPEG and WebP have EXIF,
-//! which has no keywords: the first text becomes UserComment, the second ImageUniqueID. Existing EXIF is kept: its
-//! directories are written again after it with the new entries, so that no offset in it changes.
+//! A PNG gets an `iTXt` chunk for every text, replacing those with the same keywords. JPEG and WebP use EXIF, which has
+//! no keywords: the first text becomes UserComment, the second ImageUniqueID. Existing EXIF is kept: its directories
+//! are rewritten after it with the new entries, so that no offset in it changes.
 
 use super::container::Format;
 
-/// The most bytes that a JPEG segment holds.
+/// The maximum size of a JPEG segment.
 const MAX_SEGMENT: usize = 65_533;
 const EXIF_MARK: &[u8] = b"Exif\0\0";
 const EXIF_DIRECTORY: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;
 const IMAGE_UNIQUE_ID: u16 = 0xa420;
 
-/// The reason why an image cannot take a text.
+/// The reason why a text cannot be embedded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotEmbedded {
-    /// The format has no place for it.
+    /// The format does not support it.
     #[error("this file format takes no text")]
     Format,
     /// The text is too long for the format.
@@ -28,8 +28,8 @@ pub enum NotEmbedded {
     Damaged,
 }
 
-/// Returns a copy of an image with these texts in it: in a PNG under their keywords, in JPEG and WebP the first as EXIF's
-/// comment and the second as its id.
+/// Returns a copy of an image with these texts embedded: in a PNG under their keywords, in JPEG and WebP the first as
+/// EXIF's comment and the second as its id.
 pub fn embed(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
     let format = Format::of(picture).ok_or(NotEmbedded::Format)?;
     let embedded = match format {
@@ -66,7 +66,7 @@ fn png(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
             }
         }
         if kind == b"IEND" {
-            // Whatever follows the end stays there.
+            // Data after the end is kept.
             out.extend_from_slice(rest.get(end..)?);
             break;
         }
@@ -76,7 +76,7 @@ fn png(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
 }
 
 fn jpeg(picture: &[u8], texts: &[(&str, &str)]) -> Result<Vec<u8>, NotEmbedded> {
-    // The segment that holds EXIF, and where a new one goes: after JFIF's, which must be the first.
+    // The segment that contains EXIF, and the position of a new one: after JFIF's, which must be first.
     let (mut at, mut place, mut old) = (2, 2, None);
     while let Some([0xff, marker @ 0xe0..=0xef, high, low]) = picture.get(at..at + 4) {
         let end = at + 2 + usize::from(u16::from_be_bytes([*high, *low]));
@@ -119,7 +119,7 @@ fn webp(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     let old = old.as_deref().map(|block| block.strip_prefix(EXIF_MARK).unwrap_or(block));
     let exif = tiff(old.unwrap_or_default(), texts)?;
     if chunks.first()?.0 != b"VP8X" {
-        // The simple layout has room for pixels only; the extended one begins with their size.
+        // The simple format only has pixels; the extended one starts with their size.
         let header = super::container::webp_size(picture)?;
         let side = |side: u32| side.checked_sub(1).map(u32::to_le_bytes);
         let ([w0, w1, w2, _], [h0, h1, h2, _]) = (side(header.width)?, side(header.height)?);
@@ -168,7 +168,7 @@ impl Order {
 /// An entry of a directory in its raw form.
 type Entry = (u16, [u8; 12]);
 
-/// Returns the block with the texts in it, or a new one.
+/// Returns the block with the texts added, or a new one.
 fn tiff(old: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     let mut tiff = if old.is_empty() { b"MM\0\x2a\0\0\0\0".to_vec() } else { old.to_vec() };
     let order = Order { little: tiff.starts_with(b"II") };
@@ -233,7 +233,7 @@ fn write_entry(entry: &mut [u8; 12], order: Order, tag: u16, kind: u16, count: u
     }
 }
 
-/// Writes a directory after the block and returns its offset. The directory of a thumbnail is dropped.
+/// Writes a directory after the block and returns its offset. A thumbnail's directory is dropped.
 fn append(tiff: &mut Vec<u8>, mut entries: Vec<Entry>, order: Order) -> Option<u32> {
     entries.sort_by_key(|(tag, _)| *tag);
     tiff.resize(tiff.len() + tiff.len() % 2, 0);

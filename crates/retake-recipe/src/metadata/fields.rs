@@ -1,5 +1,5 @@
-//! What a reader found, field by field. Every value is checked against the limits of a recipe, so that what is read can be
-//! recorded; what does not fit a field is kept in `parameters`, or else in the raw text.
+//! The fields found by a reader. Every value is checked against the limits of a recipe, so that a reading can be
+//! recorded; values that do not fit a field are kept in `parameters`, or else in the raw text.
 
 use serde_json::{Map, Number, Value};
 
@@ -12,10 +12,10 @@ use crate::{Hash, Lora, Recipe, Seed, Timestamp};
 const MODEL_EXTENSIONS: [&str; 9] =
     [".safetensors", ".ckpt", ".gguf", ".sft", ".pth", ".pt", ".bin", ".onnx", ".diffusers"];
 
-/// The seed that stands for any seed.
+/// The seed that means any seed.
 pub const ANY_SEED: &str = "-1";
 
-/// What a reader found.
+/// The fields found by a reader.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) generator: Option<Generator>,
@@ -28,18 +28,18 @@ pub(super) struct Fields {
     pub(super) evidence: Evidence,
     pub(super) notes: Vec<String>,
     pub(super) candidates: Vec<Candidate>,
-    /// Where a seed of -1 stands, for any seed.
+    /// The location of a seed of -1, which means any seed.
     any_seed: Option<At>,
 }
 
-/// Where a value was found: in which text, by which rule.
+/// The location of a value: the text and the rule.
 #[derive(Clone, Debug)]
 pub(super) struct At {
     raw: Option<usize>,
     rule: String,
 }
 
-/// Creates a place: the index of a text, and a rule.
+/// Creates a location from the index of a text and a rule.
 pub(super) fn at(raw: usize, rule: impl Into<String>) -> At {
     At { raw: Some(raw), rule: rule.into() }
 }
@@ -61,7 +61,7 @@ impl Fields {
         self.source("provider", at);
     }
 
-    /// Returns where the generator was recognised.
+    /// Returns the location by which the generator was recognised.
     pub(super) fn by(&self) -> At {
         let source = self.sources.iter().find(|source| source.field == "provider");
         At {
@@ -70,7 +70,7 @@ impl Fields {
         }
     }
 
-    /// Returns whether anything was found that says how the image was made.
+    /// Returns whether anything was found that states how the image was made.
     pub(super) fn any(&self) -> bool {
         let recipe = &self.recipe;
         !recipe.prompt.is_empty() || recipe.seed.is_some() || recipe.steps.is_some()
@@ -86,7 +86,7 @@ impl Fields {
         true
     }
 
-    /// Sets the prompt as sent, if it differs from the one typed.
+    /// Sets the prompt as sent, if it differs from the prompt as typed.
     pub(super) fn prompt_sent(&mut self, at: At, text: &str) -> bool {
         let Some(text) = self.long("promptSent", text) else { return false };
         if self.recipe.prompt_sent.is_none() && text != self.recipe.prompt {
@@ -106,8 +106,8 @@ impl Fields {
         true
     }
 
-    /// Sets the model: its name without folder and extension, so that it is the same whichever tool wrote it. If the whole
-    /// name differs, it is kept in `parameters` under `key`.
+    /// Sets the model: its name without folder and extension, so that it is the same for all tools. If the full name
+    /// differs, it is kept in `parameters` under `key`.
     pub(super) fn model(&mut self, at: At, name: &str, key: Option<&str>) -> bool {
         let short = model_name(name);
         let Some(fits) = fitting(short) else { return false };
@@ -151,7 +151,7 @@ impl Fields {
         true
     }
 
-    /// Sets the seed; -1 stands for any seed, so it is not one.
+    /// Sets the seed; -1 means any seed and is not set.
     pub(super) fn seed(&mut self, at: At, value: &Value) -> bool {
         let Some(seed) = seed(value) else {
             if self.any_seed.is_none() && json::plain(value).is_some_and(|text| text.trim() == ANY_SEED) {
@@ -196,7 +196,7 @@ impl Fields {
         true
     }
 
-    /// Sets the size that was asked for.
+    /// Sets the requested size.
     pub(super) fn size(&mut self, at: At, width: &Value, height: &Value) -> bool {
         let side = |side| whole(side).filter(|side| (1..=MAX_SIDE).contains(side));
         let (Some(width), Some(height)) = (side(width), side(height)) else { return false };
@@ -222,21 +222,21 @@ impl Fields {
         fits
     }
 
-    /// Keeps another value under the generator's own name for it.
+    /// Stores another value under the generator's own name.
     pub(super) fn parameter(&mut self, key: &str, value: Value) {
         if !value.is_null() && !self.recipe.parameters.contains_key(key) {
             self.recipe.parameters.insert(key.to_owned(), value);
         }
     }
 
-    /// Keeps all values of an object but those under these keys.
+    /// Stores all values of an object except those under these keys.
     pub(super) fn parameters_but(&mut self, object: &Map<String, Value>, known: &[&str]) {
         for (key, value) in object.iter().filter(|(key, _)| !known.contains(&key.as_str())) {
             self.parameter(key, value.clone());
         }
     }
 
-    /// Fills what is missing from another reading of the same file.
+    /// Fills in missing fields from another reading of the same file.
     pub(super) fn fill_from(&mut self, other: Fields) {
         let Fields {
             recipe,
@@ -299,12 +299,12 @@ impl Fields {
         self.created_at = self.created_at.or_else(|| created(text));
     }
 
-    /// Records where a field came from.
+    /// Records the source of a field.
     fn source(&mut self, field: &'static str, at: At) {
         self.sources.push(Source { field, raw: at.raw, rule: at.rule });
     }
 
-    /// Returns a longer text as it can be recorded: without surrounding white space and without control characters.
+    /// Returns a longer text in recordable form: without surrounding white space and control characters.
     fn long(&mut self, field: &str, text: &str) -> Option<String> {
         let kept = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
         let text = text.trim_matches(|c: char| c.is_whitespace() || !kept(c));
@@ -322,20 +322,20 @@ impl Fields {
         Some(text.chars().filter(|c| kept(*c)).collect())
     }
 
-    /// Completes the fields in the way that is the same for every generator.
+    /// Completes the fields in ways that are common to all generators.
     pub(super) fn settle(&mut self, texts: &Texts) {
         if self.generator.is_none() {
             return;
         }
         if let (None, Some(At { raw, rule })) = (self.recipe.seed, self.any_seed.take()) {
-            // A recipe has no place for it, so it is kept in the parameters unless the reader already did so.
+            // A recipe has no field for it, so it is kept in the parameters unless the reader already did so.
             if !self.recipe.parameters.keys().any(|key| key.eq_ignore_ascii_case("seed")) {
                 self.parameter("seed", ANY_SEED.into());
             }
             self.source("seed", At { raw, rule: format!("{rule}: it stands for any seed") });
         }
         let bytes = |recipe: &Recipe| serde_json::to_string(&recipe.parameters).map_or(usize::MAX, |text| text.len());
-        // Escapes make the JSON of a text at most six times as long.
+        // Escaping makes the JSON of a text at most six times as long.
         while texts.taken() > MAX_PARAMETERS_BYTES / 6 && bytes(&self.recipe) > MAX_PARAMETERS_BYTES {
             let size = |value: &Value| value.to_string().len();
             let parameters = &self.recipe.parameters;
@@ -362,8 +362,8 @@ impl Fields {
     }
 }
 
-/// Returns a model's name without folder and extension. A name without the extension of a model file is kept whole: it may
-/// be a repository such as `black-forest-labs/FLUX.1-dev`.
+/// Returns a model's name without folder and extension. A name without the extension of a model file is kept in full:
+/// it may be a repository such as `black-forest-labs/FLUX.1-dev`.
 pub(super) fn model_name(name: &str) -> &str {
     let name = name.trim();
     let lower = name.to_ascii_lowercase();
@@ -373,7 +373,7 @@ pub(super) fn model_name(name: &str) -> &str {
     if short.is_empty() { name } else { short }
 }
 
-/// Returns a seed from a number or its digits.
+/// Parses a seed from a number or its digits.
 pub(super) fn seed(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole_number(number.as_f64()?)),
@@ -382,7 +382,7 @@ pub(super) fn seed(value: &Value) -> Option<u64> {
     }
 }
 
-/// Returns a whole number, also if it is written as `20.0` or `"20"`.
+/// Parses a whole number, including `20.0` and `"20"`.
 pub(super) fn whole(value: &Value) -> Option<u32> {
     match value {
         Value::Number(number) => number.as_u64().or_else(|| whole_number(number.as_f64()?)),
@@ -392,7 +392,7 @@ pub(super) fn whole(value: &Value) -> Option<u32> {
     .and_then(|number: u64| u32::try_from(number).ok())
 }
 
-/// Returns a number, also if it is written as a text.
+/// Parses a number, including one written as text.
 pub(super) fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
@@ -402,7 +402,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// Returns the JSON value of a text: an object or a list; a number or a boolean that reads back as the same text; else a
+/// Returns a text as JSON: an object or a list; a number or a boolean that formats to the same text; otherwise a
 /// string.
 pub(super) fn verbatim(text: &str) -> Value {
     let number = || text.parse::<Number>().ok().filter(|number| number.to_string() == text).map(Value::Number);
@@ -412,7 +412,7 @@ pub(super) fn verbatim(text: &str) -> Value {
     }
 }
 
-/// Parses a day (`2026-01-03`) or a time of RFC 3339, also with a space in place of the `T`.
+/// Parses a day (`2026-01-03`) or an RFC 3339 time, also with a space instead of the `T`.
 pub(super) fn created(text: &str) -> Option<Created> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>().or_else(|_| text.replacen(' ', "T", 1).parse::<Timestamp>()) {
@@ -422,7 +422,7 @@ pub(super) fn created(text: &str) -> Option<Created> {
     Some(Created { at, precision: Precision::Day })
 }
 
-/// Returns the string under a key, or the digits of a number there.
+/// Returns the string under a key, or the digits of a number.
 pub(super) fn string(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key).and_then(json::plain)
 }
@@ -433,7 +433,7 @@ fn whole_number(number: f64) -> Option<u64> {
     exact.then(|| format!("{number:.0}").parse().ok()).flatten()
 }
 
-/// Returns a name if it fits a recipe.
+/// Returns a name if it is within the limits of a recipe.
 fn fitting(name: &str) -> Option<String> {
     let name = name.trim();
     (name.len() <= MAX_NAME_BYTES && check_name("", name).is_ok()).then(|| name.to_owned())

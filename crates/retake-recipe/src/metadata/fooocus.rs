@@ -1,6 +1,6 @@
 //! Fooocus and FooocusPlus: `parameters` with `fooocus_scheme`, or UserComment with the scheme in MakerNote. The scheme
-//! `a1111` is A1111's text. Files hold metadata only if the user turned it on; otherwise it is in the `log.html` of the
-//! folder, in the button that copies the settings of an image.
+//! `a1111` is A1111's text. Files only contain metadata if the user enabled it; otherwise it is in the `log.html` of
+//! the folder, in the button that copies the settings of an image.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::container::Texts;
 use super::fields::{self, Fields, at, string};
 use super::{Generator, a1111, json};
 
-/// The file that Fooocus writes beside the images of a folder.
+/// The sidecar file that Fooocus writes for the images of a folder.
 pub(super) const LOG: &str = "log.html";
 
 const KNOWN: &[&str] = &[
@@ -25,13 +25,13 @@ const KNOWN: &[&str] = &[
     "resolution",
 ];
 
-/// Returns the settings that a log has for the image of this name, and their offset.
+/// Returns the settings in a log for the image of this name, and their offset.
 pub(super) fn logged(log: &str, name: &str) -> Option<(u64, String)> {
     const BUTTON: &str = "to_clipboard('";
     let item = format!("<div id=\"{}\" class=\"image-container\">", name.replace('.', "_"));
     let from = log.find(&item)?;
     let inside = log.get(from + item.len()..)?;
-    // What follows belongs to the next image.
+    // The rest belongs to the next image.
     let inside = inside.get(..inside.find("<div id=\"").unwrap_or(inside.len()))?;
     let button = inside.find(BUTTON)? + BUTTON.len();
     let text = unquoted(inside.get(button..)?.split('\'').next()?)?;
@@ -43,7 +43,7 @@ pub(super) fn logged(log: &str, name: &str) -> Option<(u64, String)> {
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     if let Some(index) = texts.beside(LOG) {
         let mut fields = Fields::of(Generator::Fooocus, at(index, "its log beside the image"));
-        // Older logs use labels for names.
+        // Older logs use labels as names.
         fill(&by_name(texts.json(index)?.as_object()?), index, &mut fields);
         return Some(fields);
     }
@@ -69,7 +69,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Reads FooocusPlus's own scheme: the labels that people read as names, in a PNG under `Comment`.
+/// Reads FooocusPlus's own scheme: display labels as names, in a PNG under `Comment`.
 fn simple(texts: &Texts) -> Option<Fields> {
     let index = texts.png("Comment").or_else(|| texts.exif("UserComment"))?;
     let record = texts.json(index)?.as_object()?;
@@ -81,7 +81,7 @@ fn simple(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Returns a record with names in place of labels: `base_model` for `Base Model`.
+/// Returns a record with names instead of labels: `base_model` for `Base Model`.
 fn by_name(record: &Map<String, Value>) -> Map<String, Value> {
     record.iter().map(|(key, value)| (key.to_lowercase().replace(' ', "_"), value.clone())).collect()
 }
@@ -91,7 +91,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     let value = |key: &str| record.get(key).unwrap_or(&Value::Null);
     fields.prompt(at(index, "`prompt`"), &text("prompt"));
     fields.negative(at(index, "`negative_prompt`"), &text("negative_prompt"));
-    // What styles and expansion made of the prompt, one text for each encoder pass.
+    // The prompt after styles and expansion, one text for each encoder pass.
     let full: Vec<&str> = match value("full_prompt") {
         Value::String(full) => vec![full],
         full => full.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),

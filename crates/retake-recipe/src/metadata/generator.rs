@@ -1,6 +1,6 @@
-//! The tools and makers whose images are recognised.
+//! The tools and vendors whose images are recognised.
 
-/// A tool or a maker of images.
+/// A tool or a vendor of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are those of the tools; see `Generator::name`")]
 #[non_exhaustive]
@@ -74,7 +74,7 @@ impl Generator {
         Generator::FooocusPlus,
     ];
 
-    /// Returns the name as its users write it. Names are stable: they are recorded as the provider.
+    /// Returns its name as its users write it. Names are stable, since they are recorded as the provider.
     pub fn name(self) -> &'static str {
         match self {
             Generator::A1111 => "A1111",

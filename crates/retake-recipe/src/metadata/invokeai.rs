@@ -1,5 +1,5 @@
-//! InvokeAI's three eras: `invokeai_metadata` (3 and later), `sd-metadata` (1 and 2), and the `Dream` command line before
-//! and beside it. JPEG exports hold the same in comments, as `invokeai_metadata: {…}`.
+//! InvokeAI's three formats: `invokeai_metadata` (3 and later), `sd-metadata` (1 and 2), and the earlier `Dream`
+//! command line, also written alongside it. JPEG exports have the same in comments, as `invokeai_metadata: {…}`.
 
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ const KNOWN: &[&str] = &[
 const KNOWN_BEFORE: &[&str] =
     &["prompt", "seed", "steps", "cfg_scale", "width", "height", "sampler", "strength", "orig_hash"];
 
-/// Reads what InvokeAI wrote.
+/// Reads InvokeAI's metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let mut fields = None;
     for name in ["invokeai_metadata", "invokeai_graph", "invokeai_workflow", "sd-metadata"] {
@@ -43,7 +43,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     fields
 }
 
-/// Returns the text under a PNG keyword, or a comment that begins with the name.
+/// Returns the text under a PNG keyword, or a comment that starts with the name.
 fn find(texts: &Texts, name: &str) -> Option<(usize, Value)> {
     let named = texts.png(name).and_then(|index| Some((index, texts.json(index)?.clone())));
     named.or_else(|| {
@@ -63,10 +63,10 @@ fn metadata(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.steps(at(index, "`steps`"), value("steps"));
     fields.guidance(at(index, "`cfg_scale`"), value("cfg_scale"));
     fields.size(at(index, "`width`, `height`"), value("width"), value("height"));
-    // Its scheduler is what other tools call the sampler.
+    // Its scheduler is called the sampler in other tools.
     fields.sampler(at(index, "`scheduler`"), &text("scheduler"));
     fields.denoise(at(index, "`strength`"), value("strength"));
-    // 3 has `model_name`, 4 and later `name`, the first beta a plain text.
+    // 3 has `model_name`, 4 and later `name`, and the first beta plain text.
     let name = |model: &Value| match model {
         Value::Object(model) => string(model, "name").or_else(|| string(model, "model_name")),
         model => model.as_str().map(str::to_owned),
@@ -95,7 +95,7 @@ fn metadata(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.parameter("loras", value("loras").clone());
 }
 
-/// Reads the metadata that the first versions of 3 kept only in a node of the graph.
+/// Reads the metadata that the first versions of 3 only stored in a node of the graph.
 fn accumulated(graph: &Map<String, Value>, index: usize, fields: &mut Fields) {
     if fields.any() {
         return;
@@ -160,8 +160,8 @@ impl First for Map<String, Value> {
     }
 }
 
-/// Parses `"a prompt [unwanted]" -s50 -S123 -W512 -H512 -C7.5 -Ak_lms`, with or without spaces after the flags. What begins with
-/// `!` is a command on another image.
+/// Parses `"a prompt [unwanted]" -s50 -S123 -W512 -H512 -C7.5 -Ak_lms`, with or without spaces after the flags. A line
+/// that starts with `!` is a command on another image.
 fn dream(line: &str, index: usize, fields: &mut Fields) {
     let line = line.trim();
     if line.starts_with('!') {
@@ -220,7 +220,7 @@ fn dream(line: &str, index: usize, fields: &mut Fields) {
     }
 }
 
-/// Splits off what is in `[brackets]`, which is the negative prompt.
+/// Splits off the text in `[brackets]`, which is the negative prompt.
 fn sides(prompt: &str, index: usize, rule: &str, fields: &mut Fields) {
     let (mut wanted, mut unwanted) = (String::new(), Vec::new());
     let mut rest = prompt;

@@ -1,4 +1,4 @@
-//! JSON as the tools write it: with NaN and Infinity, with NULs after it or a byte order mark before it.
+//! Lenient JSON: with NaN and Infinity, with NULs after it or a byte order mark before it.
 
 use serde_json::Value;
 

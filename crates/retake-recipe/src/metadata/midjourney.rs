@@ -1,4 +1,4 @@
-//! Midjourney, as images are downloaded from its web site: the prompt with its flags and the job in `Description`.
+//! Midjourney images downloaded from its web site: the prompt with its flags and the job are in `Description`.
 
 use chrono::{DateTime, Utc};
 
@@ -10,7 +10,7 @@ use crate::Timestamp;
 
 const JOB: &str = "Job ID:";
 
-/// Reads what Midjourney wrote.
+/// Reads Midjourney's metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let packet = || texts.raw.iter().position(|raw| raw.slot == Slot::Xmp);
     let described = texts.png("Description").or_else(|| texts.exif("ImageDescription"));
@@ -28,7 +28,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
         return None;
     }
     let mut fields = Fields::of(Generator::Midjourney, at(index, "`Job ID`"));
-    // The flags are part of what was typed.
+    // The flags are part of the prompt as typed.
     fields.prompt(at(index, "the text before `Job ID`"), prompt);
     fields.parameter("Job ID", job.into());
     for flag in prompt.split(" --").skip(1) {

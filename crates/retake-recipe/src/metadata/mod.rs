@@ -1,17 +1,17 @@
-//! What an image or video file says about how it was made: the texts in the file, and what its generator meant by them.
+//! Reads how an image or video was made: the texts in its file, and their interpretation by generator.
 //!
-//! There are two steps, and the first never depends on the second. A tolerant **walker** (`container/`) lists every text of
-//! the file with its place; pixels are skipped, not decoded. Then the **readers**, one file per generator, are asked in
-//! turn whether they recognise these texts; the first that does fills in the recipe and states for every field which text
-//! it came from and by which rule. What no reader understands stays raw: nothing is guessed, and nothing is lost.
+//! There are two steps, and the first never depends on the second. A tolerant **walker** (`container/`) lists every
+//! text of the file with its location; pixels are skipped, not decoded. Then the **readers**, one file per generator,
+//! are tried in order; the first that recognises the texts fills in the recipe and states for every field which text it
+//! came from and by which rule. Texts that no reader understands stay raw: nothing is guessed, and nothing is lost.
 //!
 //! ```text
 //! bytes ── container ──> RawText…  ── reader ──> Recipe + sources + passes + evidence
 //! ```
-//! A damaged file gives what could be read, with notes on what could not: claimed lengths are never trusted, and text,
-//! inflating and nesting are capped. `docs/metadata.md` lists every rule with an example.
+//! A damaged file yields what could be read, with notes on what could not: claimed lengths are never trusted, and text,
+//! inflation and nesting are limited. `docs/metadata.md` lists every rule with an example.
 //!
-//! This module knows nothing of sessions, of grouping, or of where images are kept.
+//! This module does not know about sessions, grouping, or where images are stored.
 
 mod a1111;
 mod beside;
@@ -58,20 +58,19 @@ pub use write::a1111_text;
 
 use container::Texts;
 
-/// The size of the largest file whose pixels are searched for a hidden text.
+/// The maximum size of a file whose pixels are searched for a hidden text.
 pub const MAX_DECODED_FILE_BYTES: u64 = 128 * 1024 * 1024;
 
-/// A function that decodes an image and lends its pixels, so that a caller with a memory budget of its own can account for
+/// A function that decodes an image and lends its pixels, so that a caller with its own memory budget can account for
 /// them.
 ///
-/// It calls the function it is given at most once, and not at all if the image cannot be decoded or has no alpha channel.
+/// It calls the given function at most once, and not at all if the image cannot be decoded or has no alpha channel.
 pub type PixelDecoder<'a> = &'a dyn Fn(&[u8], &mut dyn FnMut(Pixels<'_>));
 
-/// Reads the metadata of an image or video file, and of the files that its generator wrote beside it if the file itself
-/// has none.
+/// Reads the metadata of an image or video file, and of its generator's sidecar files if the file itself has none.
 ///
-/// Only a file that cannot be opened or read is an error: one that is damaged, or of a format that is not recognised, gives
-/// a reading with less in it.
+/// Only a file that cannot be opened or read is an error: a damaged file, or one of an unknown format, yields a reading
+/// with less in it.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -122,8 +121,8 @@ pub fn read_from(input: impl Read + Seek) -> io::Result<Reading> {
 
 /// Reads the metadata of an image or video from a stream, in one pass and without holding the file in memory.
 ///
-/// Texts hidden in pixels are not looked for, and texts that lie before the directory that points to them (possible in
-/// TIFF and HEIC) are noted and left out: both need a file that can seek.
+/// Texts hidden in pixels are not searched, and texts before the directory that points to them (possible in TIFF and
+/// HEIC) are noted and left out: both need a seekable input.
 pub fn read_stream(input: impl Read) -> io::Result<Reading> {
     let texts = container::walk_stream(input)?;
     let found = read_texts(&texts);
@@ -206,7 +205,7 @@ fn read_texts(texts: &Texts) -> Option<fields::Fields> {
 /// A function that recognises the texts of one generator.
 type Reader = fn(&Texts) -> Option<fields::Fields>;
 
-/// The readers in the order they are asked: one that wraps the texts of another comes before it.
+/// The readers in the order in which they are tried: one that wraps the texts of another comes before it.
 const READERS: &[Reader] = &[
     swarmui::read,
     stability_matrix::read,

@@ -1,5 +1,5 @@
-//! NovelAI: PNG keywords with JSON in `Comment`; in WebP the same as one JSON in UserComment, and the same hidden in the
-//! pixels. The prompts of single characters are only in `v4_prompt`, which is kept whole.
+//! NovelAI: PNG keywords with JSON in `Comment`; in WebP the same as one JSON in UserComment, and the same hidden in
+//! the pixels. The prompts of single characters are only in `v4_prompt`, which is kept in full.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::{Generator, json};
 const KNOWN: &[&str] =
     &["prompt", "uc", "seed", "steps", "scale", "sampler", "noise_schedule", "width", "height", "strength"];
 
-/// Reads what NovelAI wrote.
+/// Reads NovelAI's metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     keywords(texts).or_else(|| (0..texts.raw.len()).find_map(|index| bundled(texts, index)))
 }
@@ -34,7 +34,7 @@ fn keywords(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Reads the keywords as one JSON, with JSON in its `Comment`.
+/// Reads the keywords from one JSON, with JSON in its `Comment`.
 fn bundled(texts: &Texts, index: usize) -> Option<Fields> {
     let record = texts.json_with(index, &["\"Comment\""])?.as_object()?;
     let comment = match record.get("Comment")? {
@@ -77,7 +77,7 @@ fn fill(record: &Map<String, Value>, index: usize, fields: &mut Fields) {
     fields.parameters_but(record, KNOWN);
 }
 
-/// Reads `NovelAI Diffusion V4.5 C02D4F98`: a name that ends with a hash.
+/// Parses `NovelAI Diffusion V4.5 C02D4F98`: a name that ends with a hash.
 fn source(text: &str, index: usize, rule: &str, fields: &mut Fields) {
     fields.model(at(index, rule), text, None);
     let hash =

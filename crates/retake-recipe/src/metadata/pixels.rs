@@ -7,14 +7,14 @@ use image::{DynamicImage, ImageDecoder, ImageReader, Limits, RgbaImage};
 
 use super::Pixels;
 
-/// The longest side that is decoded.
+/// The maximum side that is decoded.
 const MAX_SIDE: u32 = 16_384;
-/// The largest number of bytes that the decoder may allocate.
+/// The maximum number of bytes that the decoder may allocate.
 const MAX_ALLOC: u64 = 320 * 1024 * 1024;
 
-/// Decodes an image with alpha and lends its pixels; does nothing if it has none or cannot be decoded.
+/// Decodes an image with alpha and lends its pixels; does nothing if it has no alpha or cannot be decoded.
 pub(super) fn decode(bytes: &[u8], lend: &mut dyn FnMut(Pixels<'_>)) {
-    // A decoder that panics on a malformed file must cost only that file.
+    // A decoder that panics on a malformed file must only affect that file.
     if let Ok(Some(pixels)) = catch_unwind(AssertUnwindSafe(|| rgba(bytes))) {
         lend(Pixels { width: pixels.width(), rgba: pixels.as_raw() });
     }

@@ -1,8 +1,9 @@
-//! Makers that sign or label their images but do not embed a prompt: C2PA claims, XMP and IPTC labels, EXIF signatures.
+//! Vendors that sign or label their images without embedding a prompt: C2PA claims, XMP and IPTC labels, EXIF
+//! signatures.
 //!
-//! A claim counts as "made by this maker" only if it says that a model made all of the image. The claim may be in the
-//! file's own manifest or in that of the only thing it was made from: services sign an image when it is made, and again
-//! when it is delivered. Nothing is verified here, and every reading says whether what it rests on is signed at all.
+//! A claim counts as "made by this vendor" only if it states that a model made the whole image. The claim may be in the
+//! file's own manifest or in that of its only ingredient: services sign an image when it is made, and again when it is
+//! delivered. Nothing is verified here, and every reading states whether its source is signed at all.
 
 use serde_json::Value;
 
@@ -11,11 +12,11 @@ use super::fields::{self, Fields, at};
 use super::xmp::{Namespace, Packet};
 use super::{Claim, ClaimSource, Created, Generator, Precision, SignatureState};
 
-/// The source type of an image that a model made as a whole; composites have another.
+/// The source type of an image made entirely by a model; composites have another one.
 const MADE_BY_MODEL: &str = "trainedAlgorithmicMedia";
-/// How many manifests are followed back.
+/// The maximum number of manifests that are followed back.
 const MAX_PARENTS: usize = 8;
-/// Actions that do not change what an image shows.
+/// Actions that do not change the content of an image.
 const DELIVERY: [&str; 10] = [
     "c2pa.opened",
     "c2pa.converted",
@@ -29,7 +30,7 @@ const DELIVERY: [&str; 10] = [
     "c2pa.unknown",
 ];
 
-/// Words in the name of a claim generator or a software agent, and the maker they stand for.
+/// Words in the name of a claim generator or a software agent, and their vendors.
 const MAKERS: [(&str, Generator); 33] = [
     ("openai", Generator::OpenAi),
     ("chatgpt", Generator::OpenAi),
@@ -66,12 +67,12 @@ const MAKERS: [(&str, Generator); 33] = [
     ("imagen", Generator::Google),
 ];
 
-/// Reads who made an image from its claims and labels.
+/// Determines who made an image from its claims and labels.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
     from_c2pa(texts).or_else(|| from_xmp(texts)).or_else(|| from_iptc(texts)).or_else(|| from_exif(texts))
 }
 
-/// Lists what a file claims about its origin, whether or not a generator is known from it.
+/// Lists what a file claims about its origin, whether or not it identifies a generator.
 pub(super) fn claims(texts: &Texts) -> Vec<Claim> {
     let mut claims: Vec<Claim> = manifests(texts)
         .iter()
@@ -101,7 +102,7 @@ pub(super) fn claims(texts: &Texts) -> Vec<Claim> {
 struct Manifest<'a> {
     label: &'a str,
     own: bool,
-    /// Names that the claim gives its generator, each with the text it is in.
+    /// Names that the claim gives its generator, each with the index of its text.
     makers: Vec<(usize, String)>,
     actions: Vec<(usize, &'a Value)>,
     ingredients: Vec<&'a Value>,
@@ -165,13 +166,13 @@ fn from_c2pa(texts: &Texts) -> Option<Fields> {
             return made_fields(manifest, *index, made, &delivered_by);
         }
         delivered_by.extend(manifest.makers.iter().map(|(_, name)| name.as_str()));
-        // Only what was delivered as it is was made by the maker of its ingredient.
+        // An image was made by the maker of its ingredient only if it was delivered unchanged.
         let kind = |action: &Value| action.get("action").and_then(Value::as_str).unwrap_or_default().to_owned();
         let delivered = manifest.actions.iter().all(|(_, action)| DELIVERY.contains(&kind(action).as_str()));
         let [ingredient] = manifest.ingredients.as_slice() else { return None };
         let label = ingredient_manifest(ingredient)?;
         let parent = manifests.iter().find(|manifest| !manifest.own && manifest.label == label)?;
-        // A maker may also finish its own image, for instance with a visible watermark.
+        // A vendor may also finish its own image, for example with a visible watermark.
         let of = |manifest: &Manifest<'_>| manifest.makers.iter().find_map(|(_, name)| maker(name));
         if !delivered && (of(manifest).is_none() || of(manifest) != of(parent)) {
             return None;
@@ -197,7 +198,7 @@ fn made_fields(manifest: &Manifest<'_>, index: usize, made: &Value, delivered_by
     });
     fields.model(at(index, "`softwareAgent` of the action that created it"), &agent.unwrap_or_default(), None);
     let created = made.get("when").and_then(Value::as_str).and_then(fields::created);
-    // Midnight to the second is a day that was written as a time.
+    // A time of exactly midnight is a day that was written as a time.
     fields.created_at = created.map(|Created { at, precision }| Created {
         at,
         precision: if at.millis().rem_euclid(86_400_000) == 0 { Precision::Day } else { precision },
@@ -245,8 +246,8 @@ fn from_iptc(texts: &Texts) -> Option<Fields> {
     Some(fields)
 }
 
-/// Reads EXIF: xAI signs the description and gives every image an id; the reference code of Black Forest Labs names the maker
-/// and the model, and keeps the prompt as the description if asked to.
+/// Reads EXIF: xAI signs the description and gives every image an id; the reference code of Black Forest Labs states
+/// the vendor and the model, and optionally keeps the prompt as the description.
 fn from_exif(texts: &Texts) -> Option<Fields> {
     if let (Some(artist), Some(description)) = (texts.exif("Artist"), texts.exif("ImageDescription"))
         && texts.text(description).starts_with("Signature: ")
@@ -286,16 +287,16 @@ fn source_type(action: &Value) -> Option<&str> {
     action.get("digitalSourceType").and_then(Value::as_str).map(last_segment)
 }
 
-/// Returns the last part of an address, which is the term of a vocabulary.
+/// Returns the last segment of a URL, which is the term of a vocabulary.
 fn last_segment(address: &str) -> &str {
     address.rsplit('/').next().unwrap_or(address)
 }
 
-/// Returns the maker that a name belongs to.
+/// Returns the vendor that a name belongs to.
 fn maker(name: &str) -> Option<Generator> {
     let name = name.to_lowercase();
     let word = |word: &str| {
-        // As a word of its own, since "sora" and "bing" are parts of others.
+        // Match whole words only, since "sora" and "bing" are parts of others.
         name.match_indices(word).any(|(start, _)| {
             let before = name.get(..start).and_then(|before| before.chars().next_back());
             let after = name.get(start + word.len()..).and_then(|after| after.chars().next());
@@ -310,7 +311,7 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Returns a software agent in words: a text, or a name and a version.
+/// Formats a software agent: a text, or a name and a version.
 fn agent(agent: &Value) -> Option<String> {
     let part = |key: &str| agent.get(key).and_then(Value::as_str);
     match agent {

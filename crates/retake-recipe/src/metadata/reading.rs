@@ -1,15 +1,14 @@
-//! What a file says about how it was made, as the readers return it.
+//! The result of reading a file's metadata.
 
 use super::container::{Format, Poster, RawText};
 use super::generator::Generator;
 use crate::{Hash, Recipe, Timestamp};
 
-/// Everything a file says about how it was made. What was not found is absent, never guessed.
+/// Everything that a file states about how it was made. What was not found is absent, never guessed.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The format, recognised by the first bytes of the file; `None` if the file was not searched because its format is
-    /// not known.
+    /// The format, recognised by the first bytes of the file; `None` if it is unknown and the file was not searched.
     pub format: Option<Format>,
     /// The width of the image in pixels.
     pub width: Option<u32>,
@@ -17,12 +16,12 @@ pub struct Reading {
     pub height: Option<u32>,
     /// The tool or maker, if a reader recognised the texts.
     pub generator: Option<Generator>,
-    /// The recipe as far as it was found; its prompt is empty if there was none.
+    /// The recipe as far as it was found; the prompt is empty if there was none.
     pub recipe: Recipe,
     /// For every field of the recipe that was found, the text it comes from and the rule that found it. A seed with a
     /// source that the recipe does not have is [`ANY_SEED`](super::ANY_SEED).
     pub sources: Vec<Source>,
-    /// For every field for which the file leaves a choice, all values that were considered, with the one that was taken.
+    /// All candidates for every ambiguous field, including the chosen ones.
     pub candidates: Vec<Candidate>,
     /// Every sampling pass in order, if the file distinguishes them.
     pub passes: Vec<Pass>,
@@ -30,47 +29,48 @@ pub struct Reading {
     pub created_at: Option<Created>,
     /// Every text of the file, verbatim.
     pub raw: Vec<RawText>,
-    /// A key that images of one run share: a hash of the whole queued graph, or of all parameters but the seed.
+    /// A key shared by the images of one run: a hash of the whole queued graph, or of all parameters except the seed.
     pub run_key: Option<Hash>,
-    /// A key that graphs of one shape share, whatever their nodes are called and their inputs contain.
+    /// A key shared by graphs of the same structure, whatever their node ids and inputs.
     pub workflow_fingerprint: Option<Hash>,
-    /// What points to the image that this one was made from.
+    /// Evidence of the image that this one was made from.
     pub evidence: Evidence,
-    /// What the file claims about its origin outside of its generator's own texts.
+    /// Claims about the origin of the file outside of its generator's own texts.
     pub claims: Vec<Claim>,
-    /// An image inside a video file that stands for it, such as a cover.
+    /// An image inside a video file that represents it, such as a cover.
     pub poster: Option<Poster>,
-    /// What could not be read, and what to keep in mind about what was.
+    /// What could not be read, and caveats about what was.
     pub notes: Vec<String>,
 }
 
-/// The format, the size and the poster of a file: what can be shown of it without interpreting its texts.
+/// The format, the size and the poster of a file, which can be shown without interpreting its texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outline {
-    /// The format, recognised by the first bytes of the file; `None` if it is not known.
+    /// The format, recognised by the first bytes of the file; `None` if it is unknown.
     pub format: Option<Format>,
     /// The width of the image in pixels.
     pub width: Option<u32>,
     /// The height of the image in pixels.
     pub height: Option<u32>,
-    /// An image inside a video file that stands for it, such as a cover.
+    /// An image inside a video file that represents it, such as a cover.
     pub poster: Option<Poster>,
 }
 
-/// Where a field came from.
+/// The source of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Source {
     /// The field, by its name in the JSON of a recipe.
     pub field: &'static str,
-    /// The index of the text in [`Reading::raw`]; `None` if the value is not from a text (the size of the image itself).
+    /// The index of the text in [`Reading::raw`]; `None` if the value does not come from a text (the size of the image
+    /// itself).
     pub raw: Option<usize>,
-    /// How it was found there.
+    /// The rule by which it was found.
     pub rule: String,
 }
 
-/// A value that could be meant, where a file leaves a choice.
+/// A possible value of an ambiguous field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
@@ -78,23 +78,23 @@ pub struct Candidate {
     pub field: &'static str,
     /// The value.
     pub value: String,
-    /// Where it stands.
+    /// Its location.
     pub place: String,
-    /// Whether it was taken.
+    /// Whether it was chosen.
     pub taken: bool,
-    /// Why it was taken, or why not.
+    /// The reason for the decision.
     pub reason: &'static str,
 }
 
-/// What a file claims about its origin outside of a generator's own texts.
+/// A claim about the origin of a file outside of a generator's own texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claim {
     /// The structure that holds the claim.
     pub source: ClaimSource,
-    /// The maker, in the claim's own words.
+    /// The maker, verbatim from the claim.
     pub maker: Option<String>,
-    /// The kind of source, as a term of IPTC's vocabulary: `trainedAlgorithmicMedia` for an image that a model made.
+    /// The kind of source, as an IPTC term: `trainedAlgorithmicMedia` for an image made by a model.
     pub source_type: Option<String>,
     /// Whether the claim is signed.
     pub signature: SignatureState,
@@ -149,7 +149,7 @@ pub struct Pass {
 pub struct Created {
     /// The time; for a day its first moment in UTC.
     pub at: Timestamp,
-    /// How precise it is.
+    /// Its precision.
     pub precision: Precision,
 }
 
@@ -162,12 +162,12 @@ pub enum Precision {
     Day,
 }
 
-/// What points to the image that this one was made from.
+/// Evidence of the image that this one was made from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Hashes of the image it started from.
+    /// Hashes of the source image.
     pub init_hashes: Vec<InitHash>,
-    /// Names of the images it started from or was guided by, without folders.
+    /// The names of source and guidance images, without folders.
     pub image_names: Vec<String>,
     /// Whether the first pass started from an image rather than from noise.
     pub from_image: bool,
@@ -195,7 +195,7 @@ pub struct Hires {
     pub upscaler: Option<String>,
 }
 
-/// Describes a claim that names no known generator.
+/// Describes a claim that does not identify a known generator.
 pub(super) fn claim_note(claim: &Claim) -> String {
     let kind = match claim.source {
         ClaimSource::C2pa => "C2PA claim",
@@ -212,7 +212,7 @@ pub(super) fn claim_note(claim: &Claim) -> String {
     format!("{kind}{maker}{source} ({state})")
 }
 
-/// Describes every choice: what was taken and why, and what else was there.
+/// Describes every ambiguous field: the chosen value, the reason, and the other candidates.
 pub(super) fn candidate_notes(candidates: &[Candidate]) -> Vec<String> {
     const LONGEST: usize = 80;
     let short = |value: &str| {

@@ -1,6 +1,6 @@
-//! Texts hidden in the lowest bit of alpha, or of red, green and blue, column by column. NovelAI writes its keywords this
-//! way, and an extension of A1111 its text. Finding them takes a whole decode, so only images with alpha in which nothing
-//! else was recognised are searched.
+//! Texts hidden in the least significant bits of alpha, or of red, green and blue, column by column. NovelAI writes its
+//! keywords this way, and an A1111 extension its text. Finding them requires decoding the image, so only images with
+//! alpha in which nothing else was recognised are searched.
 
 use std::io::Read;
 
@@ -16,17 +16,17 @@ pub struct Pixels<'a> {
     pub rgba: &'a [u8],
 }
 
-/// The marks a hidden text begins with: its name, whether it is in the colours, and whether it is compressed.
+/// The markers at the start of a hidden text: the name, whether it is in the colours, and whether it is compressed.
 const MARKS: [(&str, bool, bool); 4] = [
     ("stealth_pnginfo", false, false),
     ("stealth_pngcomp", false, true),
     ("stealth_rgbinfo", true, false),
     ("stealth_rgbcomp", true, true),
 ];
-/// The length of every mark.
+/// The length of every marker.
 const MARK_BYTES: usize = 15;
 
-/// Adds the text that is hidden in these pixels, if there is one.
+/// Adds the text hidden in these pixels, if there is one.
 pub(super) fn search(pixels: Pixels<'_>, texts: &mut Texts) {
     for (mark, colours, packed) in MARKS {
         let mut bits = Bits { pixels, at: 0, colours };
@@ -55,7 +55,7 @@ fn hidden(bits: &mut Bits<'_>, packed: bool) -> Option<String> {
     fits.then(|| String::from_utf8(unpacked).ok()).flatten()
 }
 
-/// The lowest bits, down the columns from the left.
+/// The least significant bits, column by column from the left.
 struct Bits<'a> {
     pixels: Pixels<'a>,
     at: usize,
@@ -63,7 +63,7 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// Returns how many bits are left.
+    /// Returns the number of bits left.
     fn left(&self) -> usize {
         let channels = if self.colours { 3 } else { 1 };
         (self.pixels.rgba.len() / 4 * channels).saturating_sub(self.at)

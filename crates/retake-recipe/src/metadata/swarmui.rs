@@ -1,5 +1,5 @@
-//! SwarmUI, once StableSwarmUI: JSON with `sui_image_params`, or in its first versions the bare parameters with
-//! `swarm_version`. A PNG holds ComfyUI's graph as well, so this reader is asked first.
+//! SwarmUI, formerly StableSwarmUI: JSON with `sui_image_params`, or in its first versions the bare parameters with
+//! `swarm_version`. A PNG contains ComfyUI's graph as well, so this reader is tried first.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! TensorArt: `generation_data`, in which the seed may be -1, and the graph, which has the real one.
+//! TensorArt: `generation_data`, in which the seed may be -1, and the graph, which has the actual one.
 
 use serde_json::Value;
 

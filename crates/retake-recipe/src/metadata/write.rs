@@ -1,7 +1,7 @@
-//! Writing a recipe as A1111's text, which every tool can read: for the copy button and for exported images.
+//! Writes a recipe as A1111's text, which every tool can read: for the copy button and for exported images.
 //!
-//! What the form cannot hold is left out: parameters whose names or sizes do not fit a line. LoRAs that the prompt does not
-//! name are appended to it as `<lora:…>`, since that is where A1111 looks for them.
+//! Parameters whose names or sizes do not fit the format are left out. LoRAs that are not in the prompt are appended to
+//! it as `<lora:…>`, since that is where A1111 looks for them.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::a1111::{self, APP, PROVIDER};
 use crate::Recipe;
 
-/// The length of the longest parameter that is written; whole graphs are left out.
+/// The maximum length of a parameter; whole graphs are left out.
 const LONGEST: usize = 2000;
 
 /// Returns the recipe as A1111 would write it.
@@ -59,7 +59,7 @@ fn written(value: &Value) -> Option<String> {
     }
 }
 
-/// Quotes a value that would otherwise end too early or be taken for something else.
+/// Quotes a value that would otherwise be cut short or misread.
 fn quoted(text: &str) -> String {
     let plain = !text.is_empty()
         && text.trim() == text

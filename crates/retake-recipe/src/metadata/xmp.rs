@@ -1,4 +1,4 @@
-//! XMP packets: properties by namespace and name, whatever prefixes the writer chose.
+//! XMP packets: properties by namespace and name, independent of the writer's prefixes.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{PrefixDeclaration, QName};
 use quick_xml::reader::Reader;
 
-/// The most properties that are taken from one packet.
+/// The maximum number of properties taken from one packet.
 const MAX_PROPERTIES: usize = 500;
-/// How deep elements lie in each other.
+/// The maximum nesting depth of elements.
 const MAX_DEPTH: usize = 64;
 
 /// A namespace whose properties are looked up.
@@ -26,7 +26,7 @@ pub(super) enum Namespace {
 }
 
 const RDF: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#";
-/// Namespaces by their address, and the prefix that stands for each where a writer did not declare it.
+/// Namespaces by URI, with the prefix that is assumed if a writer did not declare it.
 const KNOWN: [(Namespace, &str, &str); 6] = [
     (Namespace::DublinCore, "http://purl.org/dc/elements/1.1/", "dc"),
     (Namespace::Xmp, "http://ns.adobe.com/xap/1.0/", "xmp"),
@@ -44,15 +44,15 @@ pub(super) struct Packet {
 
 /// An open element.
 struct Open {
-    /// The property that it is, or that it belongs to.
+    /// The property that it is or belongs to.
     property: Option<(Namespace, String)>,
     text: String,
-    /// Prefixes that it declares, and their addresses.
+    /// The prefixes it declares, and their URIs.
     declared: Vec<(String, String)>,
 }
 
 impl Packet {
-    /// Parses a packet. A malformed one gives the properties up to the error.
+    /// Parses a packet. A malformed one yields the properties up to the error.
     pub(super) fn parse(packet: &str) -> Packet {
         let mut found = Packet::default();
         let mut reader = Reader::from_str(packet.trim_start_matches(['\u{feff}', '\0']));
@@ -116,7 +116,7 @@ impl Packet {
         }
     }
 
-    /// Takes the attributes of an element, which are properties in RDF's short form, and returns the element.
+    /// Reads the attributes of an element, which are properties in RDF's short form, and returns the element.
     fn element(&mut self, element: &BytesStart<'_>, open: &[Open]) -> Open {
         let attributes: Vec<(String, String)> = element
             .attributes()
@@ -139,7 +139,7 @@ impl Packet {
         let name = String::from_utf8_lossy(element.name().as_ref()).into_owned();
         let mut opened = Open { property: None, text: String::new(), declared };
         let own = resolve(&name, open, &opened);
-        // An item of a list belongs to the property around it.
+        // A list item belongs to the enclosing property.
         opened.property = match own {
             Resolved::Known(namespace, name) => Some((namespace, name)),
             Resolved::Rdf => open.last().and_then(|around| around.property.clone()),

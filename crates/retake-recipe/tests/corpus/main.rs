@@ -1,9 +1,9 @@
-//! Real files that other people's tools wrote. They are not part of this repository: `develop.json` and `held_out.json` name
-//! repository, commit and path of each with what it says, and the files are looked for below `RETAKE_CORPUS`, under
-//! `owner+name/path`. A second set with its own `expected.json` is looked for in `RETAKE_SAMPLES`.
+//! Real files written by other people's tools. They are not part of this repository: `develop.json` and `held_out.json`
+//! list the repository, commit and path of each with its expected contents, and the files are searched below
+//! `RETAKE_CORPUS`, under `owner+name/path`. A second set with its own `expected.json` is searched in `RETAKE_SAMPLES`.
 //!
-//! Expectations come from reading files by hand or from a second, independent reader, never from this crate. Without the
-//! files the tests are reported as ignored.
+//! Expectations come from reading files by hand or from a second, independent reader, never from this crate. Without
+//! the files, the tests are reported as ignored.
 #![expect(clippy::unwrap_used, reason = "a test reports what is wrong by failing")]
 
 use std::collections::BTreeMap;
@@ -38,12 +38,12 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// What a file of the corpus says.
+/// The expected contents of a file.
 #[derive(Deserialize)]
 struct Row {
     repository: String,
     path: String,
-    /// The generator; `null` for a control, for which nothing must be invented.
+    /// The generator; `null` for a control, for which nothing must be made up.
     generator: Option<String>,
     /// The beginning of the prompt, for people.
     #[serde(default)]
@@ -56,7 +56,7 @@ struct Row {
     seed: Option<String>,
     #[serde(default)]
     steps: Option<u32>,
-    /// Whether prompt and seed must be absent: a graph that only loads or crops, or a maker that only signs.
+    /// Whether prompt and seed must be absent: a graph that only loads or crops, or a vendor that only signs.
     #[serde(default)]
     empty: bool,
 }

@@ -1,4 +1,4 @@
-//! What tools write beside a picture: taken where the picture itself says nothing, and only where it is that tool's.
+//! Sidecar files: used if the image itself contains nothing, and only if they belong to the right tool.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::build::{png, text};
 
-/// A picture with these files beside it.
+/// An image with these sidecar files.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -52,7 +52,7 @@ fn easy_diffusion_writes_beside_the_image() {
     assert_eq!((reading.recipe.prompt.as_str(), reading.recipe.steps), ("a cat", Some(25)));
 }
 
-/// An item of Fooocus's log: percent-encoded JSON behind a button.
+/// Returns an item of Fooocus's log: percent-encoded JSON behind a button.
 fn item(name: &str, record: &serde_json::Value) -> String {
     let quoted: String = record.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
     format!(
@@ -79,13 +79,13 @@ fn fooocus_writes_a_log_beside_its_images() {
     assert_eq!((recipe.width, recipe.height, recipe.model.as_deref()), (Some(768), Some(1280), Some("jugger")));
     assert_eq!((recipe.loras[0].name.as_str(), recipe.loras[0].weight), ("fluff", 0.1));
     assert_eq!(recipe.parameters["styles"], "['Fooocus V2']");
-    // The place is where the settings begin in the log.
+    // The location is the start of the settings in the log.
     let raw = &reading.raw[0];
     assert_eq!((raw.slot, raw.text.as_str()), (Slot::Beside("log.html"), record.to_string().as_str()));
     assert!(log[usize::try_from(raw.offset).unwrap()..].starts_with("%7B%22"));
     assert_eq!(reading.generator, Some(Generator::Fooocus));
 
-    // Older logs have labels for names.
+    // Older logs use labels as names.
     let older = json!({"Prompt": "a cat", "Negative Prompt": "dog", "Resolution": "(64, 32)", "Base Model": "jugger.safetensors", "Seed": 7, "Guidance Scale": 4});
     let reading = Folder::new(&png(&[]), &[("log.html", &item("2024-05-01_14-05-59_1234.png", &older))]).read();
     assert_eq!((reading.recipe.prompt.as_str(), reading.recipe.model.as_deref()), ("a cat", Some("jugger")));
@@ -115,10 +115,10 @@ fn unrelated_files_beside_the_image_are_ignored() {
         let reading = Folder::new(&png(&[]), &[(file, content)]).read();
         assert_eq!((reading.generator, reading.raw.len()), (None, 0), "{file}: {content}");
     }
-    // What is in the picture counts, whatever lies beside it.
+    // The contents of the image take precedence over sidecar files.
     let a1111 = "a cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 64x32";
     let reading = Folder::new(&png(&[text("parameters", a1111)]), &[(&txt, own)]).read();
     assert_eq!((reading.recipe.prompt.as_str(), reading.raw.len()), ("a cat", 1));
-    // A file that is not an image has nothing beside it.
+    // A file that is not an image has no sidecar files.
     assert_eq!(Folder::new(b"no picture", &[(&txt, own)]).read().raw.len(), 0);
 }

@@ -1,4 +1,4 @@
-//! Pictures made for these tests: tiny, and with any text anywhere a tool was seen to put one.
+//! Builds tiny images for these tests, with any text in any place where a tool was seen to put one.
 
 use std::io::{Cursor, Write};
 
@@ -6,52 +6,52 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use image::{ImageFormat, RgbImage, RgbaImage};
 
-/// The sides of every picture here.
+/// The side of every image here.
 pub(crate) const SIDE: u32 = 16;
 
-/// Byte order of EXIF.
+/// The byte order of EXIF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Big,
     Little,
 }
 
-/// A PNG with these chunks before its pixels.
+/// Returns a PNG with these chunks before its pixels.
 pub(crate) fn png(chunks: &[Vec<u8>]) -> Vec<u8> {
     png_with(chunks, &[])
 }
 
-/// A PNG with these chunks before and those behind its pixels.
+/// Returns a PNG with these chunks before and after its pixels.
 pub(crate) fn png_with(before: &[Vec<u8>], behind: &[Vec<u8>]) -> Vec<u8> {
     let plain = encoded(ImageFormat::Png);
     let end = plain.len() - 12;
     [&plain[..33], &before.concat(), &plain[33..end], &behind.concat(), &plain[end..]].concat()
 }
 
-/// A chunk of a PNG.
+/// Returns a chunk of a PNG.
 pub(crate) fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     let crc = crc32fast::hash(&[kind, data].concat());
     [&u32::try_from(data.len()).unwrap().to_be_bytes(), kind.as_slice(), data, &crc.to_be_bytes()].concat()
 }
 
-/// `tEXt`, its text as these bytes.
+/// Returns a `tEXt` chunk with these bytes as text.
 pub(crate) fn text(key: &str, text: impl AsRef<[u8]>) -> Vec<u8> {
     chunk(b"tEXt", &[key.as_bytes(), b"\0", text.as_ref()].concat())
 }
 
-/// `zTXt`.
+/// Returns a `zTXt` chunk.
 pub(crate) fn ztxt(key: &str, text: &str) -> Vec<u8> {
     chunk(b"zTXt", &[key.as_bytes(), b"\0\0", &deflated(text.as_bytes())].concat())
 }
 
-/// `iTXt`, packed or not.
+/// Returns an `iTXt` chunk, compressed or not.
 pub(crate) fn itxt(key: &str, text: &str, packed: bool) -> Vec<u8> {
     let flag: &[u8] = if packed { b"\0\x01\0" } else { b"\0\0\0" };
     let body = if packed { deflated(text.as_bytes()) } else { text.as_bytes().to_vec() };
     chunk(b"iTXt", &[key.as_bytes(), flag, b"en\0translated\0", &body].concat())
 }
 
-/// A JPEG with these segments before its picture.
+/// Returns a JPEG with these segments before its scan.
 pub(crate) fn jpeg(segments: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let plain = encoded(ImageFormat::Jpeg);
     let mut bytes = plain[..2].to_vec();
@@ -64,12 +64,12 @@ pub(crate) fn jpeg(segments: &[(u8, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// A segment with EXIF.
+/// Returns a segment with EXIF.
 pub(crate) fn exif_segment(exif: &[u8]) -> (u8, Vec<u8>) {
     (0xe1, [b"Exif\0\0", exif].concat())
 }
 
-/// A WebP with these chunks behind its pixels.
+/// Returns a WebP with these chunks after its pixels.
 pub(crate) fn webp(chunks: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
     let mut bytes = encoded(ImageFormat::WebP);
     for (kind, data) in chunks {
@@ -83,13 +83,13 @@ pub(crate) fn webp(chunks: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// A GIF with a comment, in blocks as it must be.
+/// Returns a GIF with a comment, split into blocks as required.
 pub(crate) fn gif(comment: &str) -> Vec<u8> {
     let blocks = comment.as_bytes().chunks(200).map(|block| [&[u8::try_from(block.len()).unwrap()], block].concat());
     [b"GIF89a\x10\0\x10\0\0\0\0!\xfe".to_vec(), blocks.collect::<Vec<_>>().concat(), b"\0;".to_vec()].concat()
 }
 
-/// EXIF with tags in the main directory and in EXIF's own: (tag, type, value).
+/// Returns EXIF with tags in the main directory and in EXIF's own: (tag, type, value).
 pub(crate) fn exif(order: Order, main: &[(u16, u16, Vec<u8>)], own: &[(u16, u16, Vec<u8>)]) -> Vec<u8> {
     let two = |number: u16| if order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() };
     let four = |number: usize| {
@@ -131,19 +131,19 @@ pub(crate) fn exif(order: Order, main: &[(u16, u16, Vec<u8>)], own: &[(u16, u16,
     tiff
 }
 
-/// EXIF with only a comment, as most tools write it.
+/// Returns EXIF with only a comment, as most tools write it.
 pub(crate) fn comment(text: &str) -> Vec<u8> {
     exif(Order::Big, &[], &[(0x9286, 7, unicode(text, Order::Big))])
 }
 
-/// A comment in UTF-16.
+/// Returns a comment in UTF-16.
 pub(crate) fn unicode(text: &str, order: Order) -> Vec<u8> {
     let units =
         text.encode_utf16().flat_map(|unit| if order == Order::Big { unit.to_be_bytes() } else { unit.to_le_bytes() });
     b"UNICODE\0".iter().copied().chain(units).collect()
 }
 
-/// A PNG with alpha that hides these bytes under this mark: in alpha, or in the colours.
+/// Returns a PNG with alpha that hides these bytes under this marker: in alpha, or in the colours.
 pub(crate) fn stealth(mark: &str, payload: &[u8], colours: bool) -> Vec<u8> {
     let length = u32::try_from(payload.len() * 8).unwrap().to_be_bytes();
     let bytes = [mark.as_bytes(), &length, payload].concat();
@@ -164,22 +164,22 @@ pub(crate) fn stealth(mark: &str, payload: &[u8], colours: bool) -> Vec<u8> {
     png.into_inner()
 }
 
-/// Packed as gzip.
+/// Compresses bytes as gzip.
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     packed.write_all(bytes).unwrap();
     packed.finish().unwrap()
 }
 
-/// A C2PA manifest store: its only manifest holds these assertions, each a label and its CBOR.
+/// Returns a C2PA manifest store whose only manifest has these assertions, each a label and its CBOR.
 pub(crate) fn manifest(assertions: &[(&str, Vec<u8>)]) -> Vec<u8> {
     manifests(&[("urn:c2pa:0", assertions.to_vec())])
 }
 
-/// Assertions of a manifest: a label and its CBOR each.
+/// The assertions of a manifest: a label and its CBOR each.
 pub(crate) type Assertions<'a> = Vec<(&'a str, Vec<u8>)>;
 
-/// A C2PA manifest store with these manifests, that of the file last.
+/// Returns a C2PA manifest store with these manifests, that of the file last.
 pub(crate) fn manifests(manifests: &[(&str, Assertions<'_>)]) -> Vec<u8> {
     let one = |assertions: &[(&str, Vec<u8>)]| -> Vec<u8> {
         assertions.iter().flat_map(|(label, cbor)| superbox(label, &boxed(b"cbor", cbor))).collect()
@@ -188,7 +188,7 @@ pub(crate) fn manifests(manifests: &[(&str, Assertions<'_>)]) -> Vec<u8> {
     superbox("c2pa", &all)
 }
 
-/// The CBOR of a value.
+/// Encodes a value as CBOR.
 pub(crate) fn cbor(value: &serde_json::Value) -> Vec<u8> {
     use serde_json::Value;
     let head = |major: u8, length: usize| match u8::try_from(length).unwrap() {
@@ -206,7 +206,7 @@ pub(crate) fn cbor(value: &serde_json::Value) -> Vec<u8> {
     }
 }
 
-/// A box: its size, its type, its contents.
+/// Returns a box: its size, its type, its contents.
 pub(crate) fn boxed(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&u32::try_from(data.len() + 8).unwrap().to_be_bytes(), kind.as_slice(), data].concat()
 }

@@ -1,4 +1,4 @@
-//! Damaged and malicious pictures: whatever the bytes are, a reading comes back, soon and small, and what is in it can be
+//! Damaged and malicious images: whatever the bytes are, a small reading is returned quickly, and its contents can be
 //! recorded.
 
 use std::collections::BTreeSet;
@@ -17,10 +17,10 @@ use crate::build::{
     ztxt,
 };
 
-/// How many damaged copies of each picture.
+/// The number of damaged copies of each image.
 const COPIES: usize = 150;
 
-/// A picture of every kind that a reader knows.
+/// Returns an image of every kind that a reader knows.
 fn pictures() -> Vec<Vec<u8>> {
     let a1111 = "a cat\nNegative prompt: dog\nSteps: 20, Sampler: Euler, Seed: 7, Size: 64x32, Hashes: {\"a\": 1}, Note: \"x, y\"\nTemplate: z";
     let graph = crate::graphs::simple().to_string();
@@ -110,7 +110,7 @@ fn pictures() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Checks that what was read could be recorded.
+/// Checks that a reading could be recorded.
 fn recordable(reading: &Reading) {
     reading.recipe.check().unwrap();
 }
@@ -139,7 +139,7 @@ fn every_reader_takes_part() {
     assert_eq!(known, readers.into());
 }
 
-/// How much memory this process has ever asked for, in bytes.
+/// Returns the total memory this process has allocated so far, in bytes.
 #[cfg(target_os = "linux")]
 fn asked_for() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -147,13 +147,13 @@ fn asked_for() -> u64 {
     peak.trim().parse::<u64>().unwrap() * 1024
 }
 
-/// Other systems do not tell; the same code runs there.
+/// Not available on other systems; the same code runs there.
 #[cfg(not(target_os = "linux"))]
 fn asked_for() -> u64 {
     0
 }
 
-/// Does something that must not ask for much memory, as it would if it believed a length.
+/// Runs something that must not allocate much memory, as it would if it trusted a claimed length.
 fn in_little_memory(work: impl FnOnce()) {
     const TOO_MUCH: u64 = 1 << 30;
     let before = asked_for();
@@ -166,7 +166,7 @@ fn in_little_memory(work: impl FnOnce()) {
 fn lengths_are_not_believed() {
     in_little_memory(|| {
         for whole in pictures() {
-            // Every place where a length could be, as large as it goes, in either order of bytes.
+            // Every position where a length could be, with the maximum value, in either byte order.
             for at in 0..whole.len().min(600) {
                 for claim in [0x7fff_ffff_u32.to_be_bytes(), 0x7fff_ffff_u32.to_le_bytes()] {
                     let mut lying = whole.clone();
@@ -193,7 +193,7 @@ fn a_damaged_file_affects_only_itself() {
                     2 => damaged.truncate(at.max(1)),
                     3 => drop(damaged.drain(at..(at + random.random_range(1..20)).min(damaged.len()))),
                     4 => damaged.extend_from_within(at..),
-                    // Lengths and offsets, as large as they go.
+                    // Lengths and offsets with the maximum value.
                     _ => damaged.iter_mut().skip(at).take(4).for_each(|byte| *byte = 0xff),
                 }
                 if damaged.is_empty() {
@@ -203,13 +203,13 @@ fn a_damaged_file_affects_only_itself() {
             let started = Instant::now();
             recordable(&read(&damaged));
             let _ = embed(&damaged, &[("parameters", "x"), ("id", "y")]);
-            // Not a measure: what hangs, hangs for longer than any machine is slow.
+            // Not a measurement: a hang lasts longer than any slow machine takes.
             assert!(started.elapsed() < Duration::from_secs(20), "picture {number}, copy {copy} took too long");
         }
     }
 }
 
-/// Damage inside of the texts: the container stays whole, so that the readers see it.
+/// Damage inside of the texts: the container stays intact, so that the readers see it.
 #[test]
 fn damaged_texts_cost_only_themselves() {
     let mut random = StdRng::seed_from_u64(0x7e7a_4e02);
@@ -242,7 +242,7 @@ fn damaged_texts_cost_only_themselves() {
 
 #[test]
 fn bombs_are_left_out() {
-    // 100 MB of zeros in 100 kB, twice over.
+    // 100 MB of zeros in 100 kB, compressed twice.
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     for _ in 0..100 {
         packed.write_all(&[b'a'; 1_000_000]).unwrap();
@@ -257,7 +257,7 @@ fn bombs_are_left_out() {
     }
     let hidden = read(&stealth("stealth_pngcomp", &gzip(&vec![b'a'; 100_000]), false));
     assert_eq!(hidden.raw.len(), 1);
-    // Two gigabytes, says the chunk.
+    // The chunk claims two gigabytes.
     let lying = png(&[[&0x7fff_ffffu32.to_be_bytes(), b"tEXt".as_slice(), b"parameters\0a cat"].concat()]);
     in_little_memory(|| {
         let reading = read(&lying);
@@ -268,7 +268,7 @@ fn bombs_are_left_out() {
     let many = read(&png(&vec![text("k", "v"); 5000]));
     assert_eq!(many.raw.len(), 1000);
     assert!(many.notes.len() <= 20);
-    // Text that is deep, long and crooked.
+    // Text that is deeply nested, long and malformed.
     for crooked in [
         "[".repeat(100_000),
         "{\"a\":".repeat(100_000),
@@ -296,7 +296,7 @@ fn graphs_that_bite_their_tail() {
     graph["70"] = json!({"class_type": "StringConcatenate", "inputs": {"string_a": ["71", 0], "string_b": ["71", 0]}});
     graph["71"] = json!({"class_type": "StringConcatenate", "inputs": {"string_a": ["70", 0], "string_b": ["70", 0]}});
     recordable(&read(&png(&[text("prompt", graph.to_string())])));
-    // Doublings: 40 nodes that would be a text of 2^40 words.
+    // Repeated doubling: 40 nodes that would produce a text of 2^40 words.
     let mut doubling = crate::graphs::simple();
     doubling["6"]["inputs"]["text"] = json!(["139", 0]);
     for node in 100..140 {
@@ -307,7 +307,7 @@ fn graphs_that_bite_their_tail() {
     let started = Instant::now();
     recordable(&read(&png(&[text("prompt", doubling.to_string())])));
     assert!(started.elapsed() < Duration::from_secs(20));
-    // A chain of samplers as long as it goes.
+    // A chain of samplers of the maximum length.
     let mut chain = crate::graphs::simple();
     for node in 1000..3000 {
         let mut sampler = chain["3"].clone();

@@ -1,5 +1,5 @@
-//! Containers beside PNG, JPEG, WebP and GIF: AVIF, HEIC, JPEG XL, TIFF, BMP, MP4, QuickTime, WebM and Matroska. Each holds
-//! the same texts, and each is also read as a stream.
+//! Containers other than PNG, JPEG, WebP and GIF: AVIF, HEIC, JPEG XL, TIFF, BMP, MP4, QuickTime, WebM and Matroska.
+//! Each contains the same texts, and each is also read as a stream.
 
 use std::io::{Cursor, Read};
 
@@ -15,7 +15,7 @@ const A1111_READ: &str =
     "A1111 | prompt=a cat, 猫 | negative=dog | seed=7 | steps=20 | cfg=6.5 | sampler=Euler | size=64x32";
 const XMP: &str = r#"<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description xmlns:i="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" xmlns:p="http://ns.adobe.com/photoshop/1.0/" i:DigitalSourceType="http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia" p:Credit="Made with Google AI"/></rdf:RDF></x:xmpmeta>"#;
 
-/// Reads a file in memory and as a stream, which must say the same.
+/// Reads a file from memory and as a stream, which must give the same result.
 fn both(file: &[u8]) -> Reading {
     let reading = read_bytes(file);
     // A reader that returns one byte at a time, as a slow connection may.
@@ -35,7 +35,7 @@ fn full_box(kind: &[u8; 4], version: u8, data: &[u8]) -> Vec<u8> {
     boxed(kind, &[&[version, 0, 0, 0], data].concat())
 }
 
-/// A still image in boxes: an item directory that points into `mdat`.
+/// Returns a still image in boxes: an item directory that points into `mdat`.
 pub(crate) fn still(brand: &[u8; 4], exif: &[u8], xmp: &str) -> Vec<u8> {
     let exif = [&[0; 4], exif].concat();
     let infe = |id: u8, kind: &[u8; 4], content: &[u8]| {
@@ -63,7 +63,7 @@ pub(crate) fn still(brand: &[u8; 4], exif: &[u8], xmp: &str) -> Vec<u8> {
     [ftyp, meta(at), boxed(b"mdat", &[&exif, xmp.as_bytes()].concat())].concat()
 }
 
-/// A video whose texts are under names (`mdta`).
+/// Returns a video whose texts are named (`mdta`).
 pub(crate) fn movie(brand: &[u8; 4], texts: &[(&str, &str)], cover: Option<&[u8]>) -> Vec<u8> {
     let keys: Vec<u8> = texts
         .iter()
@@ -97,7 +97,7 @@ fn element(id: &[u8], data: &[u8]) -> Vec<u8> {
     [id, &size.to_be_bytes(), data].concat()
 }
 
-/// A Matroska file: frames, an attached cover, tags.
+/// Returns a Matroska file: frames, an attached cover, tags.
 pub(crate) fn matroska(kind: &str, tags: &[(&str, &str)], cover: Option<&[u8]>, live: bool) -> Vec<u8> {
     let head = element(
         &[0x1a, 0x45, 0xdf, 0xa3],
@@ -132,7 +132,7 @@ pub(crate) fn matroska(kind: &str, tags: &[(&str, &str)], cover: Option<&[u8]>, 
     [head, segment].concat()
 }
 
-/// A JPEG XL in boxes: 8 x 8 pixels.
+/// Returns a JPEG XL in boxes with 8 x 8 pixels.
 pub(crate) fn jpeg_xl(boxes: &[u8]) -> Vec<u8> {
     [
         b"\0\0\0\x0cJXL \r\n\x87\n".as_slice(),
@@ -169,7 +169,8 @@ fn jpeg_xl_in_boxes_and_without() {
     assert_eq!((naked.format, naked.width, naked.raw.len()), (Some(Format::JpegXl), Some(8), 0));
 }
 
-/// A Brotli stream with one uncompressed block: window bits `0`, then `ISLAST 0`, `MNIBBLES 4`, the length, the flag.
+/// Returns a Brotli stream with one uncompressed block: window bits `0`, then `ISLAST 0`, `MNIBBLES 4`, the length, the
+/// flag.
 fn brotli(data: &[u8]) -> Vec<u8> {
     let length = u64::try_from(data.len() - 1).unwrap();
     // WBITS=16 is one zero bit; ISLAST=0; MNIBBLES=00 (four nibbles); MLEN-1 in 16 bits; ISUNCOMPRESSED=1.
@@ -183,7 +184,7 @@ fn tiff_directories() {
     for order in [Order::Big, Order::Little] {
         let two = |number: u16| if order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() };
         let four = |number: u32| if order == Order::Big { number.to_be_bytes() } else { number.to_le_bytes() };
-        // A header, one directory with the size and a description, and the text behind it.
+        // A header, one directory with the size and a description, and the text after it.
         let head = [if order == Order::Big { b"MM" } else { b"II" }.as_slice(), &two(42), &four(8)].concat();
         let side = |tag: u16, side: u16| [two(tag).as_slice(), &two(3), &four(1), &two(side), &two(0)].concat();
         let length = u32::try_from(A1111.len()).unwrap();
@@ -194,7 +195,7 @@ fn tiff_directories() {
         assert_eq!((reading.format, reading.width, reading.height), (Some(Format::Tiff), Some(640), Some(320)));
         assert_eq!(line(&reading), A1111_READ);
     }
-    // The directory lies after the text, as most writers put it: a stream has passed the text by then, and says so.
+    // The directory comes after the text, as in most files: a stream has passed the text by then, and notes it.
     let behind = [b"II*\0".as_slice(), &8u32.to_le_bytes()[..0], &(8 + 100u32).to_le_bytes(), &[b'x'; 100]].concat();
     let entry =
         [&0x010eu16.to_le_bytes()[..], &2u16.to_le_bytes(), &100u32.to_le_bytes(), &8u32.to_le_bytes()].concat();
@@ -233,7 +234,7 @@ fn videos_with_names_and_a_cover() {
     let moov = boxed(b"moov", &boxed(b"udta", &full_box(b"meta", 0, &[hdlr, ilst].concat())));
     let reading = both(&[boxed(b"ftyp", b"isom\0\0\0\0isom"), moov].concat());
     assert_eq!((reading.recipe.prompt.as_str(), reading.raw[0].key.as_str()), ("a cat", "comment"));
-    // QuickTime's own form: a length, a language and the text right in the box.
+    // QuickTime's own format: a length, a language and the text directly in the box.
     let words = [&u16::try_from(A1111.len()).unwrap().to_be_bytes(), &[0x55, 0xc4], A1111.as_bytes()].concat();
     let moov = boxed(b"moov", &boxed(b"udta", &boxed(b"\xa9cmt", &words)));
     assert_eq!(line(&both(&[boxed(b"ftyp", b"qt  \0\0\0\0qt  "), moov].concat())), A1111_READ);

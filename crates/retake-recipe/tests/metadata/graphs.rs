@@ -1,4 +1,4 @@
-//! ComfyUI's graphs: what is read of those that are not one sampler in a row.
+//! ComfyUI graphs that are more than a single sampler.
 
 use retake_recipe::metadata::{Reading, read as read_file, read_bytes as read};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::build::{Order, chunk, exif, exif_segment, itxt, jpeg, png, png_with, text, webp};
 use crate::tools::line;
 
-/// The graph that everybody begins with. Its seed takes all 64 bits.
+/// Returns the default graph that everyone starts with. Its seed takes all 64 bits.
 pub(crate) fn simple() -> Value {
     json!({
         "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "SDXL\\cats.safetensors"}},
@@ -31,7 +31,7 @@ fn check(graph: &Value, expected: &str) -> Reading {
     reading
 }
 
-/// The simple graph with these nodes put in or over.
+/// Returns the simple graph with these nodes added or replaced.
 fn with(nodes: Value) -> Value {
     let mut graph = simple();
     for (id, node) in nodes.as_object().unwrap() {
@@ -75,7 +75,7 @@ fn a_graph_wherever_a_saver_puts_it() {
         assert_eq!(line(&reading), SIMPLE, "{:?}", reading.raw);
         assert_eq!(reading.recipe.parameters["prompt"]["9"]["class_type"], "SaveImage");
     }
-    // NaN is no JSON, and Python writes it.
+    // NaN is not JSON, but Python writes it.
     let nan = graph.replace("\"batch_size\":1", "\"batch_size\":NaN");
     assert_eq!(line(&read(&png(&[text("prompt", nan)]))), SIMPLE);
 }
@@ -143,7 +143,7 @@ fn values_that_are_links() {
         &graph,
         "ComfyUI | prompt=a linked cat, in snow | negative=dog | seed=42 | steps=20 | cfg=8 | sampler=euler | scheduler=normal | size=128x32 | model=cats | denoise=1",
     );
-    // What a language model wrote is not in the file; what the user gave it is.
+    // The output of a language model is not in the file; the user's input is.
     graph["32"] = json!({"class_type": "TextGenerate", "inputs": {"prompt": "write about a cat"}});
     graph["33"]["inputs"].as_object_mut().unwrap().remove("text_0");
     let reading = of(&graph);
@@ -248,7 +248,7 @@ fn only_the_editors_graph() {
     // Bypassed: the model goes around it.
     workflow["nodes"][1]["mode"] = 4.into();
     assert_eq!(only(&workflow), expected.replace(" | lora=fluff:0.5", ""));
-    // In a subgraph: the sampler and its inputs, unfolded.
+    // In a subgraph: the sampler and its inputs, expanded.
     let nodes = workflow["nodes"].as_array().unwrap().clone();
     let by_id = |id: u64| nodes.iter().find(|node| node["id"] == id).unwrap().clone();
     let link = |id: u32, from: Value, slot: u32, to: Value, to_slot: u32| json!({"id": id, "origin_id": from, "origin_slot": slot, "target_id": to, "target_slot": to_slot, "type": "X"});
@@ -262,7 +262,7 @@ fn only_the_editors_graph() {
         ], "links": [link(1, json!(-10), 0, json!(3), 0), link(2, json!(6), 0, json!(3), 1), link(3, json!(7), 0, json!(3), 2), link(4, json!(-10), 1, json!(3), 3), link(5, json!(3), 0, json!(-20), 0)]}]}
     });
     assert_eq!(only(&folded), expected.replace(" | lora=fluff:0.5", ""));
-    // Nothing that samples: known as ComfyUI's, and nothing made up.
+    // Without a sampler: recognised as ComfyUI's, and nothing made up.
     assert_eq!(only(&json!({"nodes": [node(1, "SaveImage", json!([]), json!(["x"]))], "links": []})), "ComfyUI");
 }
 
@@ -294,7 +294,7 @@ fn a_node_that_asks_a_provider() {
             json!({"prompt": "a cat", "width": 64, "height": 32, "seed": 7}),
             "ComfyUI | prompt=a cat | seed=7 | size=64x32",
         ),
-        // Takes words, but makes nothing from them.
+        // Takes text, but makes no image from it.
         (
             "GroundingDinoSAMSegment",
             json!({"prompt": "a hat", "threshold": 0.3, "model": "x", "image": ["4", 0]}),
@@ -303,7 +303,7 @@ fn a_node_that_asks_a_provider() {
     ] {
         check(&ask(class, inputs), expected);
     }
-    // Of several nodes that ask, the one whose answer was saved.
+    // Of several provider nodes, the one whose result was saved.
     let mut two = ask("OpenAIGPTImage1", json!({"prompt": "a cat", "seed": 7}));
     two["5"] = json!({"class_type": "OpenAIGPTImage1", "inputs": {"prompt": "a dog", "seed": 8}});
     two["6"] = json!({"class_type": "PreviewImage", "inputs": {"images": ["5", 0]}});
@@ -355,7 +355,7 @@ fn stages_patches_and_noise() {
 
 #[test]
 fn contexts_switches_and_options() {
-    // A context passes on what another one holds.
+    // A context passes on the values of another one.
     let mut context = with(json!({
         "40": {"class_type": "Seed (rgthree)", "inputs": {"seed": 7}},
         "41": {"class_type": "Context (rgthree)", "inputs": {"model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0], "seed": ["40", 0], "steps": 12}},
@@ -368,7 +368,7 @@ fn contexts_switches_and_options() {
         &context,
         "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=12 | cfg=8 | sampler=euler | scheduler=normal | size=64x32 | model=cats | denoise=1",
     );
-    // Switches that stand where the file says.
+    // Switches whose position is in the file.
     for switch in [
         json!({"class_type": "ComfySwitchNode", "inputs": {"switch": false, "on_true": ["51", 0], "on_false": ["6", 0]}}),
         json!({"class_type": "ImpactConditionalBranch", "inputs": {"cond": ["52", 0], "tt_value": ["6", 0], "ff_value": ["51", 0]}}),
@@ -385,7 +385,7 @@ fn contexts_switches_and_options() {
         graph["3"]["inputs"]["positive"] = json!(["50", 0]);
         check(&graph, SIMPLE);
     }
-    // Options of a node that joins are not part of the text.
+    // Options of a join node are not part of the text.
     let text_of = |node: Value| {
         let mut graph =
             with(json!({"60": node, "61": {"class_type": "PrimitiveString", "inputs": {"value": "a cat"}}}));
@@ -396,7 +396,7 @@ fn contexts_switches_and_options() {
     assert_eq!(text_of(joined), "a cat, in snow");
     let appended = json!({"class_type": "StringFunction|pysssss", "inputs": {"action": "append", "tidy_tags": "yes", "text_a": "a cat", "text_b": "in snow", "text_c": ""}});
     assert_eq!(text_of(appended), "a cat, in snow");
-    // What a language model was given, in any script, without its instruction.
+    // The input of a language model, in any script, without its instruction.
     let rewritten = json!({"class_type": "TextGenerate", "inputs": {"prompt": ["62", 0], "max_length": 512}});
     let mut graph = with(json!({
         "60": rewritten,
@@ -407,7 +407,7 @@ fn contexts_switches_and_options() {
     let reading = of(&graph);
     assert_eq!(reading.recipe.prompt, "雪の中の猫");
     assert!(reading.notes.iter().any(|note| note.contains("rewrote the prompt")), "{:?}", reading.notes);
-    // One that describes an image was asked a question.
+    // A model that describes an image was asked a question.
     graph["60"]["inputs"]["image"] = json!(["8", 0]);
     assert_eq!(of(&graph).recipe.prompt, "");
 }

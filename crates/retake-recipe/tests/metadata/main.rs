@@ -1,5 +1,5 @@
-//! Generation metadata: files made by code for every format, generator and trap, and a bounded run of damaged ones. Real
-//! files are checked by `tests/corpus`.
+//! Generation metadata: generated files for every format, generator and edge case, and a bounded run of damaged ones.
+//! Real files are checked by `tests/corpus`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
 
 mod beside;

@@ -1,4 +1,4 @@
-//! Makers that sign or label their images: in the file's own claim, in that of what it was made from, in XMP, IPTC and EXIF.
+//! Vendors that sign or label their images: in the file's own claim, in that of its ingredient, in XMP, IPTC and EXIF.
 
 use retake_recipe::metadata::{ClaimSource, Reading, SignatureState, read_bytes};
 use serde_json::{Value, json};
@@ -9,7 +9,8 @@ use crate::tools::line;
 const MADE: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
 const COMPOSITE: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/compositeWithTrainedAlgorithmicMedia";
 
-/// A manifest: its actions, its claim, whether it is signed, and the manifest it was made from.
+/// Returns the assertions of a manifest: its actions, its claim, whether it is signed, and the manifest of its
+/// ingredient.
 fn assertions(name: &str, actions: Value, signed: bool, parent: Option<(&str, &str)>) -> Vec<(&'static str, Vec<u8>)> {
     let mut found = vec![
         ("c2pa.actions.v2", cbor(&json!({"actions": actions}))),
@@ -46,7 +47,7 @@ fn every_maker_by_its_name() {
         ("BytePlus", "Seedream 4.0", "ByteDance | model=Seedream 4.0"),
         ("Samsung Galaxy", "x", "Samsung | model=x"),
         ("Google C2PA Core Generator Library", "x", "Google | model=x"),
-        // A claim of an unknown maker is listed, and no generator is named.
+        // A claim of an unknown vendor is listed, but no generator is recognised.
         ("Example Studio", "x", "none"),
         ("Sorariver Cabing", "x", "none"),
     ] {
@@ -90,7 +91,7 @@ fn the_maker_of_what_was_only_delivered() {
         ("urn:2", assertions("Google C2PA Core Generator Library", marked, true, Some(("parentOf", "urn:1")))),
     ]));
     assert_eq!(line(&reading), "Google");
-    // A manifest that names itself as its parent ends.
+    // A manifest that refers to itself as its parent terminates.
     let own = json!([{"action": "c2pa.opened"}]);
     let looping = manifests(&[
         ("urn:1", assertions("API", own.clone(), true, Some(("parentOf", "urn:1")))),
@@ -112,7 +113,7 @@ fn labels_that_are_not_signed() {
     assert!(google.notes.iter().any(|note| note.contains("not signed")), "{:?}", google.notes);
     let journey = format!(r#"e:DigitalImageGUID="01234567-89ab-cdef-0123-456789abcdef" e:DigitalSourceType="{MADE}""#);
     assert_eq!(line(&packet(&journey)), "Midjourney");
-    // A label without a maker is a claim, and no generator.
+    // A label without a vendor is a claim, but not a generator.
     let labelled = packet(&format!(r#"e:DigitalSourceType="{MADE}""#));
     assert_eq!((line(&labelled).as_str(), labelled.claims.len()), ("none", 1));
     let photo = packet(

@@ -1,4 +1,4 @@
-//! Every tool's way of writing, in texts of our own: what is read of it. Each row is one format or one trap.
+//! The output formats of every tool, in texts written for these tests. Each row is one format or one edge case.
 
 use retake_recipe::metadata::{Generator, InitHash, Precision, Reading, read_bytes as read};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::build::{
     webp, ztxt,
 };
 
-/// What is read of a picture, in one line: what was not found is left out.
+/// Summarises the reading of an image on one line; what was not found is left out.
 pub(crate) fn line(reading: &Reading) -> String {
     let recipe = &reading.recipe;
     let mut parts = vec![reading.generator.map_or("none", Generator::name).to_owned()];
@@ -134,7 +134,7 @@ fn a1111_init_image_hashes_are_evidence() {
         upscaled.passes.iter().map(|pass| (pass.steps, pass.denoise)).collect::<Vec<_>>(),
         [(Some(20), None), (Some(9), Some(0.5))]
     );
-    // Grouping: the seed alone makes no other run, a parameter does.
+    // Grouping: another seed alone is the same run, another parameter is not.
     let run = |line: &str| {
         read(&png(&[text("parameters", format!("a cat\nSteps: 20, Sampler: Euler, {line}"))])).run_key.unwrap()
     };
@@ -384,7 +384,7 @@ fn claims_name_the_maker_and_never_a_prompt() {
         "Google C2PA Core Generator Library",
         json!({"action": "c2pa.created", "description": "Created by Google Generative AI.", "digitalSourceType": made}),
     );
-    // Spread over two segments, each with the head of the box again.
+    // Spread over two segments, each with the box header again.
     let (first, second) = google.split_at(60);
     let part = |number: u8, bytes: &[u8]| (0xeb, [b"JP\0\x01\0\0\0", [number].as_slice(), bytes].concat());
     check(&jpeg(&[part(1, first), part(2, &[&google[..8], second].concat())]), "Google");

@@ -1,4 +1,4 @@
-//! Recipes as text, and texts put into pictures: what is written is read again, and the pixels stay as they are.
+//! Recipes as text, and texts embedded into images: what is written can be read again, and the pixels are unchanged.
 
 use std::io::Cursor;
 
@@ -38,7 +38,7 @@ fn reads_like_a1111s_own() {
     assert_eq!((read_back.prompt.as_str(), read_back.provider), ("a cat, at night", None));
 }
 
-/// Words as prompts and names have them, with all that could be taken for syntax.
+/// Generates words as in prompts and names, including everything that could be taken for syntax.
 fn words() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[a-zA-Z0-9猫é]{1,8}",
@@ -87,7 +87,7 @@ proptest! {
             parameters: extra.into_iter().collect(), provider, ..Recipe::default()
         };
         let mut read_back = back(&recipe);
-        // A size is always known: the picture's own where none was asked for.
+        // A size is always known: the image's own if none was requested.
         if size.is_none() {
             (read_back.width, read_back.height) = (None, None);
         }
@@ -134,7 +134,7 @@ fn embedding_texts_keeps_the_pixels() {
         for raw in before.raw.iter().filter(|raw| raw.text != "old words") {
             assert!(reading.raw.iter().any(|kept| (&kept.key, &kept.text) == (&raw.key, &raw.text)), "{raw:?} is gone");
         }
-        // Again: in its place, not beside it.
+        // Embedding again replaces the text instead of adding another.
         let twice = embed(&embedded, &texts).unwrap();
         assert_eq!(read(&twice).raw.len(), reading.raw.len());
     }

@@ -1,5 +1,5 @@
-//! Processes that are killed at a random moment while they record, annotate and maintain their index in the background. The
-//! next one must find what a scan finds, in whatever state segments, manifest and merges were left.
+//! Processes that are killed at a random moment while they record, annotate and maintain their index in the background.
+//! The next one must find what a scan finds, whatever state segments, manifest and merges were left in.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! The parameter matrix of a set: a column for each image, a row for each thing that is known of them, as the command line
-//! prints it. A dot stands for "as in A".
+//! The parameter matrix of a set: a column for each image and a row for each property, as the command line prints it. A
+//! dot means "same as A".
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::model::diff::{RecipeDiff, loras, parameters};
 use crate::web::pages::changes;
 use crate::web::words;
 
-/// The maximum number of rows of parameters.
+/// The maximum number of parameter rows.
 const MAX_ROWS: usize = 80;
 
-/// Returns the matrix of these sides; the others are compared with the first.
+/// Renders the matrix of these sides, compared with the first.
 pub(super) fn matrix(sides: &[Side], kinship: Option<&str>) -> Markup {
     let Some((first, others)) = sides.split_first() else { return html! {} };
     let recipes: Vec<&Recipe> = sides.iter().map(|side| &side.recipe).collect();
@@ -79,7 +79,7 @@ pub(super) fn matrix(sides: &[Side], kinship: Option<&str>) -> Markup {
     }
 }
 
-/// Returns how the compared iterations descend from each other, in a sentence.
+/// Returns a sentence on how the compared iterations descend from each other.
 pub(super) fn kinship(sides: &[Side], ancestor: Option<crate::model::IterationId>, steps: &[u32]) -> Option<String> {
     let ancestor = ancestor?;
     let letters = || sides.iter().enumerate().map(|(at, side)| (Side::letter(at), side));
@@ -126,7 +126,7 @@ fn absent() -> Markup {
     html! { span.as-a aria-label="none" role="img" { "–" } }
 }
 
-/// Returns the beginning of a prompt: the whole one is on the iteration's page.
+/// Returns the beginning of a prompt; the iteration's page shows all of it.
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(240) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Two images laid on each other, and what differs between them in words.
+//! Renders two overlaid images, and their differences in words.
 
 use maud::{Markup, html};
 
@@ -10,14 +10,14 @@ use crate::web::pages::changes;
 use crate::web::words;
 use crate::wire::{Error, ErrorKind};
 
-/// The largest perceptual distance of images with a similar composition, which search still finds similar.
+/// The largest perceptual distance of images with a similar composition, as in search.
 const SIMILAR: u32 = 40;
-/// The largest colour difference that is hardly noticed.
+/// The largest colour difference that is hardly noticeable.
 const SAME_COLOUR: f64 = 2.0;
-/// The smallest colour difference that makes another picture of it, such as another time of day.
+/// The smallest colour difference that makes it a different picture, such as another time of day.
 const STRONG_COLOUR: f64 = 16.0;
 
-/// Renders two images with the controls of the ways to compare them.
+/// Renders two images with the controls of the compare modes.
 pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
     let pane = |side: &str, shown: Option<&Side>| {
         html! {
@@ -54,7 +54,7 @@ pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
     }
 }
 
-/// Renders the image of a side, or a word in its place. The thumbnail comes first, and scripts replace it by the original.
+/// Renders the image of a side, or a word if there is none. Scripts replace the thumbnail with the original.
 pub(super) fn image(side: &Side) -> Markup {
     html! {
         @match side.image {
@@ -75,7 +75,7 @@ pub(super) fn image(side: &Side) -> Markup {
     }
 }
 
-/// Renders what differs between two sides: the prompt first, then the parameters, then what is seen.
+/// Renders the differences between two sides: first the prompt, then the parameters, then the pixels.
 pub(super) fn differences(a: &Side, b: &Side) -> Markup {
     let diff = RecipeDiff::between(&a.recipe, &b.recipe);
     let nodes = diff.own_nodes();
@@ -118,7 +118,7 @@ pub(super) fn differences(a: &Side, b: &Side) -> Markup {
     }
 }
 
-/// Renders how much two images differ, in words; the measurements are folded.
+/// Renders how much two images differ, in words; the measurements are folded away.
 pub(super) fn seen(found: Option<&Result<Comparison, Error>>) -> Markup {
     let found = match found {
         Some(Ok(found)) => found,

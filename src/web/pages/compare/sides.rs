@@ -1,5 +1,5 @@
-//! What is compared: references as the address names them, read leniently. A link outlives what it names, and another
-//! workspace may answer under the same address, so a reference that leads nowhere is skipped with a message.
+//! Parses the references in a compare URL leniently. A link may outlive the images it names, and another workspace may
+//! be served at the same address, so a reference that cannot be resolved is skipped with a message.
 
 use crate::model::{Hash, IterationId, Recipe};
 use crate::model::{OutcomeStatus, Timestamp};
@@ -11,12 +11,12 @@ use crate::workspace::{Workspace, image_rating};
 /// The maximum number of images that are compared at once.
 pub(super) const MAX_SIDES: usize = 12;
 
-/// An image that is compared, with the iteration it belongs to.
+/// An image being compared, with its iteration.
 pub(super) struct Side {
-    /// The reference, exact; of an image of a batch with its number: `…#3/1`.
+    /// The exact reference; for an image of a batch with its number: `…#3/1`.
     pub(super) reference: String,
     pub(super) id: IterationId,
-    /// What it is called: `Harbour at dusk #3`.
+    /// Its display name: `Harbour at dusk #3`.
     pub(super) label: String,
     pub(super) recipe: Recipe,
     pub(super) image: Option<Picture>,
@@ -31,15 +31,15 @@ pub(super) struct Side {
 pub(super) struct Picture {
     pub(super) hash: Hash,
     pub(super) size: Option<(u32, u32)>,
-    /// Whether the original is gone.
+    /// Whether the original is missing.
     pub(super) missing: bool,
-    /// Whether browsers show the original as an image.
+    /// Whether browsers can show the original as an image.
     pub(super) shown: bool,
     /// Whether it is a video.
     pub(super) video: bool,
 }
 
-/// What was read of a set.
+/// The result of reading a set.
 pub(super) struct Sides {
     pub(super) sides: Vec<Side>,
     /// The references that were skipped, each with the reason.
@@ -47,19 +47,19 @@ pub(super) struct Sides {
 }
 
 impl Side {
-    /// Returns the letter of a place in the set.
+    /// Returns the letter of a position in the set.
     pub(super) fn letter(at: usize) -> char {
         u8::try_from(at).ok().and_then(|at| b'A'.checked_add(at)).filter(u8::is_ascii_uppercase).map_or('·', char::from)
     }
 
-    /// Returns the address of its page.
+    /// Returns the URL of its page.
     pub(super) fn address(&self) -> String {
         format!("/sessions/{}", self.reference.replacen('#', "/", 1))
     }
 }
 
 impl Sides {
-    /// Reads the sides that an address names, separated by commas.
+    /// Reads the sides named in a URL, separated by commas.
     pub(super) fn read(workspace: &Workspace, refs: &str) -> Sides {
         let mut found = Sides { sides: Vec::new(), skipped: Vec::new() };
         for name in refs.split(',').map(str::trim).filter(|name| !name.is_empty()) {

@@ -30,7 +30,7 @@ pub(super) enum Side {
     On,
 }
 
-/// The facets by their names, of which the first is the canonical one.
+/// The facets with their names, of which the first is the canonical one.
 pub(super) const FACETS: &[(&[&str], Kind)] = &[
     (&["model"], Kind::Name(Facet::Model)),
     (&["lora"], Kind::Name(Facet::Lora)),
@@ -79,8 +79,8 @@ pub(super) fn example(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the condition for a name: exact in quotes, a prefix with `*`. Otherwise names that mostly come with versions and
-/// file extensions need only contain the value, and names that people chose themselves must equal it.
+/// Returns the condition for a name: exact in quotes, a prefix with `*`. Otherwise, names that usually include versions
+/// and file extensions need only contain the value, while names chosen by people must equal it.
 pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Condition {
     let (by, value) = match (whole, value.strip_suffix('*')) {
         (true, _) => (MatchKind::Whole, value),
@@ -92,7 +92,7 @@ pub(super) fn name_condition(facet: Facet, value: &str, whole: bool) -> Conditio
 }
 
 impl Condition {
-    /// Returns the condition that `facet:value` stands for.
+    /// Returns the condition of `facet:value`.
     pub fn named(facet: Facet, value: &str) -> Condition {
         name_condition(facet, value, false)
     }
@@ -144,7 +144,7 @@ pub(super) fn number(quantity: Quantity, value: &str) -> Option<Condition> {
     Some(Condition::Number { quantity, low, high })
 }
 
-/// The least value of a quantity; what is below it stands for an unknown one in the index.
+/// The lowest value of a quantity; the one below it marks an unknown quantity in the index.
 const LEAST: i64 = i64::MIN + 1;
 
 /// Returns the canonical names of the facets.
@@ -152,7 +152,7 @@ pub fn facet_names() -> impl Iterator<Item = &'static str> {
     FACETS.iter().filter_map(|(names, _)| names.first().copied())
 }
 
-/// Returns the term that asks for exactly this value of a facet: `tag:"hero"`. A quote in the value is doubled.
+/// Returns the term for exactly this value of a facet: `tag:"hero"`. A quote in the value is doubled.
 pub fn facet_term(name: &str, value: &str) -> String {
     format!("{name}:\"{}\"", value.replace('"', "\"\""))
 }

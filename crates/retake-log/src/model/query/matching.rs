@@ -1,4 +1,4 @@
-//! The naive evaluation of a query, one iteration at a time: slow, plain, and the specification for the index.
+//! The naive evaluation of a query, one iteration at a time: slow and simple, and the specification for the index.
 
 use crate::model::session::{Annotation, Head};
 use crate::model::words::{each_word, fold_name};
@@ -21,7 +21,7 @@ pub struct Candidate<'a> {
     pub recorded_by: &'a Actor,
 }
 
-/// Returns a number in millionths, in which quantities are compared; none has more decimals.
+/// Returns a number in millionths, in which quantities are compared, since none has more decimals.
 pub fn millionths(number: f64) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "what is too large for an i64 is compared as the largest")]
     let millionths = (number * 1e6).round() as i64;
@@ -104,7 +104,7 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Returns a quantity in millionths, if it is known.
+    /// Returns a quantity in millionths, if known.
     pub fn quantity(&self, quantity: Quantity) -> Option<i64> {
         quantity.of(self.iteration)
     }
@@ -117,7 +117,7 @@ impl<'a> Candidate<'a> {
 }
 
 impl Quantity {
-    /// Returns the quantity of an iteration in millionths, if it is known.
+    /// Returns the quantity of an iteration in millionths, if known.
     pub fn of(self, iteration: &Iteration) -> Option<i64> {
         let Iteration { recipe, outcome, .. } = iteration;
         match self {

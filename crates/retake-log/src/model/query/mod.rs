@@ -1,12 +1,12 @@
 //! The query language: `bridge model:sdxl rating:>=4 -fog before:2026-05`.
 //!
 //! Adjacent words must all occur. A word of three letters or more is also found inside others, and as a plural;
-//! `"in this order"` is a phrase of whole words; `brid*` is a prefix. `-` or `NOT` negates (a bare word is then not
-//! searched for in negative prompts, which name what was not wanted); `OR` and parentheses combine. `facet:value` asks for
-//! a part of the recipe, an annotation or a time. [`Query::parse`] parses a query, and [`Query::matches`] is the
-//! specification of its meaning: an index must give the same answers.
+//! `"in this order"` is a phrase of whole words; `brid*` is a prefix. `-` or `NOT` negates (a negated bare word ignores
+//! negative prompts, which name what was not wanted); `OR` and parentheses combine. `facet:value` matches a part of the
+//! recipe, an annotation or a time. [`Query::parse`] parses a query, and [`Query::matches`] is the specification of its
+//! meaning: an index must give the same results.
 //!
-//! This module knows no index, and the current time is an argument.
+//! This module does not know the index, and the current time is a parameter.
 
 mod facet;
 mod matching;
@@ -32,7 +32,7 @@ pub enum Query {
     All(Vec<Query>),
     /// Any of these.
     Any(Vec<Query>),
-    /// Everything but this.
+    /// Everything except this.
     Not(Box<Query>),
     /// This condition.
     Is(Condition),
@@ -47,7 +47,7 @@ pub enum Condition {
         field: Option<Field>,
         /// The words, folded; never empty.
         words: Vec<String>,
-        /// How the last word is compared. `Part` is for single words, and also finds their singular and plural.
+        /// How the last word is compared. `Part` is for single words, and also matches their singular and plural.
         by: MatchKind,
     },
     /// One of its names matches.
@@ -91,7 +91,7 @@ pub enum Condition {
     },
 }
 
-/// A text that is searched for words.
+/// A text that can be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Field {
     /// The prompt, as typed or as sent.
@@ -118,7 +118,7 @@ pub enum Quantity {
     Steps,
     /// The guidance scale.
     GuidanceScale,
-    /// The amount that it cost, in whatever currency.
+    /// The cost, in any currency.
     Cost,
 }
 
@@ -205,8 +205,8 @@ impl Query {
         }
     }
 
-    /// Returns the words to highlight in a result: each with its field and how the last one is compared. Negated ones are
-    /// left out.
+    /// Returns the words to highlight in a result: each with its field and how the last one is compared. Negated words
+    /// are left out.
     pub fn wanted_words(&self) -> Vec<(Option<Field>, &[String], MatchKind)> {
         let mut found = Vec::new();
         self.gather_words(&mut found);

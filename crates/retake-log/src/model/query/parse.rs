@@ -1,4 +1,4 @@
-//! The parser of queries. Any input gives a query, or an error that points at a character, in bounded time.
+//! The query parser. For any input, it returns a query or an error that points at a character, in bounded time.
 
 use crate::model::iteration::OutcomeStatus;
 use crate::model::words::{is_part, words};
@@ -8,11 +8,11 @@ use super::facet::{FACETS, Kind, Side, digits, example, facet_names, name_condit
 use super::when::{self, span};
 use super::{Condition, Field, MatchKind, ParseQueryError, Part, Query};
 
-/// The longest query in bytes.
+/// The maximum length of a query in bytes.
 pub const MAX_QUERY_BYTES: usize = 4096;
-/// The most conditions of a query.
+/// The maximum number of conditions in a query.
 pub const MAX_CONDITIONS: usize = 128;
-/// The deepest nesting of parentheses.
+/// The maximum nesting depth of parentheses.
 pub const MAX_DEPTH: usize = 32;
 
 impl Query {
@@ -31,8 +31,8 @@ impl Query {
         Ok(query)
     }
 
-    /// Returns the query for iterations made between two times, written as for `since:` and `until:`. The error is the name of
-    /// the argument that is not a time, with examples.
+    /// Returns the query for iterations made between two times, written as for `since:` and `until:`. The error
+    /// contains the name of the invalid argument and examples.
     pub fn made(since: Option<&str>, until: Option<&str>, now: Timestamp) -> Result<Query, (&'static str, String)> {
         let read = |name: &'static str, text: Option<&str>| match text {
             Some(text) => span(text, now).map(Some).ok_or((name, when::EXAMPLES.to_owned())),
@@ -282,8 +282,8 @@ impl Parser {
         run
     }
 
-    /// Parses text between quotes. Two quotes in a row stand for one in the value of a facet; elsewhere they end a phrase and
-    /// begin the next.
+    /// Parses text between quotes. In the value of a facet, doubled quotes are an escaped quote; elsewhere they end a
+    /// phrase and start the next.
     fn quotes(&mut self, is_value: bool) -> Result<String, ParseQueryError> {
         let open = self.at;
         self.at += 1;
@@ -374,8 +374,8 @@ impl Parser {
     }
 }
 
-/// Restricts bare words to all texts but the negative prompt: `-fog` asks for images without fog, and a negative prompt
-/// that contains `fog` should not hide one.
+/// Restricts bare words to all texts except the negative prompt: `-fog` asks for images without fog, and a negative
+/// prompt that contains `fog` should not exclude one.
 fn without_negative_prompts(query: Query) -> Query {
     let each = |queries: Vec<Query>| queries.into_iter().map(without_negative_prompts).collect();
     match query {
@@ -418,7 +418,7 @@ mod tests {
         Condition::Text { field: None, words, by }.into()
     }
 
-    /// A single word of three letters or more is found inside others.
+    /// Returns how words are compared: a single word of three letters or more is also found inside others.
     fn by(words: &[String]) -> MatchKind {
         let part = matches!(words, [word] if is_part(word));
         if part { MatchKind::Part } else { MatchKind::Whole }

@@ -1,17 +1,17 @@
-//! Queries that are still being typed, whose last word is taken as a prefix.
+//! Queries that are still being typed, whose last word counts as a prefix.
 
 use std::borrow::Cow;
 
 use crate::model::words::{is_part, words};
 
-/// The facets whose values can be prefixes and are not matched by a part anyway.
+/// The facets whose values can be prefixes and are not matched as substrings anyway.
 const OPEN_FACETS: [&str; 7] = ["tag", "project", "prompt", "negative", "note", "title", "message"];
-/// Those among them whose values are words.
+/// Those of them whose values are words.
 const TEXT_FACETS: [&str; 5] = ["prompt:", "negative:", "note:", "title:", "message:"];
 
-/// Turns the last word of a query into a prefix: `glass br` becomes `glass br*`. From three letters on a word is found inside
-/// others without that. A query that is unfinished in another way
-/// (an open quote, a facet without a value) stays as it is, so that [`super::Query::parse`] reports it.
+/// Turns the last word of a query into a prefix: `glass br` becomes `glass br*`. Words of three letters or more are
+/// found inside others without that. A query that is unfinished in another way (an open quote, a facet without a value)
+/// is unchanged, so that [`super::Query::parse`] reports it.
 pub fn while_typing(text: &str) -> Cow<'_, str> {
     let in_quotes = !text.matches('"').count().is_multiple_of(2);
     let word = text.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '"')).next().unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn while_typing(text: &str) -> Cow<'_, str> {
     // Seeds and times have no prefixes.
     let facet = word.trim_start_matches('-').split_once(':').map(|(name, _)| name.to_lowercase());
     let open = facet.is_none_or(|facet| OPEN_FACETS.contains(&facet.as_str()));
-    // A word that is also found inside others is found by its beginning anyway.
+    // A word that is found inside others is found by its prefix anyway.
     let value = word.trim_start_matches('-').rsplit(':').next().unwrap_or_default();
     let named = word.contains(':') && !TEXT_FACETS.iter().any(|facet| word.to_lowercase().contains(facet));
     let is_found_inside = !named && matches!(words(value).as_slice(), [word] if is_part(&word.text));

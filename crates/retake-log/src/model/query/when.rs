@@ -1,17 +1,17 @@
-//! Times as people write them in a query: `2026`, `2026-03`, `2026-03-14`, `yesterday`, `last week`, `7d`. Days are UTC
-//! days, as those of session ids are.
+//! Parses times in queries: `2026`, `2026-03`, `2026-03-14`, `yesterday`, `last week`, `7d`. Days are UTC days, as in
+//! session ids.
 
 use chrono::{Datelike, Days, Months, NaiveDate};
 
 use crate::model::Timestamp;
 
-/// A span of time in milliseconds, without its end.
+/// A half-open span of time in milliseconds.
 pub type Span = (i64, i64);
 
 /// A hint for writing a time.
 pub const EXAMPLES: &str = "write 2026-03, 2026-03-14, today, yesterday, last-week, this-month or 7d";
 
-/// Returns the span that a text means, seen from `now`; `None` if it is not a time.
+/// Returns the span that a text denotes relative to `now`; `None` if it is not a time.
 pub fn span(text: &str, now: Timestamp) -> Option<Span> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     named(&text, now.day()).or_else(|| back(&text, now)).or_else(|| dated(&text)).or_else(|| exact(&text))
@@ -34,7 +34,7 @@ fn named(text: &str, today: NaiveDate) -> Option<Span> {
     }
 }
 
-/// `7d`, `36h`, `2w`: as long back from now.
+/// Parses `7d`, `36h` or `2w`: that long back from now.
 fn back(text: &str, now: Timestamp) -> Option<Span> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let hours = match unit {
@@ -48,7 +48,7 @@ fn back(text: &str, now: Timestamp) -> Option<Span> {
     Some((now.millis().checked_sub(millis)?, now.millis().saturating_add(1)))
 }
 
-/// A year, a month or a day.
+/// Parses a year, a month or a day.
 fn dated(text: &str) -> Option<Span> {
     let mut parts = text.split('-').map(|part| {
         part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<u32>().ok()).flatten().ok_or(part.len())

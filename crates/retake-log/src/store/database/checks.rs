@@ -1,4 +1,4 @@
-//! Checking that the database holds together: sled may come up with less than it had, and not say so.
+//! Consistency checks of the database: sled may silently come up with less than it had.
 
 use crate::model::{Head, SessionId};
 use crate::store::Totals;
@@ -9,12 +9,12 @@ use super::encoding::encode_head;
 use super::error::{DatabaseError, guard};
 use super::{Database, recency_of};
 
-/// How many sessions at each end of the listing are checked when a database is opened again.
+/// The number of sessions at each end of the listing that are checked when a database is reopened.
 const SAMPLE: usize = 8;
 
 impl Database {
-    /// Checks that a database that was just opened is the one that was closed: its position, its totals, and the heads
-    /// of some sessions. sled may come up with less than it had and not say so.
+    /// Checks that a reopened database is the one that was closed: its position, its totals, and the heads of some
+    /// sessions. sled may silently come up with less than it had.
     pub(in crate::store) fn check_reopened(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
         let (found, counted) = (self.position()?, self.totals()?);
         if found != Some(position) || counted != totals {
@@ -33,8 +33,8 @@ impl Database {
         sample.into_iter().try_for_each(|id| self.check_tip(id))
     }
 
-    /// Checks that a session's head stands at its last event, and is in the listing. A head follows from the events up
-    /// to its tip, so one that names the last of them is the one those events give.
+    /// Checks that a session's head matches its last event, and is in the listing. A head is determined by the events
+    /// up to its tip, so a matching tip implies a matching head.
     pub(in crate::store) fn check_tip(&self, id: SessionId) -> Result<(), DatabaseError> {
         let head = self.head(id)?.ok_or_else(|| DatabaseError::Inconsistent(format!("it does not know {id}")))?;
         if self.events.tip(id)? != head.next_seq.checked_sub(1).map(|seq| (seq, head.tip)) {
@@ -43,7 +43,7 @@ impl Database {
         self.check_listed(&head)
     }
 
-    /// Checks a session's head and its place in the listing against all of its events.
+    /// Checks a session's head and its listing entry against all of its events.
     pub(in crate::store) fn check_session(&self, id: SessionId) -> Result<(), DatabaseError> {
         let mut projection = Projection::new(id, None);
         for stored in self.events.of_session(id)? {

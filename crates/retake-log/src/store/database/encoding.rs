@@ -1,4 +1,4 @@
-//! How the values of the trees are encoded.
+//! The encoding of the values in the trees.
 
 use bincode::Options as _;
 use serde::{Deserialize, Serialize};

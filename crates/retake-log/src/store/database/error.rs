@@ -1,4 +1,4 @@
-//! What can go wrong with sled, and running it so that a panic is an error like any other.
+//! The errors of sled, and a guard that turns its panics into errors.
 
 use std::cell::Cell;
 use std::io;
@@ -11,7 +11,7 @@ use crate::platform;
 use crate::store::Error;
 use crate::store::key_index::KeyIndexError;
 
-/// Why the database did not answer.
+/// The reason why a database operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::store) enum DatabaseError {
     #[error("{}", sled_words(.0))]
@@ -28,7 +28,7 @@ pub(in crate::store) enum DatabaseError {
     Closed,
 }
 
-/// Words an error of sled for people: its own words end in offsets and a backtrace.
+/// Words an error of sled for people, since its own message ends in offsets and a backtrace.
 fn sled_words(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { .. } => "its data is corrupted".to_owned(),
@@ -48,7 +48,7 @@ impl From<KeyIndexError> for DatabaseError {
 }
 
 impl DatabaseError {
-    /// Returns whether the system refused, which says nothing about what is on the disk: trying again decides.
+    /// Returns whether the system refused the operation, which says nothing about the data on disk: a retry decides.
     pub(in crate::store) fn is_transient(&self) -> bool {
         match self {
             DatabaseError::Sled(sled::Error::Io(error)) | DatabaseError::Io(error) => {
@@ -60,7 +60,7 @@ impl DatabaseError {
         }
     }
 
-    /// Words it for the caller.
+    /// Converts it for the caller.
     pub(in crate::store) fn into_error(self, path: &Path) -> Error {
         let text = self.to_string();
         let source = match self {
@@ -76,8 +76,8 @@ impl DatabaseError {
     }
 }
 
-/// Returns whether an I/O error may pass by itself. What the system says about a name or a kind of file does not pass,
-/// and neither does what a reader says about bytes (which carries no code of the system).
+/// Returns whether an I/O error may be transient. Errors about a name or a file type are not, and neither are errors
+/// about the contents (which carry no OS error code).
 pub(in crate::store) fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as Io;
     const STRUCTURAL: [Io; 6] =
@@ -99,19 +99,19 @@ pub(in crate::store) fn is_transient(error: &io::Error) -> bool {
     !is_structural && (error.raw_os_error().is_some() || is_shortage)
 }
 
-/// Returns the system's error that a panic's message quotes: sled unwraps some results of the system.
+/// Returns the OS error quoted in a panic message, since sled unwraps some results of system calls.
 pub(super) fn os_error_in(text: &str) -> Option<io::Error> {
     let (_, code) = text.split_once("Os { code: ")?;
     let digits: String = code.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().map(io::Error::from_raw_os_error)
 }
 
-/// Runs something that sled may panic in.
+/// Runs something in which sled may panic.
 pub(in crate::store) fn guard<T>(work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        // A panic inside sled is an answer we expect, and its trace on the terminal would look like a crash of ours.
+        // A panic inside sled is an expected result, and its trace on the terminal would look like a crash of ours.
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if !QUIET.get() {

@@ -1,4 +1,4 @@
-//! The files of sled: what may be there, opening them, and syncing what sled does not.
+//! The files of sled: checking and opening them, and syncing what sled does not.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +18,11 @@ use crate::store::key_index::KeyIndex;
 use super::error::{DatabaseError, is_lock_error};
 use super::{Database, START, Trees};
 
-/// How much of its pages sled keeps in memory: a page of the listing and a long history fit many times over.
+/// The size of sled's page cache: a page of the listing and a long history fit many times over.
 const CACHE_BYTES: u64 = 16 << 20;
 
-/// Checks that sled will find nothing but regular files, since a FIFO would block it for ever, and returns the size of
-/// the largest.
+/// Checks that sled will find only regular files, since a FIFO would block it forever, and returns the size of the
+/// largest.
 pub(super) fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError> {
     let wrong = |name: &str| DatabaseError::Inconsistent(format!("{name} is not what the database keeps there"));
     match disk.kind(path)? {
@@ -33,7 +33,7 @@ pub(super) fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError
     let mut size = 0;
     for name in disk.list(path)? {
         // A snapshot that sled was writing when the disk failed or the process died: sled would take it for its newest
-        // one, and does not shorten it when it writes the next of that name.
+        // one, and does not truncate it when it writes the next one of that name.
         if name.starts_with("snap.") && name.ends_with(".generating") {
             disk.remove(&path.join(&name))?;
             continue;
@@ -48,7 +48,7 @@ pub(super) fn check_files(disk: &Disk, path: &Path) -> Result<u64, DatabaseError
     Ok(size)
 }
 
-/// Opens the database, waiting for sled, which refuses a directory for some milliseconds after another handle of this
+/// Opens the database, waiting for sled, which refuses a directory for some milliseconds after another handle in this
 /// process was dropped.
 pub(super) fn open_waiting(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
     let begun = Instant::now();
@@ -64,7 +64,7 @@ pub(super) fn open_waiting(disk: &Disk, path: &Path) -> Result<Database, Databas
     }
 }
 
-/// Opens a tree of an earlier layout, if there is one.
+/// Opens a tree of an earlier layout, if it exists.
 pub(super) fn older_tree(db: &sled::Db, name: &str) -> Option<Tree> {
     let exists = db.tree_names().iter().any(|known| known == name.as_bytes());
     if exists { db.open_tree(name).ok() } else { None }
@@ -75,7 +75,7 @@ pub(super) fn open_now(disk: &Disk, path: &Path) -> Result<Database, DatabaseErr
     let tree = |name: &str| db.open_tree(name);
     let trees = Trees {
         events: EventTree::new(tree("events")?),
-        // Version 0.1 had trees `heads`, `recency` and `keys`; the names are not used again.
+        // Version 0.1 had trees `heads`, `recency` and `keys`; these names are not reused.
         heads: HeadTree::new(tree("head_blocks")?, older_tree(&db, "heads")),
         listing: tree("listing")?,
         keys: RwLock::new(KeyIndex::open(&path.join("keys"), START)?),

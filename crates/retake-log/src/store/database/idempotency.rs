@@ -1,4 +1,4 @@
-//! The idempotency keys: an index of its own beside sled's trees.
+//! The idempotency keys: a separate index next to sled's trees.
 
 use std::sync::PoisonError;
 
@@ -9,24 +9,24 @@ use crate::store::projection::KeyHit;
 use super::error::DatabaseError;
 use super::{Database, START};
 
-/// How many new keys are written out without waiting for the next checkpoint.
+/// The number of new keys that are written without waiting for the next checkpoint.
 const MAX_PENDING_KEYS: usize = 8192;
-/// How many keys a rebuild holds before it writes them out.
+/// The number of keys that a rebuild collects before it writes them.
 const MAX_FOUND_KEYS: usize = 128 << 10;
 
 impl Database {
-    /// Returns what an idempotency key was used for.
+    /// Returns the use of an idempotency key.
     pub(in crate::store) fn key(&self, key: Key) -> Result<Option<KeyHit>, DatabaseError> {
         Ok(self.keys.read().unwrap_or_else(PoisonError::into_inner).get(key)?)
     }
 
-    /// Returns the position of the journal up to which every key is known. After a crash it may come before
+    /// Returns the journal position up to which every key is known. After a crash, it may be before
     /// [`position`](Database::position).
     pub(in crate::store) fn keys_end(&self) -> Position {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).end()
     }
 
-    /// Adds the keys of a stretch of the journal that ends at `end`.
+    /// Adds the keys of a range of the journal that ends at `end`.
     pub(in crate::store) fn put_keys(
         &self,
         put: impl IntoIterator<Item = (Key, KeyHit)>,
@@ -40,7 +40,7 @@ impl Database {
         if pending < MAX_PENDING_KEYS { Ok(()) } else { self.write_keys() }
     }
 
-    /// Adds keys that a rebuild found.
+    /// Adds keys found by a rebuild.
     pub(super) fn put_found_keys(&self, found: &[(Key, KeyHit)]) -> Result<(), DatabaseError> {
         {
             let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ impl Database {
         self.write_keys()
     }
 
-    /// Writes out all keys. Lookups go on meanwhile.
+    /// Writes all keys. Lookups continue meanwhile.
     pub(super) fn write_keys(&self) -> Result<(), DatabaseError> {
         loop {
             let job = self.keys.read().unwrap_or_else(PoisonError::into_inner).next_job();

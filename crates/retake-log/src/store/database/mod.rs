@@ -1,8 +1,8 @@
-//! sled: the database that answers every question. It is derived from the journal, applied after it, and can be rebuilt.
+//! sled: the database that serves all reads. It is derived from the journal, applied after it, and can be rebuilt.
 //!
-//! A damaged sled may refuse to open, panic, hang, or fail at one page. All of that comes out of here as
-//! [`DatabaseError`]. One that [is transient](DatabaseError::is_transient) says nothing about what is on the disk and
-//! must never start a recovery; any other means that the database has to be rebuilt from the journal.
+//! A damaged sled may refuse to open, panic, hang, or fail on a page. All of that is reported as a [`DatabaseError`]. A
+//! [transient](DatabaseError::is_transient) one says nothing about the data on disk and must never start a recovery;
+//! any other means that the database has to be rebuilt from the journal.
 
 mod checks;
 mod encoding;
@@ -35,14 +35,14 @@ use super::projection::{Change, Projection};
 use super::write_set::WriteSet;
 use super::{RecencyKey, Totals};
 
-/// The version of the trees' layout: a database of another version is rebuilt.
+/// The version of the trees' layout. A database of another version is rebuilt.
 ///
-/// Version 2 had one item per event, key and head; version 3 had links between iterations of different sessions only.
+/// Version 2 had one item per event, key and head; version 3 only had links between iterations of different sessions.
 const SCHEMA: u32 = 4;
 /// The first position of every journal.
 const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
 
-/// An open database. Dropping it closes it, whatever sled does meanwhile.
+/// An open database. Dropping it closes it, even if sled panics.
 pub(super) struct Database {
     path: PathBuf,
     disk: Disk,
@@ -55,7 +55,7 @@ pub(super) struct Trees {
     db: sled::Db,
     pub(super) events: EventTree,
     pub(super) heads: HeadTree,
-    /// Every session that has an iteration, by recency, with its head: a page of the listing is one stretch of it.
+    /// Every session that has an iteration, by recency, with its head: a page of the listing is one range of it.
     pub(super) listing: Tree,
     keys: RwLock<KeyIndex>,
     pub(super) children: Tree,
@@ -88,7 +88,7 @@ impl Drop for Database {
 }
 
 impl Database {
-    /// Opens or makes the database at `path`. Nothing that sled does to its files can take this process down.
+    /// Opens or creates the database at `path`. Nothing that sled does to its files can take this process down.
     pub(super) fn open(disk: &Disk, path: &Path) -> Result<Database, DatabaseError> {
         disk.observe(Op::OpenDatabase(path))?;
         let size = check_files(disk, path)?;
@@ -110,19 +110,19 @@ impl Database {
         Ok(bytes.and_then(|bytes| bytes.as_ref().try_into().ok()))
     }
 
-    /// Notes the workspace it belongs to.
+    /// Records the workspace it belongs to.
     pub(super) fn set_workspace(&self, id: [u8; 16]) -> Result<(), DatabaseError> {
         guard(|| Ok(self.meta.insert("workspace", &id).map(|_| ())?))
     }
 
-    /// Returns the journal position of the newest commit of which anything may be in the trees. It is noted before the
-    /// first entry of a commit and so may be ahead of [`position`](Database::position) after a crash.
+    /// Returns the journal position of the newest commit of which anything may be in the trees. It is recorded before
+    /// the first entry of a commit, so after a crash it may be ahead of [`position`](Database::position).
     pub(super) fn high_water(&self) -> Result<Option<Position>, DatabaseError> {
         Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
     }
 
-    /// Returns the journal position up to which everything is applied; `None` if the layout is another one, or the database
-    /// was never filled.
+    /// Returns the journal position up to which everything is applied; `None` if the database has another layout or was
+    /// never filled.
     pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
@@ -138,7 +138,7 @@ impl Database {
             .ok_or_else(|| DatabaseError::Inconsistent("it has no totals".to_owned()))
     }
 
-    /// Notes that everything up to `position` is applied: the last step of building a database.
+    /// Records that everything up to `position` is applied: the last step of building a database.
     pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
         self.put_keys([], position)?;
         guard(|| {
@@ -156,13 +156,13 @@ impl Database {
         self.heads.get(id)
     }
 
-    /// Returns whether the database is complete, but in a layout of an earlier version.
+    /// Returns whether the database is complete but has the layout of an earlier version.
     pub(super) fn is_older_layout(&self) -> Result<bool, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         Ok(schema.as_deref().and_then(|bytes| le_u32(bytes, 0)).is_some_and(|schema| schema < SCHEMA))
     }
 
-    /// Returns the highest number in use on that day.
+    /// Returns the highest number in use on this day.
     pub(super) fn last_of_day(&self, day: u32) -> Result<u32, DatabaseError> {
         Ok(guard(|| Ok(self.days.get(day.to_be_bytes())?))?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0))
     }
@@ -186,7 +186,7 @@ impl Database {
         self.heads.ids(after, limit)
     }
 
-    /// Returns the heads of the next sessions of one status after `after`, at most `limit`, most recent first or last.
+    /// Returns the heads of at most `limit` sessions of one status after `after`, in the given order of recency.
     pub(super) fn listed(
         &self,
         archived: bool,
@@ -221,17 +221,17 @@ impl Database {
         })
     }
 
-    /// Applies commits. First what is only ever found through its own key and never changes: after a crash it may be
-    /// there already, and is applied again to the same end. Then, in one transaction, everything that says where things
-    /// stand. Keys come last: until then readers find them among what is not applied yet, and after a crash opening reads
-    /// them from the journal.
+    /// Applies commits. First come the items that are only found through their own key and never change: after a crash
+    /// they may already exist, and applying them again has no effect. Then, in one transaction, everything that
+    /// describes the current state. Keys come last: until then, readers find them among the unapplied changes, and
+    /// after a crash they are read from the journal on open.
     ///
-    /// sled blocks readers while a transaction runs, and reads each value before it replaces it: so the less in it the
-    /// better.
+    /// sled blocks readers while a transaction runs, and reads each value before it replaces it, so transactions are
+    /// kept small.
     pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
         self.disk.observe(Op::WriteDatabase(&self.path))?;
-        // Nothing else writes heads, so they may be read before the transaction.
+        // Nothing else writes heads, so they can be read before the transaction.
         let blocks = self.heads.blocks(sum.sessions.iter().map(|(id, session)| (*id, session.head.as_ref())))?;
         guard(|| {
             self.meta.insert("applying", &sum.position)?;
@@ -274,7 +274,7 @@ impl Database {
         self.put_keys(sum.keys, sum.end)
     }
 
-    /// Writes what the events of a whole session derive to, in a database that is being built.
+    /// Writes the derived data of a whole session, in a database that is being built.
     pub(super) fn put_session(&self, projection: &Projection) -> Result<(), DatabaseError> {
         let head = &projection.after;
         self.heads.insert(head)?;
@@ -291,7 +291,7 @@ impl Database {
         })
     }
 
-    /// Keeps session numbers up to this one from being used again.
+    /// Reserves session numbers up to this one.
     fn reserve(&self, day: u32, number: u32) -> Result<(), DatabaseError> {
         let last = self.days.get(day.to_be_bytes())?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0);
         self.days.insert(day.to_be_bytes(), &last.max(number).to_le_bytes())?;
@@ -305,7 +305,7 @@ impl Database {
         })
     }
 
-    /// Makes what is applied durable: sled's flush, and the sync that it leaves out.
+    /// Makes applied commits durable: sled's flush, and the sync that it leaves out.
     pub(super) fn sync(&self) -> Result<(), DatabaseError> {
         self.disk.observe(Op::SyncDatabase(&self.path))?;
         self.events.flush()?;
@@ -316,7 +316,7 @@ impl Database {
         self.write_keys()
     }
 
-    /// Returns the tree that a recovery collects candidates in; it is dropped before the database is used.
+    /// Returns the tree in which a recovery collects candidates; it is dropped before the database is used.
     pub(super) fn candidates(&self) -> Result<Tree, DatabaseError> {
         guard(|| Ok(self.db.open_tree("candidates")?))
     }

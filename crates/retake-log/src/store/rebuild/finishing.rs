@@ -1,4 +1,4 @@
-//! The end of a recovery: every session is folded, losses are named, files change their names, and the report is written.
+//! The end of a recovery: folds every session, records losses, renames files, and writes the report.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,14 @@ use crate::store::{Error, Recovery, Totals, keys, quarantine, record, report, se
 
 use super::{Loaded, Rebuild, RecoveryContext};
 
-/// How often a rebuilt database is opened before it is given up for now.
+/// The number of attempts to open a rebuilt database.
 const REOPEN_ATTEMPTS: usize = 3;
 
-/// The number of damaged segments that a report names.
+/// The maximum number of damaged segments listed in a report.
 const MAX_NAMED_SEGMENTS: usize = 3;
 
 impl Rebuild<'_> {
-    /// Folds every session: heads, recency, keys, lineage, counters; and names what is missing.
+    /// Folds every session (heads, recency, keys, lineage, counters) and records what is missing.
     pub(super) fn derive(&mut self) -> Result<(), Error> {
         self.put_back()?;
         let events = self.database.events.clone();
@@ -44,7 +44,7 @@ impl Rebuild<'_> {
             self.context.tell("rebuilding the database", done, self.expected_events.max(done));
             self.end_session(fold)
         })?;
-        // Sessions that are known only from elsewhere.
+        // Sessions that are known only from other evidence.
         self.newest_of_day(self.newest.0, self.newest.1);
         for id in self.evidence.keys().copied().collect::<Vec<_>>() {
             if self.database.head(id)?.is_none() {
@@ -54,7 +54,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Writes what a session's events derive to, after naming what is missing among them.
+    /// Writes the derived data of a session, after recording what is missing in it.
     pub(super) fn end_session(&mut self, mut fold: Fold) -> Result<(), Error> {
         let id = fold.projection.after.id;
         let evidence = self.evidence.get(&id).cloned().unwrap_or_default();
@@ -75,11 +75,11 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Gives the new database its name, sets the old one and damaged segments aside, and writes the report.
+    /// Puts the new database in place, quarantines the old one and damaged segments, and writes the report.
     pub(super) fn finish(mut self, mut causes: Vec<String>) -> Result<Loaded, Error> {
         let context = self.context;
         let layout = context.layout;
-        // What is reported is what was found, not only what made it necessary to look.
+        // Report everything that was found, not only the cause of the recovery.
         let damaged = self.segments.iter().filter_map(|segment| Some((segment.number, segment.damaged.first()?.0)));
         for (segment, start) in damaged.take(MAX_NAMED_SEGMENTS) {
             let cause = format!("the journal is damaged at byte {start} of segment {segment}");
@@ -128,7 +128,7 @@ impl Rebuild<'_> {
         drop(candidates);
         drop(database);
         let lost_events = named + unnamed;
-        // The new database has everything that the old one had, and so has the journal.
+        // The new database has everything that the old one had, and so does the journal.
         let old_database = format!("quarantine/{name}/db");
         let is_upgrade = causes.iter().all(|cause| cause == UPGRADE)
             && restored == 0
@@ -173,14 +173,14 @@ impl Rebuild<'_> {
         } else if is_upgrade {
             let _ = fs::remove_dir_all(&place);
         } else {
-            // Nothing was set aside: only the database had been deleted.
+            // Nothing was quarantined: only the database had been deleted.
             let _ = fs::remove_dir(&place);
         }
         let database = reopen(context, &path, position, totals)?;
         Ok(Loaded { database, journal, totals, checkpoint, since_open: 0, recovery })
     }
 
-    /// Moves something into quarantine; with `unless_file`, only what is not a regular file.
+    /// Moves something to quarantine; with `unless_file`, only if it is not a regular file.
     pub(super) fn set_aside(&self, path: &Path, name: &str, unless_file: bool) -> Result<Option<String>, Error> {
         let error = || self.context.error("set the old files aside", path.to_owned());
         match self.context.disk.kind(path).map_err(error())? {
@@ -195,8 +195,8 @@ impl Rebuild<'_> {
     }
 }
 
-/// Opens the rebuilt database and compares it with what was written: a read that fails while sled opens can make it come
-/// up with less.
+/// Opens the rebuilt database and compares it with what was written: a failed read while sled opens can make it come up
+/// with less.
 pub(super) fn reopen(
     context: &RecoveryContext<'_>,
     path: &Path,

@@ -1,10 +1,10 @@
-//! Recovery: a new database from everything valid that any copy holds, the journal made whole again, and losses named.
+//! Recovery: builds a new database from everything valid in any copy, repairs the journal, and records losses.
 //!
-//! Nothing is changed where it lies. What the journal holds goes into a new database beside the old one; what other copies
-//! hold (the old database, segments and databases in quarantine) is merged in where the chains allow it; what the journal
-//! lacks is appended to it; damaged and foreign files are set aside by name; the report comes last. Every step can be
-//! repeated, so dying anywhere in between costs time only. A read that fails ends the recovery with that error: only
-//! bytes that were read are judged. `docs/format.md` states the rules.
+//! Nothing is changed in place. The contents of the journal go into a new database next to the old one; other copies
+//! (the old database, segments and databases in quarantine) are merged in where the chains allow it; what the journal
+//! lacks is appended to it; damaged and foreign files are quarantined; the report comes last. Every step can be
+//! repeated, so a crash at any point only costs time. A failed read ends the recovery with that error: only bytes that
+//! were read are judged. `docs/format.md` states the rules.
 
 mod finishing;
 mod reading;
@@ -31,7 +31,7 @@ use super::segment::SegmentState;
 use super::segments::{JournalFiles, Outline, StrayKind};
 use super::{Error, Progress, Recovery, SessionLoss, Totals, keys, quarantine};
 
-/// The workspace that is being opened or rebuilt.
+/// The workspace being opened or rebuilt.
 pub(super) struct RecoveryContext<'a> {
     pub(super) layout: &'a Layout,
     pub(super) disk: &'a Disk,
@@ -41,46 +41,46 @@ pub(super) struct RecoveryContext<'a> {
     pub(super) segment_bytes: u64,
     pub(super) now: Timestamp,
     pub(super) progress: Option<&'a Progress>,
-    /// The lock that stands for the workspace, with its identity.
+    /// The lock file of the workspace, with its identity.
     pub(super) lock: Option<(PathBuf, FileId)>,
-    /// What the process before this one acknowledged last, as far as it is known.
+    /// The last acknowledgement of the previous process, as far as known.
     pub(super) acknowledged: Option<Checkpoint>,
 }
 
-/// A workspace whose two copies are whole and agree.
+/// A workspace whose two copies are intact and agree.
 pub(super) struct Loaded {
     pub(super) database: Database,
     pub(super) journal: Journal,
     pub(super) totals: Totals,
     pub(super) checkpoint: Checkpoint,
-    /// Events applied since sled was opened.
+    /// The number of events applied since sled was opened.
     pub(super) since_open: usize,
-    /// What had to be done, unless nothing was lost and nothing set aside.
+    /// The report of a recovery, unless nothing was lost or quarantined.
     pub(super) recovery: Option<Recovery>,
 }
 
 impl RecoveryContext<'_> {
-    /// Reports how far the work has come.
+    /// Reports progress.
     pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
         }
     }
 
-    /// Checks that the workspace is still where it was locked, before anything is created there by name.
+    /// Checks that the workspace is still where it was locked, before anything is created there by path.
     pub(super) fn check_in_place(&self) -> Result<(), Error> {
         let Some((path, id)) = &self.lock else { return Ok(()) };
         let checked = self.disk.still_names(path, *id).and_then(|same| if same { Ok(()) } else { Err(moved()) });
         checked.map_err(self.error("open the workspace", self.layout.dir().to_owned()))
     }
 
-    /// Returns what words an I/O error.
+    /// Returns a function that adds context to an I/O error.
     pub(super) fn error(&self, action: &'static str, path: PathBuf) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { action: action.into(), path, source }
     }
 }
 
-/// Rebuilds the database, repairs the journal and names what is lost. The old database must be closed.
+/// Rebuilds the database, repairs the journal and records losses. The old database must be closed.
 pub(super) fn rebuild(
     context: &RecoveryContext<'_>,
     causes: Vec<String>,
@@ -114,7 +114,7 @@ pub(super) fn rebuild(
     rebuild.finish(causes)
 }
 
-/// Moves anything but a directory away from the journal's name.
+/// Moves anything but a directory away from the journal's path.
 fn set_aside_what_is_not_a_journal(context: &RecoveryContext<'_>, place: &Path) -> Result<(), Error> {
     let journal = context.layout.journal();
     let error = || context.error("set aside what is not the journal", journal.clone());
@@ -127,7 +127,7 @@ fn set_aside_what_is_not_a_journal(context: &RecoveryContext<'_>, place: &Path) 
     }
 }
 
-/// A recovery under way.
+/// A recovery in progress.
 pub(super) struct Rebuild<'a> {
     pub(super) context: &'a RecoveryContext<'a>,
     pub(super) database: Database,
@@ -138,22 +138,22 @@ pub(super) struct Rebuild<'a> {
     segments: Vec<SegmentState>,
     journal: Option<Journal>,
     evidence: BTreeMap<SessionId, Evidence>,
-    /// Events that must have been there, by count.
+    /// The number of events that must have existed.
     pub(super) expected_events: u64,
     /// Whether the old database belongs to another workspace.
     pub(super) database_is_foreign: bool,
     highest_frame: u64,
-    /// Records and texts that no whole frame of the journal holds.
+    /// Records and texts that are not in any intact frame of the journal.
     missing: Vec<Vec<u8>>,
     missing_bytes: usize,
     missing_texts: BTreeSet<Hash>,
     restored: u64,
-    /// Events that contradict the chain they claim to be part of; they stay in quarantine.
+    /// The number of events that contradict the chain they claim to be part of; they stay in quarantine.
     pub(super) contradicting: u64,
-    /// What was set aside so far, as paths below the workspace.
+    /// The files quarantined so far, as paths below the workspace.
     quarantined: Vec<String>,
     losses: Vec<SessionLoss>,
-    /// Losses that a recovery named before it died.
+    /// Losses recorded by a recovery before it died.
     unreported: Vec<SessionLoss>,
     totals: Totals,
     newest: (u32, u32),
@@ -169,7 +169,7 @@ impl<'a> Rebuild<'a> {
         let known = checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
         let outline =
             context.files.outline(known).map_err(context.error("read the journal", context.layout.journal()))?;
-        // A checkpoint of version 0.1 does not say whose it is: beside a foreign journal it is foreign too.
+        // A checkpoint of version 0.1 does not contain its workspace's id: next to a foreign journal it is foreign too.
         let is_foreign = outline.segments.is_empty()
             && outline.strays.iter().any(|stray| matches!(stray.kind, StrayKind::Foreign(_)));
         let checkpoint = checkpoint.filter(|checkpoint| !is_foreign || checkpoint.workspace == context.workspace);
@@ -201,14 +201,14 @@ impl<'a> Rebuild<'a> {
         })
     }
 
-    /// Notes that a session reached this far, whatever becomes of its events.
+    /// Records that a session reached this far, whatever happens to its events.
     pub(super) fn heard_of(&mut self, id: SessionId, next_seq: u32, last_index: Option<u32>) {
         let evidence = self.evidence.entry(id).or_default();
         evidence.next_seq = evidence.next_seq.max(next_seq);
         evidence.last_index = evidence.last_index.max(last_index);
     }
 
-    /// Notes a record of which only the header is left.
+    /// Records a record of which only the header is left.
     pub(super) fn heard_of_record(&mut self, header: Header) {
         self.heard_of(header.session, header.seq.saturating_add(1), None);
         if header.kind == RECORDED
@@ -218,7 +218,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Notes that this many sessions of a day were started.
+    /// Records that this many sessions were started on a day.
     pub(super) fn newest_of_day(&mut self, day: u32, number: u32) {
         if let Some(id) = keys::session_from(day, number) {
             self.heard_of(id, 0, None);

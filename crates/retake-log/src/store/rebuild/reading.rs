@@ -1,4 +1,4 @@
-//! Reading the journal for a recovery: whole frames go into the new database, everything else becomes a candidate.
+//! Reads the journal for a recovery: intact frames go into the new database, everything else becomes a candidate.
 
 use crate::store::Error;
 use crate::store::database::DatabaseError;
@@ -13,14 +13,14 @@ use crate::store::segments::JournalFiles;
 
 use super::Rebuild;
 
-/// How many segments at the end of the journal may be missing and still keep their numbers.
+/// The maximum number of missing segments at the end of the journal whose numbers are kept.
 const MAX_MISSING_SEGMENTS: u32 = 1000;
 
-/// What is noted while one segment is read.
+/// The state of reading one segment.
 pub(super) struct SegmentScan {
     number: u32,
     void_from: u64,
-    /// The end and hash of the last whole frame.
+    /// The end and hash of the last intact frame.
     last_frame: Option<(u64, [u8; 12])>,
     since_checkpoint: u64,
     salvaged: Vec<Vec<u8>>,
@@ -28,9 +28,9 @@ pub(super) struct SegmentScan {
 }
 
 impl Rebuild<'_> {
-    /// Takes everything that is whole in the journal, and notes what is not.
+    /// Reads everything intact in the journal, and records the rest.
     pub(super) fn read_journal(&mut self) -> Result<(), Error> {
-        // Segments that are missing at the end keep their numbers, in case they come back.
+        // Missing segments at the end keep their numbers, in case they come back.
         let known = self.checkpoint.map_or(0, |checkpoint| checkpoint.end.segment);
         let known = known.min(self.outline.last().saturating_add(MAX_MISSING_SEGMENTS));
         let last = self.outline.last().max(known);
@@ -97,7 +97,7 @@ impl Rebuild<'_> {
         let stands_for_lost = frame.flags & STANDS_FOR_LOST != 0;
         scan.last_frame = (!stands_for_lost).then(|| (frame.end, frame_hash(frame.bytes)));
         if segment.is_fork || !frame.entries.iter().all(|(_, entry)| entry.is_true()) {
-            // A checksum that fits and a hash that does not: it was edited. The other copy decides.
+            // The checksum matches but the hash does not: it was edited. The other copy decides.
             segment.damaged.push((frame.start, frame.end));
             for (_, entry) in &frame.entries {
                 match entry {
@@ -114,7 +114,7 @@ impl Rebuild<'_> {
             if let Entry::Record(record) = entry
                 && is_new
             {
-                // What a recovery put back is not new; what it named before it died is still to be reported.
+                // Events restored by a recovery are not new; losses recorded before it died must still be reported.
                 if frame.flags & PUT_BACK == 0 {
                     scan.since_checkpoint += 1;
                 } else {
@@ -142,8 +142,8 @@ impl Rebuild<'_> {
         segment.has_junk |= !span.is_followed;
     }
 
-    /// Takes something that a whole frame of the journal holds. What is there already stays; another event at the same
-    /// place becomes a candidate.
+    /// Adds an entry of an intact frame of the journal. An existing entry stays; another event with the same sequence
+    /// number becomes a candidate.
     pub(super) fn take(&mut self, entry: &Entry<'_>, position: Position) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
@@ -166,7 +166,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Considers a record or a text that was found elsewhere than in a whole frame.
+    /// Considers a record or a text that was found outside of an intact frame.
     pub(in crate::store) fn offer(&mut self, bytes: &[u8], rank: Rank) -> Result<(), Error> {
         let offered = if let Some(record) = Record::read(bytes) {
             self.offer_record(&record, rank)
@@ -193,7 +193,7 @@ impl Rebuild<'_> {
     }
 }
 
-/// Returns the bytes of an entry as the journal keeps it.
+/// Returns the bytes of an entry as stored in the journal.
 pub(in crate::store) fn owned(entry: &Entry<'_>) -> Vec<u8> {
     match entry {
         Entry::Record(record) => record.bytes.to_vec(),

@@ -1,4 +1,4 @@
-//! Writing to the journal during a recovery: what only other copies had is put back, in a segment of its own.
+//! Writes to the journal during a recovery: restores what only other copies had, in a separate segment.
 
 use std::io;
 
@@ -17,19 +17,19 @@ use crate::store::{Error, quarantine};
 use super::Rebuild;
 use super::reading::owned;
 
-/// How much is put back in one frame.
+/// The maximum size of restored entries in one frame.
 const FRAME_BYTES: usize = 1 << 20;
 
 impl Rebuild<'_> {
-    /// Appends a record to what is put back into the journal.
+    /// Adds a record to be restored to the journal.
     pub(in crate::store) fn put_back_later(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         self.missing_bytes += bytes.len();
         self.missing.push(bytes);
         if self.missing_bytes > FRAME_BYTES { self.put_back() } else { Ok(()) }
     }
 
-    /// Opens the end of the journal. What a recovery writes goes to a new segment, since any other may still turn out to
-    /// need repair; one that writes nothing goes on in the last segment if that is sound.
+    /// Opens the end of the journal. A recovery writes to a new segment, since any other may still turn out to need
+    /// repair; one that writes nothing continues in the last segment if that is intact.
     pub(super) fn journal(&mut self, to_write: bool) -> Result<&mut Journal, Error> {
         if self.journal.is_none() {
             let layout = self.context.layout;
@@ -79,7 +79,7 @@ impl Rebuild<'_> {
         self.journal.as_mut().ok_or(Error::Misuse("the journal was just opened".into()))
     }
 
-    /// Sets aside a stray file that has the name of a segment that is about to be written.
+    /// Quarantines a stray file with the name of a segment that is about to be written.
     pub(super) fn clear_name(&mut self, number: u32) -> Result<(), Error> {
         let name = segment_name(number);
         let strays = std::mem::take(&mut self.outline.strays);
@@ -105,7 +105,7 @@ impl Rebuild<'_> {
         Ok(format!("quarantine/{}/{free}", self.name))
     }
 
-    /// Appends to the journal what only other places had.
+    /// Appends to the journal what only other copies had.
     pub(in crate::store) fn put_back(&mut self) -> Result<(), Error> {
         let (mut body, mut entries) = (Vec::new(), Vec::new());
         for bytes in std::mem::take(&mut self.missing) {
@@ -149,8 +149,8 @@ impl Rebuild<'_> {
         stored().map_err(|error| error.into_error(&self.context.layout.new_database()))
     }
 
-    /// Takes an event out of the journal that another one replaced: its frame is treated as damaged, and what else it
-    /// holds is put back.
+    /// Removes an event from the journal that another one replaced: its frame is treated as damaged, and its other
+    /// entries are restored.
     pub(in crate::store) fn cut_out(&mut self, position: Position) -> Result<(), Error> {
         self.expected_events = self.expected_events.saturating_sub(1);
         let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == position.segment) else {
@@ -183,7 +183,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Puts a long text into the journal that only its file holds.
+    /// Adds a long text to the journal that exists only in its file.
     pub(super) fn keep_text_twice(&mut self, hash: Hash) -> Result<(), Error> {
         if self.database.texts.contains_key(hash.0).map_err(DatabaseError::from)? {
             return Ok(());

@@ -1,13 +1,14 @@
-//! The fingerprint of a graph: the same for graphs of one shape, whatever their nodes are called and their values are.
+//! The fingerprint of a graph: the same for graphs of the same structure, whatever their node ids and values.
 
 use super::graph::Graph;
 use crate::Hash;
 
-/// How many rounds distinguish a node by its surroundings. Cycles, which no real graph has, end here too.
+/// The number of rounds that distinguish a node by its neighbourhood. This also bounds cycles, which real graphs do not
+/// have.
 const ROUNDS: usize = 12;
 
-/// Returns the fingerprint: every node is named by its class and, round by round, by the names of its inputs; the sorted
-/// names are hashed.
+/// Returns the fingerprint: every node is labelled by its class and, round by round, by the labels of its inputs; the
+/// sorted labels are hashed.
 pub(super) fn fingerprint(graph: &Graph) -> Hash {
     let mut names: Vec<Hash> = graph.nodes.iter().map(|node| Hash::of(node.class.as_bytes())).collect();
     for _ in 0..ROUNDS.min(graph.nodes.len()) {

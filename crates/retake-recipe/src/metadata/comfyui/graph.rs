@@ -1,4 +1,4 @@
-//! A graph of nodes and links in the form ComfyUI queues it.
+//! A graph of nodes and links in the format in which ComfyUI queues it.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::switches;
 
-/// The most nodes that are read; the largest graphs seen have a few hundred.
+/// The maximum number of nodes; the largest graphs seen have a few hundred.
 pub(super) const MAX_NODES: usize = 10_000;
 
-/// How many switches in a row are followed.
+/// The maximum number of consecutive switches that are followed.
 const MAX_SWITCHES: usize = 16;
 
 /// A queued graph.
@@ -38,7 +38,7 @@ pub(super) enum Input<'a> {
         /// The number of the output.
         slot: u64,
     },
-    /// A value of its own.
+    /// A literal value.
     Literal(&'a Value),
 }
 
@@ -55,7 +55,7 @@ pub(super) fn class_and_inputs(node: &Value) -> Option<(&str, Option<&Map<String
     Some((node.get("class_type")?.as_str()?, node.get("inputs").and_then(Value::as_object)))
 }
 
-/// Reads a link: `["4", 0]` is the first output of node 4. Only the graph knows whether there is such a node.
+/// Parses a link: `["4", 0]` is the first output of node 4. Only the graph knows whether that node exists.
 pub(super) fn link_of(value: &Value) -> Option<(Cow<'_, str>, u64)> {
     let Some([id, slot]) = value.as_array().map(Vec::as_slice) else { return None };
     let id = match id {
@@ -113,7 +113,7 @@ impl Graph {
         }
     }
 
-    /// Follows a link through switches whose position is in the file, and through reroutes.
+    /// Follows a link through reroutes and switches whose position is in the file.
     fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
@@ -128,7 +128,7 @@ impl Graph {
         }
     }
 
-    /// Returns a value, or the value of the node that a link leads to if that holds just one.
+    /// Returns a value, or the value of the linked node if that holds just one.
     fn literal<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
         match self.link(value) {
             Some((node, _)) => self.nodes.get(node)?.inputs.get("value").filter(|value| !value.is_array()),
@@ -136,7 +136,7 @@ impl Graph {
         }
     }
 
-    /// Returns the node and the output that a link leads to; `None` if the value is not a link to a node of this graph.
+    /// Returns the node and the output of a link; `None` if the value is not a link to a node of this graph.
     fn link(&self, value: &Value) -> Option<(usize, u64)> {
         let (id, slot) = link_of(value)?;
         Some((self.by_id.get(id.as_ref()).copied()?, slot))
@@ -149,12 +149,12 @@ impl Node {
         Some(Node { id: id.to_owned(), class: class.to_owned(), inputs: inputs.cloned().unwrap_or_default() })
     }
 
-    /// Returns whether it has such an input.
+    /// Returns whether it has this input.
     pub(super) fn has(&self, name: &str) -> bool {
         self.inputs.contains_key(name)
     }
 
-    /// Returns the node in words: `3 (KSampler)`.
+    /// Returns a description of the node: `3 (KSampler)`.
     pub(super) fn label(&self) -> String {
         format!("{} ({})", self.id, self.class)
     }

@@ -1,8 +1,8 @@
-//! The nodes of a graph as its file lists them: the graph that was queued (`prompt`, by node id), or the one that was drawn
+//! The nodes of a graph as its file lists them: the queued graph (`prompt`, by node id), or the editor's graph
 //! (`workflow`, with positions and links). Diffs compare these.
 //!
-//! [`Graph`](super::graph::Graph) holds only what runs, with switches and subgraphs resolved. Here every node is kept as it
-//! is written, since a muted node is a difference too.
+//! [`Graph`](super::graph::Graph) contains only what runs, with switches and subgraphs resolved. Here every node is
+//! kept as written, since a muted node is a difference too.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,11 +15,11 @@ use crate::Recipe;
 
 /// A node.
 pub(crate) struct ListedNode<'a> {
-    /// Its id; inside a subgraph, after the id of that.
+    /// Its id; inside a subgraph, prefixed by the subgraph's id.
     pub(crate) id: Cow<'a, str>,
     /// Its class.
     pub(crate) class: &'a str,
-    /// The title it was given.
+    /// Its custom title.
     pub(crate) title: Option<&'a str>,
     /// Its inputs by name, in the order of the file.
     pub(crate) inputs: Vec<(Cow<'a, str>, ListedInput<'a>)>,
@@ -27,7 +27,7 @@ pub(crate) struct ListedNode<'a> {
 
 /// The value of an input.
 pub(crate) enum ListedInput<'a> {
-    /// A value of its own.
+    /// A literal value.
     Literal(&'a Value),
     /// An output of another node.
     Link {
@@ -38,7 +38,7 @@ pub(crate) enum ListedInput<'a> {
     },
 }
 
-/// Returns the graph of a recipe as JSON: the one that was queued, or else the one that was drawn.
+/// Returns the graph of a recipe as JSON: the queued one, or else the editor's.
 pub(crate) fn find(recipe: &Recipe) -> Option<Cow<'_, Value>> {
     let graphs: Vec<Cow<'_, Value>> = recipe.parameters.values().filter_map(parsed).collect();
     let queued = graphs.iter().position(|graph| is_queued(graph));
@@ -64,7 +64,7 @@ pub(crate) fn nodes(graph: &Value) -> Vec<ListedNode<'_>> {
     nodes
 }
 
-/// Returns the JSON of a graph, which some tools keep as text.
+/// Returns the JSON of a graph, which some tools store as text.
 fn parsed(value: &Value) -> Option<Cow<'_, Value>> {
     let value = match value {
         Value::String(text) if text.trim_start().starts_with('{') => Cow::Owned(serde_json::from_str(text).ok()?),

@@ -1,10 +1,10 @@
 //! ComfyUI: a queued graph (`prompt`), the editor's graph (`workflow`), or both, wherever a saver puts them.
 //!
-//! The graph is walked from the node that saved the image back to the nodes that made it: samplers, or a node that asked a
-//! provider. The recipe is that of the first sampling pass (its seed, steps, size and prompts); all passes are listed. If a
-//! graph leaves a choice, all candidates are listed with the reason for the one that was taken. If a saver wrote A1111's
-//! text beside the graph and both have the same seed, the text counts and the graph fills what it lacks; if they differ,
-//! the graph counts, since some savers write their defaults.
+//! The graph is walked from the node that saved the image back to the nodes that made it: samplers, or a node that
+//! called a provider. The recipe is that of the first sampling pass (its seed, steps, size and prompts); all passes are
+//! listed. If a graph is ambiguous, all candidates are listed with the reason for the chosen one. If a saver wrote
+//! A1111's text next to the graph and both have the same seed, the text takes precedence and the graph fills in what it
+//! lacks; if they differ, the graph takes precedence, since some savers write their defaults.
 
 mod fingerprint;
 mod graph;
@@ -52,7 +52,7 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn of(texts: &'a Texts) -> Found<'a> {
         let mut found = Found::default();
-        // The editor's graph is larger, and is not needed beside the one that was queued.
+        // The editor's graph is larger, and not needed if the queued one exists.
         for name in ["prompt", "workflow"] {
             if let (None, Some(index)) = (&found.queued, texts.png(name))
                 && let Some(value) = texts.json(index)
@@ -72,7 +72,8 @@ impl<'a> Found<'a> {
         found
     }
 
-    /// Savers put both into one JSON, or each after its name: `prompt:{…}`, `Workflow: {…}`.
+    /// Searches a text for graphs. Savers put both into one JSON, or each after its name: `prompt:{…}`,
+    /// `Workflow: {…}`.
     fn search(&mut self, index: usize, texts: &'a Texts) {
         let text = texts.text(index).trim_start();
         let named = text
@@ -151,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the passes that lead to an output.
+    /// Reads the sampling passes that lead to an output.
     fn sampled(&mut self, output: Option<usize>) {
         let graph = self.graph;
         let passes: Vec<&Node> =
@@ -160,7 +161,7 @@ impl<'a> Reader<'a> {
             let pass = self.pass(pass);
             self.fields.passes.push(pass);
         }
-        // The first pass made the image; a later one may have what it lacks.
+        // The first pass made the image; later ones fill in what it lacks.
         for pass in &passes {
             self.settings(pass);
             self.prompts(pass);
@@ -261,7 +262,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns a name that is set on a sampler or on a node it is put together from.
+    /// Returns a name that is set on a sampler or on one of its component nodes.
     fn name(&self, sampler: &'a Node, input: &str, through: &[&str]) -> Option<(&'a Node, String)> {
         let own = |node: &'a Node| values::name(self.graph, node, input).map(|name| (node, name));
         own(sampler).or_else(|| {
@@ -332,7 +333,7 @@ impl<'a> Reader<'a> {
         for (node, name, weight) in model.loras {
             self.fields.lora(self.at(node, "LoRA"), &name, weight);
         }
-        // Flux has its guidance beside the prompt, and no other with a plain guider.
+        // Flux has its guidance next to the prompt, and a plain guider has no other.
         if self.fields.recipe.guidance_scale.is_none() {
             let guidance = self.graph.nodes.iter().find(|node| node.class == "FluxGuidance");
             if let Some((node, value)) =
@@ -343,14 +344,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes whether the first pass started from an image.
+    /// Records whether the first pass started from an image.
     fn start(&mut self, base: &Node) {
         let place = self.graph.nodes.iter().position(|node| node.id == base.id);
         let loads = |node: &Node| is_loader(node);
         self.fields.evidence.from_image = place.and_then(|place| trace::nearest(self.graph, place, loads)).is_some();
     }
 
-    /// Lists the names of the images that were loaded.
+    /// Lists the names of the loaded images.
     fn images(&mut self) {
         for node in self.graph.nodes.iter().filter(|node| is_loader(node)) {
             let name = node.inputs.get("image").and_then(Value::as_str).unwrap_or_default();
@@ -365,7 +366,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the only request of a graph in which nothing leads to an output.
+    /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
         let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
@@ -373,7 +374,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads what a node asked a provider for.
+    /// Reads a node's request to a provider.
     fn request(&mut self, node: &'a Node) {
         let request = provider::request(self.graph, node);
         if let Some((input, text)) = request.prompt {
@@ -434,7 +435,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The inputs that hold a setting, and the parts that a sampler may be put together from.
+/// The inputs that hold a setting, and the component nodes that a sampler may be built from.
 type Setting = (&'static [&'static str], &'static [&'static str]);
 const SEED: Setting = (&["seed", "noise_seed"], &["noise"]);
 const STEPS: Setting = (&["steps"], &["sigmas"]);
@@ -452,7 +453,7 @@ fn labels(nodes: &[&Node]) -> String {
     labels.join(", ")
 }
 
-/// Merges the fields of the graph with those of the text beside it.
+/// Merges the fields of the graph with those of the text next to it.
 fn merge(graph: Fields, written: Fields) -> Fields {
     let knows = |seed: Option<u64>| seed.is_some() && graph.passes.iter().any(|pass| pass.seed == seed);
     let by = graph.by();

@@ -1,11 +1,12 @@
-//! Nodes that ask a provider for an image or a video instead of sampling it here: they hold the prompt themselves.
+//! Nodes that request an image or a video from a provider instead of sampling it locally; they contain the prompt
+//! themselves.
 
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
 use super::values;
 
-/// Inputs that hold the prompt, in the order they are preferred. Newer nodes nest the settings of a model under it.
+/// Inputs that hold the prompt, in order of preference. Newer nodes nest the settings of a model under it.
 const PROMPTS: [&str; 8] = [
     "prompt",
     "model.prompt",
@@ -19,7 +20,7 @@ const PROMPTS: [&str; 8] = [
 const NEGATIVES: [&str; 4] = ["negative_prompt", "model.negative_prompt", "negative", "negative_text_prompt"];
 const SEEDS: [&str; 2] = ["seed", "model.seed"];
 const MODELS: [&str; 4] = ["model", "model_name", "model_version", "model_id"];
-/// Settings that a request has beside its prompt; a node with none of them is not one.
+/// Settings of a request besides its prompt; a node with none of them is not a request.
 const SETTINGS: [&str; 20] = [
     "seed",
     "model",
@@ -42,7 +43,7 @@ const SETTINGS: [&str; 20] = [
     "cfg_scale",
     "output_format",
 ];
-/// Parts of the names of classes that take words but do not make images from them.
+/// Parts of class names that take text but do not make images from it.
 const OTHERS: [&str; 20] = [
     "segment",
     "sam",
@@ -66,15 +67,15 @@ const OTHERS: [&str; 20] = [
     "enhance",
 ];
 
-/// Returns whether a node asks a provider for an image.
+/// Returns whether a node requests an image from a provider.
 pub(super) fn asks(node: &Node) -> bool {
     let class = node.class.to_ascii_lowercase();
     let holds = PROMPTS.iter().any(|name| node.has(name));
-    // What samples here has a model of its own, loaded by another node.
+    // A local sampler has a model, loaded by another node.
     let local = ["clip", "model", "conditioning", "positive", "pipe"]
         .iter()
         .any(|name| node.inputs.get(*name).is_some_and(Value::is_array));
-    // ComfyUI's own provider nodes are called so.
+    // ComfyUI's own provider nodes are named like this.
     let named = node.class.ends_with("Node") || class.contains("api");
     let set = named
         || SETTINGS.iter().any(|name| node.has(name))
@@ -82,7 +83,7 @@ pub(super) fn asks(node: &Node) -> bool {
     holds && !local && set && !OTHERS.iter().any(|part| class.contains(part))
 }
 
-/// A request to a provider: every value with the node and the input it stands in.
+/// A request to a provider: every value with its node and input.
 #[derive(Debug, Default)]
 pub(super) struct Request<'a> {
     pub(super) prompt: Option<(&'static str, values::Text<'a>)>,
@@ -92,7 +93,7 @@ pub(super) struct Request<'a> {
     pub(super) size: Option<(&'a Value, &'a Value)>,
 }
 
-/// Reads what a node asks for.
+/// Reads the request of a node.
 pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
     let text = |names: &[&'static str]| {
         names

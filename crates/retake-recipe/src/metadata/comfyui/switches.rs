@@ -1,4 +1,4 @@
-//! Nodes that pass one of their inputs on: switches whose position is in the file, and reroutes.
+//! Nodes that pass on one of their inputs: reroutes, and switches whose position is in the file.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::graph::Node;
 
 /// Returns the input that a node passes on, if it is a reroute or a switch whose position is in the file.
 ///
-/// `literal` follows the input that sets the position to a value.
+/// `literal` resolves the input that sets the position to a value.
 pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Option<&'a Value>) -> Option<&'a str> {
     let set_by = |names: &[&str]| names.iter().find_map(|name| literal(node.inputs.get(*name)?));
     let named = |name: &str| node.inputs.get_key_value(name).map(|(name, _)| name.as_str());
@@ -21,7 +21,7 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
     if class == "Reroute" || class.starts_with("Reroute ") {
         return node.inputs.keys().next().map(String::as_str);
     }
-    // rgthree: the first that is there.
+    // rgthree: the first connected input.
     if class.starts_with("Any Switch") || class.starts_with("Context Switch") {
         let mut links: Vec<&str> =
             node.inputs.iter().filter(|(_, value)| value.is_array()).map(|(name, _)| name.as_str()).collect();
@@ -31,7 +31,7 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
     if !class.to_ascii_lowercase().contains("switch") {
         return None;
     }
-    // A number that chooses among numbered inputs.
+    // A number that selects one of several numbered inputs.
     let (number, first) = match set_by(&["select", "Input", "index"])? {
         Value::Number(number) => (number.as_u64()?, node.has("index")),
         Value::String(number) => (number.parse().ok()?, false),
@@ -43,7 +43,7 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
     };
     let mut chosen = node.inputs.keys().filter(numbered);
     let only = chosen.next()?;
-    // `index` counts from 0 where there is a `value0`; two families of numbered inputs leave it open.
+    // `index` counts from 0 if there is a `value0`; two families of numbered inputs are ambiguous.
     (chosen.next().is_none() && (!first || node.has("value0") || node.has("value1"))).then_some(only)
 }
 

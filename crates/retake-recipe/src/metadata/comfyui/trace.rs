@@ -1,7 +1,7 @@
-//! The way from the node that saved the image back to how it was made: the sampling passes, their prompts, the model.
+//! Traces a graph from the node that saved the image back to its origin: the sampling passes, their prompts, the model.
 //!
-//! Nodes are recognised by their inputs, not by their names, since there are thousands of them: what has a seed, steps and
-//! a positive side is a sampler.
+//! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
+//! steps and a positive side is a sampler.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::graph::{Graph, Node};
 use super::{provider, values};
 
-/// How many nodes in a row are followed.
+/// The maximum number of consecutive nodes that are followed.
 const MAX_STEPS: usize = 400;
-/// The most nodes that are considered as the one that saved the image.
+/// The maximum number of nodes considered as the one that saved the image.
 const MAX_OUTPUTS: usize = 100;
-/// The most passes that are distinguished.
+/// The maximum number of passes.
 const MAX_PASSES: usize = 32;
-/// Inputs that do not lead to the image or the latent that a node works on.
+/// Inputs that do not lead to the image or latent that a node processes.
 const ASIDE: [&str; 32] = [
     "model",
     "clip",
@@ -66,7 +66,7 @@ const PIPES: [&str; 11] = [
     "bus",
 ];
 
-/// The side of a sampler whose prompt is looked for.
+/// The side of a sampler whose prompt is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Positive,
@@ -82,8 +82,8 @@ impl Side {
     }
 }
 
-/// Returns the samplers that the image went through on its way to `output`, the last first; without an output, those of
-/// the last sampler of the graph.
+/// Returns the samplers that the image went through on its way to `output`, last first; without an output, those of the
+/// last sampler of the graph.
 pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
     let mut from = output.or_else(|| last_sampler(graph));
@@ -100,7 +100,7 @@ pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     passes
 }
 
-/// Returns the sampler before a node: along images and latents, or the stage that its conditioning was made from.
+/// Returns the sampler before a node: along images and latents, or the stage that its conditioning came from.
 fn earlier(graph: &Graph, from: usize) -> Option<usize> {
     nearest(graph, from, is_sampler).or_else(|| {
         let mut node = graph.node(from).filter(|node| is_sampler(node))?;
@@ -116,7 +116,7 @@ fn earlier(graph: &Graph, from: usize) -> Option<usize> {
     })
 }
 
-/// Returns the node that made the noise that a sampler starts from, if the sampler adds none itself.
+/// Returns the node that made the initial noise of a sampler, if the sampler adds none itself.
 pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a Node> {
     let off = |value: &Value| value == "disable" || value == &Value::Bool(false);
     if !sampler.inputs.get("add_noise").is_some_and(off) {
@@ -142,15 +142,15 @@ pub(super) fn is_sampler(node: &Node) -> bool {
 
 /// The nodes that could have saved the image.
 pub(super) struct Outputs {
-    /// All of them that lead to a maker, in the order of the graph.
+    /// All of them that lead to a node that makes an image, in the order of the graph.
     pub(super) all: Vec<usize>,
-    /// The one that is taken.
+    /// The chosen one.
     pub(super) taken: Option<usize>,
-    /// Why it is taken.
+    /// The reason for the choice.
     pub(super) reason: &'static str,
 }
 
-/// Finds the node that saved the image: the one whose prefix the name of the file begins with, or the last one.
+/// Finds the node that saved the image: the one whose prefix matches the file name, or else the last one.
 pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
     let leads = |place: &usize| nearest(graph, *place, makes).is_some();
     let takes_image =
@@ -196,8 +196,8 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
     Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
 }
 
-/// Returns how much of a file's name a prefix covers. Prefixes have folders, and variables such as `%date:yyyy%`, which
-/// stand for any text.
+/// Returns how much of a file name a prefix covers. Prefixes may contain folders, and variables such as `%date:yyyy%`,
+/// which match any text.
 fn prefix_fit(prefix: &str, name: &str) -> Option<usize> {
     let prefix = prefix.rsplit(['/', '\\']).next().filter(|prefix| !prefix.is_empty())?;
     let mut rest = name;
@@ -213,7 +213,7 @@ fn prefix_fit(prefix: &str, name: &str) -> Option<usize> {
     (covered > 0).then_some(covered)
 }
 
-/// Returns whether a node makes an image: by sampling, or by asking a provider.
+/// Returns whether a node makes an image: by sampling, or by calling a provider.
 pub(super) fn makes(node: &Node) -> bool {
     is_sampler(node) || provider::asks(node)
 }
@@ -222,7 +222,7 @@ fn last_sampler(graph: &Graph) -> Option<usize> {
     (0..graph.nodes.len()).rev().find(|place| graph.node(*place).is_some_and(is_sampler))
 }
 
-/// Returns the nearest node before this one, along images and latents, that is wanted.
+/// Returns the nearest node before this one, along images and latents, that matches.
 pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool) -> Option<usize> {
     let mut queue = VecDeque::from([from]);
     let mut seen = HashSet::from([from]);
@@ -240,7 +240,7 @@ pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool
     None
 }
 
-/// Returns a setting of a sampler: its own, or that of the nodes it is put together from.
+/// Returns a setting of a sampler: its own, or that of its component nodes.
 pub(super) fn setting<'a>(
     graph: &'a Graph,
     sampler: &'a Node,
@@ -264,10 +264,10 @@ pub(super) fn setting<'a>(
     })
 }
 
-/// A prompt, and where it stands.
+/// A prompt with its location.
 pub(super) struct Prompt<'a> {
     pub(super) text: String,
-    /// The nodes it is written in.
+    /// The nodes that contain it.
     pub(super) nodes: Vec<&'a Node>,
     /// The language model that rewrote it when the graph ran.
     pub(super) rewritten_by: Option<&'a Node>,
@@ -280,7 +280,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Opt
     conditioning(graph, sampler, side, &mut seen, &mut found, true);
     let mut texts: Vec<&str> = Vec::new();
     for (_, values::Text { text, .. }) in &found {
-        // Several encoders often get the same words.
+        // Several encoders often get the same text.
         if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
             texts.push(text);
         }
@@ -290,7 +290,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Opt
     (!found.is_empty()).then(|| Prompt { text, nodes: found.iter().map(|(node, _)| *node).collect(), rewritten_by })
 }
 
-/// Collects the texts that a node's conditioning is made of.
+/// Collects the texts that a node's conditioning is made from.
 fn conditioning<'a>(
     graph: &'a Graph,
     node: &'a Node,
@@ -307,7 +307,7 @@ fn conditioning<'a>(
             let name = name.to_ascii_lowercase();
             name.contains("cond") || name == "positive" || name == "negative" || PIPES.contains(&name.as_str())
         });
-        // A node that adds a text for a part of the image (GLIGEN) passes the prompt itself through.
+        // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
         let adds = graph.linked(node, "conditioning_to").is_some();
         let texts = if adds { Vec::new() } else { texts(graph, node, side, leaf) };
         if !texts.is_empty() {
@@ -378,7 +378,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: Side, leaf: bool) -> Vec<va
         "user_prompt",
         "tags",
     ];
-    // What ends a chain of conditioning and holds a text encodes it, whatever it is called.
+    // A node at the end of a conditioning chain that contains a text encodes it, whatever its name.
     let encodes = leaf
         || node.has("clip")
         || node.class.to_ascii_lowercase().contains("encode")
@@ -389,14 +389,14 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: Side, leaf: bool) -> Vec<va
     ENCODED.iter().filter_map(|name| values::text(graph, node, name)).collect()
 }
 
-/// The model of a sampler: the node that loads it, with the name, and the LoRAs in the order they were applied.
+/// The model of a sampler: the node that loads it, its name, and the LoRAs in the order of application.
 #[derive(Debug, Default)]
 pub(super) struct Model<'a> {
     pub(super) loader: Option<(&'a Node, String)>,
     pub(super) loras: Vec<(&'a Node, String, f64)>,
 }
 
-/// Follows a sampler's model to where it was loaded.
+/// Follows a sampler's model to its loader.
 pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
     let mut model = Model::default();
     let mut seen = HashSet::new();
@@ -405,7 +405,7 @@ pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
         if !seen.insert(&node.id) || seen.len() > MAX_STEPS {
             break;
         }
-        // What is nearest to the sampler was applied last.
+        // The LoRA nearest to the sampler was applied last.
         let mut here = loras(graph, node);
         here.reverse();
         model.loras.append(&mut here);
@@ -419,7 +419,7 @@ pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
             "diffusion_name",
             "checkpoint",
         ];
-        // A node that takes a model patches it: what it names (a motion module, an adapter) is not the model.
+        // A node that takes a model patches it: the name in it (a motion module, an adapter) is not the model.
         let patches = ["model", "unet", "MODEL", "model_opt"].iter().any(|name| graph.linked(node, name).is_some());
         let loaded = NAMES.iter().filter(|_| !patches).find_map(|name| values::name(graph, node, name));
         if let Some(name) = loaded.filter(|_| node.id != sampler.id || sampler.has("ckpt_name")) {
@@ -470,7 +470,7 @@ fn loras<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a Node, String, f64)> {
             let name = lora.get("lora").and_then(Value::as_str).map(str::to_owned);
             add(name.filter(|_| on), lora.get("strength").and_then(Value::as_f64));
         } else if let Some(number_of) = key.strip_prefix("lora_name_") {
-            // A stacker: lora_name_1, model_str_1 or lora_wt_1, and how many of them count.
+            // A stacker: lora_name_1, model_str_1 or lora_wt_1, and the number of entries in use.
             let counts = count.is_none_or(|count| number_of.parse::<f64>().is_ok_and(|place| place <= count));
             let weight = ["model_str_", "lora_wt_", "model_weight_"]
                 .iter()

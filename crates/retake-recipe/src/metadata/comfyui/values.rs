@@ -1,4 +1,4 @@
-//! Values of inputs that may be links: numbers, names and texts, followed to where they are written down.
+//! Resolves input values through links: numbers, names and texts, followed to where they are defined.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,18 @@ use serde_json::Value;
 use super::graph::{Graph, Input, Node};
 use crate::recipe::MAX_PROMPT_BYTES;
 
-/// How many links in a row are followed.
+/// The maximum number of consecutive links that are followed.
 const MAX_DEPTH: usize = 24;
-/// How many nodes are asked for one text, since joins of joins double with every level.
+/// The maximum number of nodes visited for one text, since nested joins double with every level.
 const MAX_ASKED: usize = 2000;
-/// The inputs under which nodes keep a seed.
+/// The inputs that hold a seed.
 const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
-/// Inputs that bundle many values, and are extended by a node.
+/// Inputs that bundle many values and are extended by a node.
 const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
-/// The inputs under which nodes keep a number of any kind.
+/// The inputs that hold a number of any kind.
 const NUMBERS: [&str; 11] =
     ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
-/// The inputs under which nodes keep a text; `populated_text` is what a wildcard became.
+/// The inputs that hold a text; `populated_text` is the result of a wildcard.
 const TEXTS: [&str; 22] = [
     "populated_text",
     "text",
@@ -43,7 +43,7 @@ const TEXTS: [&str; 22] = [
     "positive_prompt",
     "text_1",
 ];
-/// Parts of the names of classes that output the text they hold.
+/// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 20] = [
     "primitive",
     "string",
@@ -66,7 +66,7 @@ const PLAIN: [&str; 20] = [
     "styler",
     "constant",
 ];
-/// Parts of the names of classes whose text comes into being when they run, so that it is not in the file.
+/// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
 const RUNTIME: [&str; 20] = [
     "generate",
     "llm",
@@ -90,7 +90,7 @@ const RUNTIME: [&str; 20] = [
     "loadtext",
 ];
 
-/// Returns the number of an input, through links.
+/// Returns the number of an input, following links.
 pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option<&'a Value> {
     let mut input = graph.input(node, name)?;
     let is_seed = name.contains("seed");
@@ -99,12 +99,12 @@ pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option
             Input::Literal(value) => return (value.is_number() || value.is_string()).then_some(value),
             Input::Link { node, .. } => {
                 let node = graph.node(node)?;
-                // The same setting under its own name, then in the bundle that the node extends, then any number: a node
-                // with a seed does not stand for another setting.
+                // The same setting under its own name, then in the bundle that the node extends, then any number: a
+                // node with a seed is not another setting.
                 let own = [name].into_iter().chain(SEEDS.into_iter().filter(|_| is_seed)).find(|inner| node.has(inner));
                 let bundle = || BUNDLES.iter().copied().find(|inner| graph.linked(node, inner).is_some());
                 let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
-                // A switch or a reroute has one input that could be meant.
+                // A switch or a reroute has only one possible input.
                 let only = || node.inputs.keys().map(String::as_str).find(|_| node.inputs.len() == 1);
                 let inner = own.or_else(bundle).or_else(any).or_else(only)?;
                 input = graph.input(node, inner)?;
@@ -143,25 +143,25 @@ pub(super) fn name(graph: &Graph, node: &Node, input: &str) -> Option<String> {
     }
 }
 
-/// A text and how it was found.
+/// A text with its origin.
 #[derive(Debug, Default)]
 pub(super) struct Text<'a> {
     pub(super) text: String,
-    /// The language model that rewrote the text when the graph ran: what it made of it is not in the file.
+    /// The language model that rewrote the text when the graph ran; its output is not in the file.
     pub(super) rewritten_by: Option<&'a Node>,
 }
 
-/// Returns the text of an input, through links; `None` if it came into being only when the graph ran.
+/// Returns the text of an input, following links; `None` if it was only generated when the graph ran.
 pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<Text<'a>> {
     let mut search = Search { graph, under_way: HashSet::new(), asked: 0, rewritten_by: None };
     let text = search.follow(graph.input(node, input)?)?;
     Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
-/// The search for one text.
+/// The search for a text.
 struct Search<'a> {
     graph: &'a Graph,
-    /// The nodes that are being asked, so that none is asked by itself.
+    /// The nodes being visited, to detect cycles.
     under_way: HashSet<usize>,
     asked: usize,
     rewritten_by: Option<&'a Node>,
@@ -201,7 +201,7 @@ impl<'a> Search<'a> {
         }
         if node.has("find") && node.has("replace") {
             let (text, find) = (self.input(node, "string")?, self.input(node, "find")?);
-            // What is not known to be replaced leaves the text unknown.
+            // If the replacement is unknown, so is the text.
             let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
             return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
@@ -212,11 +212,11 @@ impl<'a> Search<'a> {
             return None;
         }
         let written = TEXTS.iter().find_map(|name| self.input(node, name));
-        // A node that shows a text keeps what it showed.
+        // A node that displays a text stores what it displayed.
         written.or_else(|| node.inputs.get("text_0").or_else(|| node.inputs.get("text2"))?.as_str().map(str::to_owned))
     }
 
-    /// Returns the text that a language model was given. One that looks at an image was given a question about it.
+    /// Returns the text given to a language model. If it looks at an image, this was a question about it.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
         const GIVEN: [&str; 8] =
             ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query"];
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
         Some(text)
     }
 
-    /// Returns the text in an input of a language model without the instruction that it may be joined with.
+    /// Returns the text in an input of a language model, without the instruction that it may be joined with.
     fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
         const INSTRUCTS: [&str; 5] =
             ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
@@ -253,7 +253,7 @@ impl<'a> Search<'a> {
         asked.next().filter(|_| asked.next().is_none())
     }
 
-    /// Appends or replaces as the node was set to.
+    /// Appends or replaces according to the node's settings.
     fn string_function(&mut self, node: &'a Node) -> Option<String> {
         let parts: Vec<String> = ["text_a", "text_b", "text_c"]
             .iter()
@@ -271,7 +271,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Joins the texts that go into a node, in the order of its inputs.
+    /// Joins the input texts of a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
         const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
         let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
@@ -283,7 +283,7 @@ impl<'a> Search<'a> {
             else {
                 continue;
             };
-            // One part that is not known makes the whole unknown; so does one that no prompt could hold.
+            // One unknown part makes the whole unknown; so does one that is too long for a prompt.
             let part = self.follow(input)?;
             length += part.len();
             if length > MAX_PROMPT_BYTES {

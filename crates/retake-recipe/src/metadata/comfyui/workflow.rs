@@ -1,5 +1,5 @@
-//! Graphs as ComfyUI's editor saves them, converted to the form in which they are queued: links by number become links by
-//! node, values by position get names, muted nodes are left out, bypassed ones are bypassed, and subgraphs are unfolded.
+//! Converts graphs saved by ComfyUI's editor to the queued format: links by number become links by node, values by
+//! position get names, muted nodes are left out, bypassed ones are bypassed, and subgraphs are expanded.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 
 use super::graph::{Graph, MAX_NODES, Node};
 
-/// How deep subgraphs are nested, and how many links in a row are followed.
+/// The maximum nesting depth of subgraphs, and the maximum number of consecutive links that are followed.
 const MAX_DEPTH: usize = 16;
-/// The most subgraphs that are unfolded.
+/// The maximum number of subgraphs that are expanded.
 const MAX_SCOPES: usize = 500;
-/// Modes of a node.
+/// The modes of a node.
 const MUTED: u64 = 2;
 const BYPASSED: u64 = 4;
-/// The ids that stand for the inputs and the outputs of a subgraph inside it.
+/// The ids that represent the inputs and the outputs of a subgraph inside it.
 const SUBGRAPH_INPUTS: &str = "-10";
 const SUBGRAPH_OUTPUTS: &str = "-20";
 
-/// The values of core classes in the order in which the editor saves them. What the editor adds after a seed
+/// The values of core classes in the order in which the editor saves them. The value that the editor adds after a seed
 /// (`control_after_generate`) is left out here and skipped when values are named.
 const WIDGETS: &[(&str, &[&str])] = &[
     ("KSampler", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
@@ -113,7 +113,7 @@ const WIDGETS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Returns whether this is a graph of the editor: it has nodes, and all of them have a type and an id.
+/// Returns whether this is a graph of the editor: it has nodes, all with a type and an id.
 pub(super) fn is_workflow(value: &Value) -> bool {
     let is_node = |node: &Value| node.get("type").is_some_and(Value::is_string) && node.get("id").is_some();
     let nodes = value.get("nodes").and_then(Value::as_array);
@@ -127,20 +127,20 @@ pub(super) fn graph(value: &Value) -> Graph {
     Graph::of(unfolding.flat())
 }
 
-/// A workflow or an unfolded subgraph.
+/// A workflow or an expanded subgraph.
 struct Scope<'a> {
-    /// What its nodes' ids begin with.
+    /// The prefix of its node ids.
     prefix: String,
     nodes: HashMap<String, &'a Value>,
     /// In the order of the file.
     order: Vec<String>,
-    /// Links by number: the node and the output they come from.
+    /// Links by number: their source node and output.
     links: HashMap<u64, (String, u64)>,
-    /// What comes out of a subgraph, by its place: the node and the output inside.
+    /// The outputs of a subgraph by position: the node and the output inside.
     outputs: HashMap<u64, (String, u64)>,
-    /// The scope around it, and the node there that stands for it.
+    /// The enclosing scope, and the node there that represents this one.
     around: Option<(usize, &'a Value)>,
-    /// The scopes of the nodes that stand for subgraphs.
+    /// The scopes of the nodes that represent subgraphs.
     within: HashMap<String, usize>,
 }
 
@@ -150,7 +150,7 @@ struct Unfolding<'a> {
     nodes: usize,
 }
 
-/// Where a link ends.
+/// The end of a link.
 enum End {
     Node(String, u64),
     Literal(Value),
@@ -217,7 +217,7 @@ impl<'a> Unfolding<'a> {
                     match end {
                         Some(End::Node(from, slot)) => inputs.insert(name.to_owned(), json!([from, slot])),
                         Some(End::Literal(value)) => inputs.insert(name.to_owned(), value),
-                        // What it was before it was made an input still stands there, and counts.
+                        // The value it had before it was made an input is still there, and counts.
                         None => None,
                     };
                 }
@@ -227,7 +227,7 @@ impl<'a> Unfolding<'a> {
         flat
     }
 
-    /// Follows an output to the node that produces it.
+    /// Follows an output to its source node.
     fn follow(&self, place: usize, id: &str, slot: u64, depth: usize) -> Option<End> {
         if depth > MAX_DEPTH * 4 {
             return None;
@@ -238,7 +238,7 @@ impl<'a> Unfolding<'a> {
             let input = node.get("inputs")?.as_array()?.get(usize::try_from(slot).ok()?)?;
             return match input.get("link").and_then(Value::as_u64) {
                 Some(link) => self.by_link(outer, link, depth),
-                // A value that the node for the subgraph shows as its own.
+                // A value that the subgraph's node exposes as its own.
                 None => widgets("", node).get(input.get("name")?.as_str()?).cloned().map(End::Literal),
             };
         }
@@ -261,7 +261,7 @@ impl<'a> Unfolding<'a> {
                 self.by_link(place, linked_inputs(set).next()?.1, depth)
             }
             (_, BYPASSED) => {
-                // What goes in of the same type comes out.
+                // A bypassed node passes on an input of the same type.
                 let wanted = node.get("outputs")?.as_array()?.get(usize::try_from(slot).ok()?)?.get("type")?;
                 let inputs = node.get("inputs")?.as_array()?;
                 let same = inputs
@@ -305,16 +305,16 @@ fn mode(node: &Value) -> u64 {
     node.get("mode").and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Ids are numbers, in the files of some tools names.
+/// Returns an id, which is a number, or a name in the files of some tools.
 fn id(value: &Value) -> Option<String> {
     crate::metadata::json::plain(value)
 }
 
 /// A link from an output of one node to an input of another.
 pub(super) struct Link {
-    /// Its number, by which inputs name it.
+    /// Its number, by which inputs refer to it.
     pub(super) number: u64,
-    /// The id of the node it comes from.
+    /// The id of its source node.
     pub(super) from: String,
     /// The number of that node's output.
     pub(super) slot: u64,
@@ -323,7 +323,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Reads `[number, from, slot, to, slot, type]`, or the same as an object.
+    /// Parses `[number, from, slot, to, slot, type]`, or the same as an object.
     fn read(link: &Value) -> Option<Link> {
         let part = |place: usize, name: &str| link.get(place).or_else(|| link.get(name));
         let number = |place: usize, name: &str| part(place, name)?.as_u64();
@@ -337,13 +337,13 @@ impl Link {
     }
 }
 
-/// Iterates over the inputs of a node that are linked, with the numbers of the links.
+/// Iterates over the linked inputs of a node, with the numbers of the links.
 pub(super) fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
     let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
     inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
 }
 
-/// Returns the values of a node with a name for each; a value whose name is not known is called by its position.
+/// Returns the values of a node with their names; a value with an unknown name is named by its position.
 pub(super) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'a Value)> {
     let values = match node.get("widgets_values") {
         Some(Value::Object(named)) => return named.iter().map(|(name, value)| (name.clone(), value)).collect(),
@@ -365,7 +365,7 @@ pub(super) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'
     found
 }
 
-/// Returns whether a value is what the editor adds after a seed.
+/// Returns whether a value is the one that the editor adds after a seed.
 fn is_control(value: &Value) -> bool {
     let known = |it: &str| ["fixed", "increment", "decrement", "randomize"].contains(&it);
     value.is_boolean() || value.as_str().is_some_and(known)
@@ -385,8 +385,8 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
     let names: Vec<&str> = inputs.filter_map(|input| input.pointer("/widget/name")?.as_str()).collect();
     let lists_all = node.pointer("/inputs/0/localized_name").is_some();
     match named(&names, values) {
-        // Older editors list only those that were made inputs; newer ones, which also say what each is called on the
-        // screen, list all.
+        // Older editors only list values that were made inputs; newer ones, which also state the display name of each,
+        // list all of them.
         (named, whole) if !names.is_empty() && (whole || lists_all) => named,
         _ => match values.as_slice() {
             [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
@@ -394,14 +394,14 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
                 .iter()
                 .enumerate()
                 .filter(|(_, value)| value.is_object())
-                // rgthree keeps each LoRA as an object.
+                // rgthree stores each LoRA as an object.
                 .map(|(place, value)| (format!("lora_{place}"), value.clone()))
                 .collect(),
         },
     }
 }
 
-/// Gives each value its name, and returns whether there was a value for every name and a name for every value.
+/// Names each value, and returns whether names and values match one to one.
 fn named(names: &[&str], values: &[Value]) -> (Map<String, Value>, bool) {
     let mut values = values.iter().peekable();
     let mut found = Map::new();

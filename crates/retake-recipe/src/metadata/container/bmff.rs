@@ -1,8 +1,8 @@
-//! The ISO base media file format: AVIF, HEIC, JPEG XL, MP4 and QuickTime are all boxes in boxes.
+//! The ISO base media file format: AVIF, HEIC, JPEG XL, MP4 and QuickTime all consist of nested boxes.
 //!
-//! Boxes are walked without loading them, so a video of any length costs a few reads. Texts lie in `moov/udta` and
-//! `moov/meta` (see [`super::quicktime`]), in items of a still image (see [`super::heif`]), in `Exif`, `xml ` and `brob`
-//! boxes of JPEG XL, and in `uuid` boxes (XMP, C2PA).
+//! Boxes are walked without loading them, so a video of any length costs a few reads. Texts are in `moov/udta` and
+//! `moov/meta` (see [`super::quicktime`]), in items of a still image (see [`super::heif`]), in `Exif`, `xml ` and
+//! `brob` boxes of JPEG XL, and in `uuid` boxes (XMP, C2PA).
 
 use std::io::{self, ErrorKind, Read, Seek};
 
@@ -11,11 +11,11 @@ use super::heif::{self, Item, ItemKind};
 use super::input::Input;
 use super::{Format, Slot, Texts, exif, jumbf, jxl, quicktime, text};
 
-/// The most boxes that are visited in one file.
+/// The maximum number of boxes visited in one file.
 const MAX_BOXES: usize = 50_000;
-/// How deep boxes are followed.
+/// The maximum nesting depth of boxes.
 const MAX_DEPTH: usize = 8;
-/// The largest item directory of a still image that is read.
+/// The maximum size of a still image's item directory.
 const MAX_META: u64 = 4 * 1024 * 1024;
 
 /// The `uuid` of a box that holds XMP.
@@ -23,18 +23,18 @@ const XMP_UUID: [u8; 16] = *b"\xbe\x7a\xcf\xcb\x97\xa9\x42\xe8\x9c\x71\x99\x94\x
 /// The `uuid` of a box that holds a C2PA manifest store.
 const C2PA_UUID: [u8; 16] = *b"\xd8\xfe\xc3\xd6\x1b\x0e\x48\x3c\x92\x97\x58\x28\x87\x7e\xc4\x81";
 
-/// The head of a box.
+/// The header of a box.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) kind: [u8; 4],
-    /// Where the box begins.
+    /// The offset of the box.
     pub(super) start: u64,
-    /// Where its contents end, at most where its parent ends.
+    /// The end of its contents, at most the end of its parent.
     pub(super) end: u64,
 }
 
 impl Head {
-    /// Returns how many bytes of the box are left.
+    /// Returns the number of bytes left in the box.
     pub(super) fn left<R: Read + Seek>(&self, input: &Input<R>) -> u64 {
         self.end.saturating_sub(input.at())
     }
@@ -44,7 +44,7 @@ impl Head {
 #[derive(Default)]
 pub(super) struct Walk {
     visited: usize,
-    /// Items of a still image that lie in boxes not reached yet.
+    /// Items of a still image in boxes that were not reached yet.
     items: Vec<Item>,
     /// The names of numbered metadata items.
     pub(super) keys: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
     let mut walk = Walk::default();
     let end = input.at().saturating_add(input.left());
     walk.boxes(input, end, 0, texts)?;
-    // Items that lie before their directory: only a seekable input can go back.
+    // Items before their directory: only a seekable input can go back.
     for item in std::mem::take(&mut walk.items) {
         match input.seek_to(item.offset) {
             Ok(()) => take_item(input, item, texts)?,
@@ -149,7 +149,7 @@ impl Walk {
                 Ok(())
             }
             b"jxlp" => {
-                // The part's number comes first; only the first part has the header.
+                // The part number comes first; only the first part has the header.
                 if let [0, 0, 0, 0, codestream @ ..] | [0x80, 0, 0, 0, codestream @ ..] =
                     input.bytes(left.min(20))?.as_slice()
                 {
@@ -161,7 +161,7 @@ impl Walk {
         }
     }
 
-    /// Reads the items that lie in this box, in the order of the file.
+    /// Reads the items in this box, in the order of the file.
     fn take_items_in<R: Read + Seek>(&mut self, input: &mut Input<R>, head: Head, texts: &mut Texts) -> io::Result<()> {
         let (inside, other) = std::mem::take(&mut self.items)
             .into_iter()
@@ -172,7 +172,7 @@ impl Walk {
                 input.seek_to(item.offset)?;
                 take_item(input, item, texts)?;
             } else {
-                // Items overlap: left for the end, where a seekable input can go back.
+                // Overlapping items are left for the end, where a seekable input can go back.
                 self.items.push(item);
             }
         }
@@ -180,7 +180,7 @@ impl Walk {
     }
 }
 
-/// Reads the head of a box; `None` where no box can begin.
+/// Reads the header of a box; `None` if no box can start here.
 fn head<R: Read + Seek>(input: &mut Input<R>, parent_end: u64, texts: &mut Texts) -> io::Result<Option<Head>> {
     let start = input.at();
     let Some([a, b, c, d, kind @ ..]) = input.array::<8>()? else { return Ok(None) };
@@ -192,7 +192,7 @@ fn head<R: Read + Seek>(input: &mut Input<R>, parent_end: u64, texts: &mut Texts
     }
     let end = if size == 0 { parent_end } else { start.saturating_add(size) };
     if size != 0 && size < length {
-        // Four zero bytes end a list of QuickTime's.
+        // Four zero bytes end a QuickTime list.
         if (size, kind) != (0, [0; 4]) {
             texts.note(format!("a box of {size} bytes is too small, at byte {start}"));
         }
@@ -204,7 +204,7 @@ fn head<R: Read + Seek>(input: &mut Input<R>, parent_end: u64, texts: &mut Texts
     Ok(Some(Head { kind, start, end: end.min(parent_end) }))
 }
 
-/// Reads the rest of a box, or nothing and a note if it is larger than `most`.
+/// Reads the rest of a box; if it is larger than `most`, adds a note instead.
 pub(super) fn capped<R: Read + Seek>(
     input: &mut Input<R>,
     head: Head,
@@ -237,7 +237,7 @@ fn take_item<R: Read + Seek>(input: &mut Input<R>, item: Item, texts: &mut Texts
 pub(super) fn exif_block(block: &[u8], offset: u64, texts: &mut Texts) {
     let Some(skip) = u32_at(block, 0, Order::Big) else { return };
     let start = usize::try_from(skip).ok().and_then(|skip| skip.checked_add(4)).filter(|start| *start < block.len());
-    // Some writers leave the offset out.
+    // Some writers omit the offset.
     let start = start.unwrap_or(if exif::byte_order(block).is_some() { 0 } else { 4 });
     let rest = block.get(start..).unwrap_or_default();
     exif::read(rest, offset + u64::try_from(start).unwrap_or(0), texts);
@@ -249,7 +249,7 @@ fn uuid<R: Read + Seek>(input: &mut Input<R>, head: Head, texts: &mut Texts) -> 
         let packet = capped(input, head, texts.room(), "XMP packet", texts)?;
         texts.add(Slot::Xmp, head.start, "XMP", text::ascii(&packet));
     } else if id == C2PA_UUID {
-        // Version and flags, a purpose that ends with NUL, and for a manifest the offset of the hashes.
+        // Version and flags, a NUL-terminated purpose, and for a manifest the offset of the hashes.
         let store = capped(input, head, jumbf::MAX_BYTES, "C2PA manifest store", texts)?;
         let purpose = store.get(4..).and_then(|rest| rest.split(|byte| *byte == 0).next()).unwrap_or_default();
         if ["manifest".as_bytes(), b"original", b"update"].contains(&purpose) {

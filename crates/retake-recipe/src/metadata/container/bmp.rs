@@ -1,4 +1,4 @@
-//! BMP: a header with the size of the image. The format has no place for texts.
+//! BMP: a header with the size of the image. The format cannot contain texts.
 
 use std::io::{self, Read, Seek};
 
@@ -6,17 +6,17 @@ use super::Texts;
 use super::bytes::{Order, u16_at, u32_at};
 use super::input::Input;
 
-/// Returns whether these are the first bytes of a BMP: the mark, and a header of a size that is in use.
+/// Returns whether these are the first bytes of a BMP: the signature, and a header of a known size.
 pub(super) fn is_bmp(bytes: &[u8]) -> bool {
     let header = u32_at(bytes, 14, Order::Little);
     bytes.starts_with(b"BM") && matches!(header, Some(12 | 16 | 40 | 52 | 56 | 64 | 108 | 124))
 }
 
-/// Takes the size of a BMP.
+/// Reads the size of a BMP.
 pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
     let head = input.bytes(26)?;
     let short = |at| u16_at(&head, at, Order::Little).map(u32::from);
-    // A negative height means that the rows begin at the top.
+    // A negative height means that the rows start at the top.
     let long = |at| u32_at(&head, at, Order::Little).map(|side| side.cast_signed().unsigned_abs());
     (texts.width, texts.height) = match u32_at(&head, 14, Order::Little) {
         Some(12) => (short(18), short(20)),

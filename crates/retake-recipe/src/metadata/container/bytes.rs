@@ -1,4 +1,4 @@
-//! Numbers at an offset of a byte slice, in either byte order; `None` where the slice is too short.
+//! Reads numbers at an offset of a byte slice, in either byte order; `None` if the slice is too short.
 
 /// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) fn u32_at(bytes: &[u8], at: usize, order: Order) -> Option<u32> {
     })
 }
 
-/// Returns the big-endian number that `size` bytes (at most eight) at an offset hold.
+/// Returns the big-endian number in `size` bytes (at most eight) at an offset.
 pub(super) fn uint_at(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let number = bytes.get(at..at.checked_add(size)?).filter(|number| number.len() <= 8)?;
     Some(number.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))

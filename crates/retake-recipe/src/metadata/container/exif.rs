@@ -1,10 +1,10 @@
-//! EXIF: a TIFF directory with the few tags that hold text. This is a reader of our own because it must accept what the
-//! tools write: a repeated `Exif` mark, tags in the wrong directory, offsets beyond the end.
+//! EXIF: a TIFF directory, of which the few tags with text are read. A custom reader, because it must accept what the
+//! tools write: a repeated `Exif` marker, tags in the wrong directory, offsets beyond the end.
 
 use super::bytes::{Order, u16_at, u32_at};
 use super::{Slot, Texts, text};
 
-/// The most entries that are read from one directory.
+/// The maximum number of entries read from one directory.
 pub(super) const MAX_ENTRIES: u16 = 512;
 
 /// The tag that points to the EXIF directory.
@@ -12,10 +12,10 @@ pub(super) const EXIF_DIRECTORY: u16 = 0x8769;
 const USER_COMMENT: u16 = 0x9286;
 const MAKER_NOTE: u16 = 0x927c;
 
-/// Lists the texts of an EXIF block that begins at `offset` of the file.
+/// Lists the texts of an EXIF block at `offset` of the file.
 pub(super) fn read(block: &[u8], offset: u64, texts: &mut Texts) {
     let mark = block.strip_prefix(b"Exif\0").map_or(0, |_| 6);
-    // A tool and its library may both have written the mark.
+    // A tool and its library may both have written the marker.
     let mark = block.get(mark..).and_then(|rest| rest.strip_prefix(b"Exif\0")).map_or(mark, |_| mark + 6);
     let Some(tiff) = block.get(mark..) else { return };
     let offset = offset + u64::try_from(mark).unwrap_or(0);
@@ -29,7 +29,7 @@ pub(super) fn read(block: &[u8], offset: u64, texts: &mut Texts) {
     }
 }
 
-/// Returns the byte order that a TIFF header names.
+/// Returns the byte order stated in a TIFF header.
 pub(super) fn byte_order(tiff: &[u8]) -> Option<Order> {
     match tiff {
         [b'I', b'I', ..] => Some(Order::Little),
@@ -38,7 +38,7 @@ pub(super) fn byte_order(tiff: &[u8]) -> Option<Order> {
     }
 }
 
-/// Returns the text of a tag's value, or `None` for a tag that holds no text.
+/// Returns the text of a tag's value; `None` for a tag without text.
 pub(super) fn tag_text(tag: u16, kind: u16, value: &[u8], order: Order) -> Option<String> {
     match (tag, kind) {
         (USER_COMMENT, _) => Some(text::user_comment(value, order)),
@@ -60,7 +60,7 @@ struct Tiff<'a> {
 }
 
 impl Tiff<'_> {
-    /// Takes the texts of one directory and returns the offset of the EXIF directory, if there is one.
+    /// Reads the texts of one directory and returns the offset of the EXIF directory, if there is one.
     fn directory(&mut self, at: u32, name: &'static str) -> Option<u32> {
         let at = usize::try_from(at).ok()?;
         let count = u16_at(self.bytes, at, self.order)?.min(MAX_ENTRIES);
@@ -84,7 +84,7 @@ impl Tiff<'_> {
             0..=4 => entry + 8,
             _ => usize::try_from(u32_at(self.bytes, entry + 8, self.order)?).ok()?,
         };
-        // The count may claim more than there is.
+        // The count may exceed the available bytes.
         let rest = self.bytes.get(at..)?;
         let value = rest.get(..count.min(rest.len()))?;
         let text = tag_text(tag, kind, value, self.order)?;

@@ -1,4 +1,4 @@
-//! GIF: a chain of blocks. Comments hold text, and application blocks hold XMP or C2PA.
+//! GIF: a sequence of blocks. Comments contain text, and application blocks contain XMP or C2PA.
 
 use std::io::{self, Read, Seek};
 
@@ -6,7 +6,7 @@ use super::bytes::{Order, u16_at};
 use super::input::Input;
 use super::{Slot, Texts, jumbf, text};
 
-/// The most blocks that are visited.
+/// The maximum number of blocks visited.
 const MAX_BLOCKS: usize = 100_000;
 
 /// Lists the texts of a GIF.
@@ -45,7 +45,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
     Ok(())
 }
 
-/// Reads an application block: XMP is written without lengths, and every 255th byte only looks like one.
+/// Reads an application block. XMP is written without lengths, so every 255th byte only looks like one.
 fn application<R: Read + Seek>(input: &mut Input<R>, at: u64, texts: &mut Texts) -> io::Result<()> {
     let name = match input.byte()? {
         Some(length) => input.bytes(u64::from(length))?,
@@ -70,7 +70,7 @@ fn table(flags: u8) -> u64 {
     if flags & 0x80 == 0 { 0 } else { 3 << (u64::from(flags & 7) + 1) }
 }
 
-/// Reads sub-blocks to their end and returns at most `most` bytes of them, with or without the lengths between them.
+/// Reads sub-blocks to their end and returns at most `most` bytes of them, with or without the lengths in between.
 fn blocks<R: Read + Seek>(input: &mut Input<R>, most: u64, with_lengths: bool) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     while let Some(size @ 1..) = input.byte()? {

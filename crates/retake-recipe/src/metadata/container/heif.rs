@@ -1,22 +1,23 @@
-//! The item directory of AVIF and HEIC images: which items hold EXIF or XMP, where they lie, and how large the image is.
+//! The item directory of AVIF and HEIC images: which items contain EXIF or XMP, their locations, and the size of the
+//! image.
 
 use std::fmt;
 
 use super::bytes::{Order, u16_at, u32_at, uint_at};
 
-/// The most items that are looked at.
+/// The maximum number of items examined.
 const MAX_ITEMS: usize = 2_000;
 
 /// An item with a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Item {
     pub(super) kind: ItemKind,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
-/// What an item holds.
+/// The contents of an item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ItemKind {
     Exif,
@@ -32,7 +33,7 @@ impl fmt::Display for ItemKind {
     }
 }
 
-/// What a directory says.
+/// The contents of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     pub(super) items: Vec<Item>,
@@ -40,13 +41,13 @@ pub(super) struct Directory {
     pub(super) height: Option<u32>,
 }
 
-/// Reads the contents of a `meta` box that begin at `offset` of the file.
+/// Reads the contents of a `meta` box at `offset` of the file.
 pub(super) fn read(meta: &[u8], offset: u64) -> Directory {
     let mut directory = Directory::default();
     let mut kinds: Vec<(u32, ItemKind)> = Vec::new();
     let mut places: Vec<Place> = Vec::new();
     let mut data_at = None;
-    // Version and flags come first.
+    // Skip version and flags.
     for (kind, at, contents) in boxes(meta, 4) {
         match kind {
             b"iinf" => kinds = item_kinds(contents),
@@ -90,7 +91,7 @@ fn item_kinds(iinf: &[u8]) -> Vec<(u32, ItemKind)> {
                 _ => return None,
             };
             let id = uint_at(entry, 4, 2 + wide).and_then(|id| u32::try_from(id).ok())?;
-            // A protection index, the type, a name that ends with NUL, and for `mime` the content type.
+            // A protection index, the type, a NUL-terminated name, and for `mime` the content type.
             let kind = entry.get(8 + wide..12 + wide)?;
             let mut strings = entry.get(12 + wide..)?.split(|byte| *byte == 0);
             let _name = strings.next();
@@ -105,14 +106,14 @@ fn item_kinds(iinf: &[u8]) -> Vec<(u32, ItemKind)> {
 
 struct Place {
     id: u32,
-    /// Whether the offset counts from the data in the directory rather than from the beginning of the file.
+    /// Whether the offset is relative to the data in the directory rather than to the beginning of the file.
     in_directory: bool,
     offset: u64,
     length: u64,
 }
 
-/// Reads where items lie. Items in several pieces are described by their first piece and the sum of their lengths only if
-/// the pieces are adjacent; others are left out.
+/// Reads the locations of items. An item in several pieces is described by its first piece and the total length if the
+/// pieces are adjacent; otherwise it is left out.
 fn locations(iloc: &[u8]) -> Vec<Place> {
     let Some(version) = iloc.first().copied().filter(|version| *version <= 2) else { return Vec::new() };
     let nibble = |at: usize, shift: u8| iloc.get(at).map_or(0, |byte| usize::from(byte >> shift & 15));
@@ -156,7 +157,7 @@ fn locations(iloc: &[u8]) -> Vec<Place> {
     places
 }
 
-/// Finds the size of the image, which is that of its largest item: thumbnails and tiles are smaller.
+/// Finds the size of the image, which is that of its largest item, since thumbnails and tiles are smaller.
 fn largest(iprp: &[u8], directory: &mut Directory) {
     let properties = boxes(iprp, 0).filter(|(kind, _, _)| *kind == b"ipco");
     let sizes = properties.flat_map(|(_, _, ipco)| boxes(ipco, 0)).filter(|(kind, _, _)| *kind == b"ispe");
@@ -175,7 +176,7 @@ pub(super) fn has_brand(file: &[u8], brands: &[&[u8; 4]]) -> bool {
     listed.chunks_exact(4).any(|brand| brands.iter().any(|known| known.as_slice() == brand))
 }
 
-/// Returns the 16-bit number that QuickTime keeps as text length.
+/// Returns the 16-bit number that QuickTime stores as text length.
 pub(super) fn text_length(bytes: &[u8]) -> Option<usize> {
     u16_at(bytes, 0, Order::Big).map(usize::from)
 }

@@ -1,8 +1,8 @@
-//! A buffered reader that reads a little and skips a lot, over files and over forward-only streams.
+//! A buffered reader for reading a little and skipping a lot, over files and forward-only streams.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
-/// A buffered reader that knows its position and, for files, where the data ends.
+/// A buffered reader that knows its position and, for files, the end of the data.
 pub(super) struct Input<R> {
     reader: BufReader<R>,
     at: u64,
@@ -28,7 +28,7 @@ impl<R: Read + Seek> Input<R> {
         self.at
     }
 
-    /// Returns how many bytes are left; very many for a stream.
+    /// Returns the number of bytes left; a very large number for a stream.
     pub(super) fn left(&self) -> u64 {
         self.end.saturating_sub(self.at)
     }
@@ -39,10 +39,10 @@ impl<R: Read + Seek> Input<R> {
         Ok(buffer.get(..most.min(buffer.len())).unwrap_or_default().to_vec())
     }
 
-    /// Skips bytes, at most to the end, and returns whether all of them were there.
+    /// Skips bytes, at most to the end, and returns whether all of them existed.
     pub(super) fn skip(&mut self, count: u64) -> io::Result<bool> {
         let there = count.min(self.left());
-        // Within the buffer this costs nothing. A count beyond `i64` only occurs in streams, and ends them.
+        // Within the buffer, this costs nothing. A count beyond `i64` only occurs in streams, and ends them.
         self.reader.seek_relative(i64::try_from(there).unwrap_or(i64::MAX))?;
         self.at = self.at.saturating_add(there);
         Ok(there == count)
@@ -64,7 +64,7 @@ impl<R: Read + Seek> Input<R> {
         Ok(())
     }
 
-    /// Reads the next bytes, fewer if the file ends first. The buffer grows with what is read, not with what is asked for.
+    /// Reads the next bytes, fewer if the file ends first. The buffer grows with the bytes read, not with `count`.
     pub(super) fn bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let count = count.min(self.left());
@@ -73,7 +73,7 @@ impl<R: Read + Seek> Input<R> {
         Ok(bytes)
     }
 
-    /// Reads the next `N` bytes, or `None` if the file ends first.
+    /// Reads the next `N` bytes; `None` if the file ends first.
     pub(super) fn array<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         let mut array = [0; N];
         match self.reader.read_exact(&mut array) {
@@ -89,7 +89,7 @@ impl<R: Read + Seek> Input<R> {
         }
     }
 
-    /// Reads the next byte, or `None` at the end.
+    /// Reads the next byte; `None` at the end.
     pub(super) fn byte(&mut self) -> io::Result<Option<u8>> {
         Ok(self.array::<1>()?.map(|[byte]| byte))
     }

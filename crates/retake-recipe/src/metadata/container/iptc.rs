@@ -1,4 +1,4 @@
-//! IPTC records, in a resource of Photoshop's: some tools repeat the description there, and makers credit themselves.
+//! IPTC records, in a Photoshop resource: some tools repeat the description there, and vendors credit themselves.
 
 use super::bytes::{Order, u16_at, u32_at};
 use super::{Slot, Texts, text};
@@ -6,7 +6,7 @@ use super::{Slot, Texts, text};
 /// The resource that holds IPTC records.
 const IPTC: u16 = 0x0404;
 
-/// Lists the texts of a JPEG's APP13 segment that begins at `offset` of the file.
+/// Lists the texts of a JPEG's APP13 segment at `offset` of the file.
 pub(super) fn read(segment: &[u8], offset: u64, texts: &mut Texts) {
     if let Some(found) = segment.strip_prefix(b"Photoshop 3.0\0") {
         resources(found, offset, texts);
@@ -17,7 +17,7 @@ pub(super) fn read(segment: &[u8], offset: u64, texts: &mut Texts) {
 pub(super) fn resources(mut rest: &[u8], offset: u64, texts: &mut Texts) {
     while let Some(resource) = rest.strip_prefix(b"8BIM") {
         let Some(id) = u16_at(resource, 0, Order::Big) else { return };
-        // A name with its length in front, padded to an even length.
+        // A length-prefixed name, padded to an even length.
         let name = resource.get(2).map_or(0, |length| (usize::from(*length) + 2) & !1);
         let Some(size) = u32_at(resource, 2 + name, Order::Big).and_then(|size| usize::try_from(size).ok()) else {
             return;
@@ -36,7 +36,7 @@ pub(super) fn records(mut data: &[u8], offset: u64, texts: &mut Texts) {
     while let [0x1c, record, kind, rest @ ..] = data {
         let Some(length) = u16_at(rest, 0, Order::Big).map(usize::from) else { return };
         let Some(value) = rest.get(2..).and_then(|value| value.get(..length.min(value.len()))) else { return };
-        // Record 2 holds what people read; record 1 and the version do not.
+        // Record 2 contains the texts for people; record 1 and the version do not.
         if *record == 2 && *kind != 0 {
             let name = match kind {
                 5 => "ObjectName".to_owned(),

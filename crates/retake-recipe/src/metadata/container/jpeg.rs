@@ -1,4 +1,4 @@
-//! JPEG: a chain of segments up to the first scan.
+//! JPEG: a sequence of segments up to the first scan.
 
 use std::io::{self, Read, Seek};
 
@@ -6,9 +6,9 @@ use super::bytes::{Order, u16_at, u32_at};
 use super::input::Input;
 use super::{Slot, Texts, exif, iptc, jumbf, text};
 
-/// What an XMP segment begins with.
+/// The prefix of an XMP segment.
 const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
-/// What a segment with a part of a longer XMP packet begins with.
+/// The prefix of a segment with a part of a longer XMP packet.
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
 /// Lists the texts of a JPEG.
@@ -25,7 +25,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
     Ok(())
 }
 
-/// Texts that are spread over many segments.
+/// Texts spread over several segments.
 #[derive(Default)]
 struct Parts {
     manifests_at: Option<u64>,
@@ -35,7 +35,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Adds a part of a JUMBF box: `JP`, the number of the box, the number of the part, the head of the box again.
+    /// Adds a part of a JUMBF box: `JP`, the number of the box, the number of the part, the box header again.
     fn add_manifest(&mut self, segment: &[u8], offset: u64) {
         let Some((number, part)) =
             segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, Order::Big)?, rest.get(6..)?)))
@@ -51,7 +51,7 @@ impl Parts {
         self.manifests.extend_from_slice(part.get(again..).unwrap_or_default());
     }
 
-    /// Adds a part of a longer XMP packet: a digest, the length of the whole, the place of the part.
+    /// Adds a part of a longer XMP packet: a digest, the total length, the offset of the part.
     fn add_xmp(&mut self, part: &[u8], offset: u64, room: u64) {
         let Some(part) = part.get(40..) else { return };
         let length = u64::try_from(self.extended.len().saturating_add(part.len())).unwrap_or(u64::MAX);

@@ -1,8 +1,8 @@
-//! C2PA manifest stores: boxes in boxes (JUMBF) with assertions as CBOR or JSON.
+//! C2PA manifest stores: nested boxes (JUMBF) with assertions as CBOR or JSON.
 //!
 //! The last manifest of a store is that of the file itself; earlier ones belong to what it was made from. The claims,
-//! actions and ingredients of all of them are listed as JSON, each with the label of its manifest. Thumbnails, hashes and
-//! certificates are left out. Nothing is verified here: whether a manifest has a signature at all is listed as well.
+//! actions and ingredients of all of them are listed as JSON, each with the label of its manifest. Thumbnails, hashes
+//! and certificates are left out. Nothing is verified here, but the presence of a signature is listed.
 
 use ciborium::Value as Cbor;
 use serde_json::{Map, Number, Value};
@@ -10,24 +10,24 @@ use serde_json::{Map, Number, Value};
 use super::bytes::{Order, u32_at, uint_at};
 use super::{Slot, Texts};
 
-/// How deep boxes and values lie in each other.
+/// The maximum nesting depth of boxes and values.
 const MAX_DEPTH: usize = 16;
-/// The most boxes that are visited in one store.
+/// The maximum number of boxes visited in one store.
 const MAX_BOXES: usize = 10_000;
-/// The most manifests that are listed; a store keeps one for every earlier version of the file.
+/// The maximum number of manifests listed; a store keeps one for every earlier version of the file.
 const MAX_MANIFESTS: usize = 32;
-/// The largest assertion that is decoded: as values it takes some forty times its size.
+/// The maximum size of an assertion that is decoded, since its values take about forty times its size.
 const MAX_CBOR_BYTES: usize = 1024 * 1024;
-/// The largest manifest store that is read; stores hold thumbnails.
+/// The maximum size of a manifest store; stores contain thumbnails.
 pub(super) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The key under which the presence of a signature is listed.
 pub(in crate::metadata) const SIGNATURE: &str = "c2pa.signature";
 
-/// Lists the assertions of a manifest store that begins at `offset` of the file.
+/// Lists the assertions of a manifest store at `offset` of the file.
 pub(super) fn read(store: &[u8], offset: u64, texts: &mut Texts) {
     let outer: Vec<Super<'_>> = Boxes { bytes: store }.filter_map(|it| it.superbox()).collect();
-    // Files may hold other JUMBF boxes (JPEG 360, JPEG Systems) beside the store.
+    // Files may contain other JUMBF boxes (JPEG 360, JPEG Systems) besides the store.
     let manifests: Vec<Super<'_>> = outer
         .iter()
         .filter(|it| it.label == "c2pa")
@@ -76,7 +76,7 @@ fn list(found: &Super<'_>, manifest: &str, slot: Slot, offset: u64, texts: &mut 
     }
 }
 
-/// Returns whether a box says how the content was made, which is all that matters in earlier manifests.
+/// Returns whether a box states how the content was made, which is all that matters in earlier manifests.
 fn tells_of_making(label: &str) -> bool {
     ["c2pa.claim", "c2pa.actions", "c2pa.ingredient", "stds.schema-org"].iter().any(|known| label.starts_with(known))
 }
@@ -104,7 +104,7 @@ impl<'a> Iterator for Boxes<'a> {
     fn next(&mut self) -> Option<Box<'a>> {
         let length = usize::try_from(u32_at(self.bytes, 0, Order::Big)?).ok()?;
         let kind = self.bytes.get(4..8)?.try_into().ok()?;
-        // 0 extends to the end, and 1 stands for a 64-bit length.
+        // 0 extends to the end, and 1 means a 64-bit length.
         let (start, end) = match length {
             0 => (8, self.bytes.len()),
             1 => (16, usize::try_from(uint_at(self.bytes, 8, 8)?).ok()?.min(self.bytes.len())),
@@ -117,7 +117,8 @@ impl<'a> Iterator for Boxes<'a> {
 }
 
 impl<'a> Box<'a> {
-    /// Returns the contents of a superbox. They follow its description: 16 bytes of type, a byte of flags, perhaps a label.
+    /// Returns the contents of a superbox. They follow its description: 16 bytes of type, a byte of flags, and
+    /// optionally a label.
     fn superbox(&self) -> Option<Super<'a>> {
         if self.kind != b"jumb" {
             return None;
@@ -131,7 +132,7 @@ impl<'a> Box<'a> {
     }
 }
 
-/// Decodes CBOR to JSON; byte strings are only counted.
+/// Decodes CBOR to JSON; byte strings are replaced by their lengths.
 fn cbor(bytes: &[u8]) -> Option<Value> {
     let bytes = bytes.get(..bytes.len().min(MAX_CBOR_BYTES))?;
     let value: Cbor = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH).ok()?;
@@ -151,7 +152,7 @@ fn json(value: Cbor) -> Value {
         Cbor::Float(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),
         Cbor::Text(text) => Value::String(text),
         Cbor::Bool(bool) => Value::Bool(bool),
-        // A tag says what the value means; the value is enough.
+        // The tag only states the meaning; the value is enough.
         Cbor::Tag(_, inner) => json(*inner),
         Cbor::Array(list) => Value::Array(list.into_iter().map(json).collect()),
         Cbor::Map(pairs) => Value::Object(

@@ -1,4 +1,4 @@
-//! JPEG XL: a naked codestream, which has no texts, or boxes, which may be compressed.
+//! JPEG XL: a bare codestream, which has no texts, or boxes, which may be compressed.
 
 use std::io::{self, Read, Seek};
 
@@ -8,12 +8,12 @@ use super::bmff::{Head, capped, exif_block};
 use super::input::Input;
 use super::{Slot, Texts, jumbf, text};
 
-/// What a naked codestream begins with.
+/// The first bytes of a bare codestream.
 pub(super) const CODESTREAM: &[u8] = &[0xff, 0x0a];
-/// What a JPEG XL in boxes begins with.
+/// The first bytes of a JPEG XL file in boxes.
 pub(super) const CONTAINER: &[u8] = b"\0\0\0\x0cJXL \r\n\x87\n";
 
-/// Takes the size of the image from the beginning of its codestream.
+/// Reads the size of the image from the beginning of its codestream.
 pub(super) fn size(codestream: &[u8], texts: &mut Texts) {
     let Some(bytes) = codestream.strip_prefix(CODESTREAM) else { return };
     let mut bits = Bits { bytes, at: 0 };
@@ -49,7 +49,7 @@ pub(super) fn compressed_box<R: Read + Seek>(input: &mut Input<R>, head: Head, t
     Ok(())
 }
 
-/// Reads `SizeHeader`: the height, then a ratio that gives the width, or the width itself.
+/// Parses `SizeHeader`: the height, then a ratio that determines the width, or the width itself.
 fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
     let small = bits.take(1)? == 1;
     let side = |bits: &mut Bits<'_>| {
@@ -79,7 +79,7 @@ fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
     Some((width, height))
 }
 
-/// Bits of a codestream, the lowest of each byte first.
+/// The bits of a codestream, least significant first.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,19 +1,19 @@
-//! Matroska and WebM: elements in elements. Texts lie in `Tags` and `Info`, cover images and other files in
-//! `Attachments`; clusters, which hold the frames, are skipped.
+//! Matroska and WebM: nested elements. Texts are in `Tags` and `Info`, cover images and other files in `Attachments`;
+//! clusters, which contain the frames, are skipped.
 
 use std::io::{self, Read, Seek};
 
 use super::input::Input;
 use super::{Poster, Slot, Texts, text};
 
-/// What a Matroska or WebM file begins with.
+/// The first bytes of a Matroska or WebM file.
 pub(super) const MAGIC: &[u8] = &[0x1a, 0x45, 0xdf, 0xa3];
 
-/// The most elements that are visited in one file.
+/// The maximum number of elements visited in one file.
 const MAX_ELEMENTS: usize = 50_000;
-/// How deep elements are followed.
+/// The maximum nesting depth of elements.
 const MAX_DEPTH: usize = 8;
-/// The longest name of a tag or a file.
+/// The maximum length of a tag or file name.
 const MAX_NAME: u64 = 1_000;
 
 const SEGMENT: u32 = 0x1853_8067;
@@ -37,7 +37,7 @@ const FILE_NAME: u32 = 0x466e;
 const FILE_MIME_TYPE: u32 = 0x4660;
 const FILE_DATA: u32 = 0x465c;
 
-/// Returns whether the beginning of a Matroska file names WebM as its document type.
+/// Returns whether the document type at the beginning of a Matroska file is WebM.
 pub(super) fn is_webm(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, b"\x42\x82\x84webm").is_some()
 }
@@ -57,7 +57,7 @@ struct Walk<'a> {
     file: File,
 }
 
-/// An attached file, as far as it was read.
+/// An attached file that is being read.
 #[derive(Default)]
 struct File {
     name: String,
@@ -76,7 +76,7 @@ impl Walk<'_> {
             let start = input.at();
             let (Some(id), Some(size)) = (id(input)?, size(input)?) else { return Ok(()) };
             // A live recording does not know its length: it ends where its parent does. The children of such a cluster
-            // are visited as its siblings, since nesting them would let a file choose the depth of the stack.
+            // are visited as its siblings, since nesting them would let a file control the depth of the stack.
             let inner_end = match size {
                 Some(size) => input.at().saturating_add(size).min(end),
                 None if id == CLUSTER => input.at(),
@@ -174,7 +174,7 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the id of an element: up to four bytes, with the bit that gives their number kept.
+/// Reads the id of an element: up to four bytes, including the length marker bit.
 fn id<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<u32>> {
     let Some(first) = input.byte()? else { return Ok(None) };
     let more = first.leading_zeros();
@@ -189,7 +189,7 @@ fn id<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<u32>> {
     Ok(Some(id))
 }
 
-/// Reads the size of an element; the inner `None` stands for an unknown size, where all bits are set.
+/// Reads the size of an element; the inner `None` means an unknown size (all bits set).
 fn size<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<Option<u64>>> {
     let Some(first) = input.byte()? else { return Ok(None) };
     let more = first.leading_zeros();

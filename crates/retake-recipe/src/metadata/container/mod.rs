@@ -1,8 +1,9 @@
-//! The walker: lists every text of a file with its place, whatever the file is called.
+//! The walker: lists every text of a file with its location, whatever the file is called.
 //!
-//! It trusts nothing. Lengths are checked against the end of the file before anything is read, no buffer grows by a claimed
-//! length, and there are caps on all texts of a file together, on what is inflated, and on the number of boxes that are
-//! visited. Where a file stops making sense the walk ends with a note, and what was found before stands. Pixels are skipped.
+//! It trusts nothing. Lengths are checked against the end of the file before anything is read, no buffer is allocated
+//! by a claimed length, and there are limits on the total text of a file, on inflated data, and on the number of boxes
+//! visited. If a file stops making sense, the walk ends with a note, and everything found before is kept. Pixels are
+//! skipped.
 
 mod bmff;
 mod bmp;
@@ -32,11 +33,11 @@ use super::json;
 use input::{Forward, Input};
 pub(super) use jumbf::SIGNATURE;
 
-/// The most text that is taken from one file, inflated or not; the largest workflows seen have 1 MB.
+/// The maximum amount of text taken from one file, inflated or not; the largest workflows seen have 1 MB.
 pub(super) const MAX_TEXT: u64 = 16 * 1024 * 1024;
-/// The most texts that are taken from one file.
+/// The maximum number of texts taken from one file.
 const MAX_TEXTS: usize = 1000;
-/// The number of bytes from which the format of a file is recognised.
+/// The number of bytes needed to recognise the format of a file.
 const MAGIC_BYTES: usize = 64;
 
 /// The format of a file, recognised by its first bytes.
@@ -77,7 +78,7 @@ impl Format {
         Format::Matroska,
     ];
 
-    /// Returns the format of a file that begins with these bytes, or `None` if it is not recognised.
+    /// Returns the format of a file that starts with these bytes; `None` if it is not recognised.
     pub fn of(bytes: &[u8]) -> Option<Format> {
         let webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
         match bytes {
@@ -90,9 +91,10 @@ impl Format {
             _ if bmp::is_bmp(bytes) => Some(Format::Bmp),
             _ if bytes.starts_with(matroska::MAGIC) && matroska::is_webm(bytes) => Some(Format::WebM),
             _ if bytes.starts_with(matroska::MAGIC) => Some(Format::Matroska),
-            // The size of the box tells a file from a text that has these letters at the same place ("The wide road").
+            // The size of the box distinguishes a file from a text with these letters at the same position ("The wide
+            // road").
             [0, 0, _, _, b'f', b't', b'y', b'p', ..] => brand(bytes),
-            // QuickTime files of old begin without a brand.
+            // Old QuickTime files start without a brand.
             [0, _, _, _, b'm', b'o', b'o', b'v', ..] | [0, 0, 0, 8, b'w', b'i', b'd', b'e', ..] => {
                 Some(Format::QuickTime)
             }
@@ -119,7 +121,7 @@ impl Format {
         }
     }
 
-    /// Returns the name people use for the format.
+    /// Returns the common name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Png => "PNG",
@@ -157,7 +159,7 @@ impl Format {
 /// The major brands of files in the same boxes that are neither images nor videos: audio, and raw photographs.
 const OTHER_BRANDS: [&[u8]; 7] = [b"M4A ", b"M4B ", b"M4P ", b"F4A ", b"F4B ", b"crx ", b"jpx "];
 
-/// Tells still images from videos by the brands they name; `None` for files that are neither.
+/// Distinguishes still images from videos by their brands; `None` for other files.
 fn brand(bytes: &[u8]) -> Option<Format> {
     let has = |brands: &[&[u8; 4]]| heif::has_brand(bytes, brands);
     if bytes.get(8..12).is_some_and(|major| OTHER_BRANDS.contains(&major)) {
@@ -173,7 +175,7 @@ fn brand(bytes: &[u8]) -> Option<Format> {
     }
 }
 
-/// An image inside a video file that stands for it, such as a cover.
+/// An image inside a video file that represents it, such as a cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poster {
     /// The offset of its first byte in the file.
@@ -187,7 +189,7 @@ pub struct Poster {
 /// A text of the file, verbatim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawText {
-    /// The structure that holds it.
+    /// The structure that contains it.
     pub slot: Slot,
     /// The offset of that structure in the file.
     pub offset: u64,
@@ -197,7 +199,7 @@ pub struct RawText {
     pub text: String,
 }
 
-/// The structure that holds a text.
+/// The structure that contains a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Slot {
@@ -217,13 +219,13 @@ pub enum Slot {
     C2pa,
     /// An assertion of the C2PA manifest of something the file was made from; never verified here.
     C2paIngredient,
-    /// A text of an MP4 or QuickTime file, by the structure it lies in.
+    /// A text of an MP4 or QuickTime file, by its structure.
     Mp4(&'static str),
     /// A text of a Matroska or WebM file: a tag or an attachment.
     Matroska(&'static str),
     /// The lowest bits of the pixels.
     Pixels(&'static str),
-    /// A file beside the image, by its extension or name; the offset is one in that file.
+    /// A sidecar file of the image, by its extension or name; the offset refers to that file.
     Beside(&'static str),
 }
 
@@ -247,7 +249,7 @@ impl fmt::Display for Slot {
 }
 
 impl RawText {
-    /// Returns where the text is, in words: `PNG tEXt at byte 33`.
+    /// Returns the location of the text: `PNG tEXt at byte 33`.
     pub fn place(&self) -> String {
         match self.slot {
             Slot::Pixels(_) => self.slot.to_string(),
@@ -256,7 +258,7 @@ impl RawText {
     }
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     pub(super) format: Option<Format>,
@@ -267,11 +269,11 @@ pub(super) struct Texts {
     pub(super) poster: Option<Poster>,
     pub(super) raw: Vec<RawText>,
     pub(super) notes: Vec<String>,
-    /// The name of the file, if it has one.
+    /// The name of the file, if known.
     pub(super) name: Option<String>,
-    /// Every text parsed as JSON, once it was asked for.
+    /// Every text parsed as JSON, on demand.
     parsed: Vec<OnceCell<Option<Value>>>,
-    /// How much text has been taken.
+    /// The total size of the texts.
     taken: u64,
 }
 
@@ -311,14 +313,14 @@ pub(super) struct WebpSize {
     pub(super) alpha: bool,
 }
 
-/// Returns the size that a WebP names.
+/// Returns the size stated in a WebP.
 pub(super) fn webp_size(image: &[u8]) -> Option<WebpSize> {
     let texts = walk(io::Cursor::new(image)).ok()?;
     Some(WebpSize { width: texts.width?, height: texts.height?, alpha: texts.alpha })
 }
 
 impl Texts {
-    /// Adds a text, unless the caps on text are reached.
+    /// Adds a text, unless the limits on text are reached.
     pub(super) fn add(&mut self, slot: Slot, offset: u64, key: impl Into<String>, text: String) {
         let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
         if self.raw.len() >= MAX_TEXTS || size > self.room() {
@@ -330,7 +332,7 @@ impl Texts {
         self.parsed.push(OnceCell::new());
     }
 
-    /// Returns how much text there is.
+    /// Returns the total size of the texts.
     pub(super) fn taken(&self) -> usize {
         usize::try_from(self.taken).unwrap_or(usize::MAX)
     }
@@ -340,7 +342,7 @@ impl Texts {
         MAX_TEXT.saturating_sub(self.taken)
     }
 
-    /// Notes what could not be read.
+    /// Adds a note about what could not be read.
     pub(super) fn note(&mut self, note: String) {
         const MOST: usize = 20;
         if self.notes.len() < MOST {
@@ -348,7 +350,8 @@ impl Texts {
         }
     }
 
-    /// Returns the first text under this keyword: of a PNG, or of a video, whose formats do not keep the case of names.
+    /// Returns the first text with this keyword: of a PNG, or of a video, whose formats do not preserve the case of
+    /// names.
     pub(super) fn png(&self, keyword: &str) -> Option<usize> {
         self.raw.iter().position(|raw| match raw.slot {
             Slot::PngChunk(_) => raw.key == keyword,
@@ -357,12 +360,12 @@ impl Texts {
         })
     }
 
-    /// Returns the first text of an EXIF tag, in whichever directory it lies.
+    /// Returns the first text of an EXIF tag, in any directory.
     pub(super) fn exif(&self, tag: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Exif(_)) && raw.key == tag)
     }
 
-    /// Returns the text of a file beside the image.
+    /// Returns the text of a sidecar file.
     pub(super) fn beside(&self, file: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Beside(name) if name == file))
     }
@@ -372,8 +375,8 @@ impl Texts {
         self.raw.get(index).map_or("", |raw| &raw.text)
     }
 
-    /// Returns the text at this index as JSON, if it is JSON and one of these words is in it. Workflows are large, and a
-    /// reader that is not concerned should not cause them to be parsed.
+    /// Returns the text at this index as JSON, if it is JSON and contains one of these words. Workflows are large, and
+    /// a reader that is not concerned should not cause them to be parsed.
     pub(super) fn json_with(&self, index: usize, words: &[&str]) -> Option<&Value> {
         let text = self.text(index).as_bytes();
         let there = words.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());

@@ -1,5 +1,5 @@
-//! PNG: a chain of chunks. Texts may come after the pixels, and some tools append chunks after `IEND`, so the file is
-//! walked to its end.
+//! PNG: a sequence of chunks. Texts may come after the pixels, and some tools append chunks after `IEND`, so the file
+//! is walked to its end.
 
 use std::io::{self, Read, Seek};
 
@@ -7,12 +7,12 @@ use super::bytes::{Order, u32_at};
 use super::input::Input;
 use super::{Slot, Texts, exif, jumbf, text};
 
-/// What a PNG begins with.
+/// The first bytes of a PNG.
 pub(super) const MAGIC: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// The keyword under which PNG keeps XMP.
+/// The keyword of XMP in a PNG.
 const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
 
-/// The most chunks that are visited; an image of many small pieces has some tens of thousands.
+/// The maximum number of chunks visited; an image of many small pieces has some tens of thousands.
 const MAX_CHUNKS: usize = 1_000_000;
 
 /// Lists the texts of a PNG.
@@ -121,7 +121,7 @@ fn split_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..at)?, bytes.get(at + 1..)?))
 }
 
-/// Decodes a text without the NULs that some tools write after it.
+/// Decodes a text without the trailing NULs that some tools write.
 fn trimmed(bytes: &[u8]) -> String {
     let mut value = text::decode(bytes);
     value.truncate(value.trim_end_matches('\0').len());

@@ -9,7 +9,7 @@ use super::heif::text_length;
 use super::input::Input;
 use super::{Poster, Slot, Texts, text};
 
-/// The most names that are taken from `keys`.
+/// The maximum number of names taken from `keys`.
 const MAX_KEYS: usize = 1_000;
 
 /// Reads the user data of a movie or a track.
@@ -48,7 +48,7 @@ pub(super) fn meta<R: Read + Seek>(
     _depth: usize,
     texts: &mut Texts,
 ) -> io::Result<()> {
-    // ISO has version and flags here; QuickTime's own form does not.
+    // ISO has version and flags here; QuickTime's own format does not.
     if input.peek(8)?.get(4..8) != Some(b"hdlr") {
         input.skip(4)?;
     }
@@ -66,7 +66,7 @@ pub(super) fn meta<R: Read + Seek>(
     Ok(())
 }
 
-/// Takes the size of the first track that shows something: 16.16 fixed-point numbers at the end of `tkhd`.
+/// Reads the size of the first visible track: 16.16 fixed-point numbers at the end of `tkhd`.
 pub(super) fn track_size(tkhd: &[u8], texts: &mut Texts) {
     let at = if tkhd.first() == Some(&1) { 88 } else { 76 };
     let side = |at: usize| u32_at(tkhd, at, Order::Big).map(|side| side >> 16).filter(|side| *side > 0);
@@ -81,7 +81,7 @@ fn item_texts<R: Read + Seek>(input: &mut Input<R>, item: Head, keys: &[String],
     let slot = Slot::Mp4(if keyed.is_some() { "keys" } else { "ilst" });
     let mut key = keyed.cloned().unwrap_or_else(|| name(&item.kind));
     for_each_box(input, item.end, |input, part| match &part.kind {
-        // `----` items carry their name beside the value.
+        // `----` items carry their name next to the value.
         b"name" => {
             let value = capped(input, part, 1_000, "name", texts)?;
             key = text::ascii(value.get(4..).unwrap_or_default());
@@ -111,7 +111,7 @@ fn item_texts<R: Read + Seek>(input: &mut Input<R>, item: Head, keys: &[String],
     })
 }
 
-/// Returns the names of numbered items: a count, then for each its size, its namespace and the name.
+/// Returns the names of numbered items: a count, then the size, namespace and name of each.
 fn names(keys: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = keys.get(8..).unwrap_or_default();
@@ -128,7 +128,7 @@ fn names(keys: &[u8]) -> Vec<String> {
     names
 }
 
-/// Visits small boxes in a row; a box that makes no sense ends the row.
+/// Visits a sequence of small boxes; an invalid box ends it.
 fn for_each_box<R: Read + Seek>(
     input: &mut Input<R>,
     end: u64,

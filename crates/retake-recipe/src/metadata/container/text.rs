@@ -1,4 +1,4 @@
-//! Decoding bytes to text the way the tools write it, which is not always the way the formats specify it.
+//! Decodes text the way tools write it, which is not always what the formats specify.
 
 use std::io::Read;
 
@@ -6,11 +6,11 @@ use flate2::read::ZlibDecoder;
 
 use super::bytes::Order;
 
-/// How many code units of a comment are inspected to find its byte order.
+/// The number of code units of a comment that are inspected to detect its byte order.
 const LOOK_AT_UNITS: usize = 200;
 
-/// Decodes UTF-8 where it is valid, and Latin-1 otherwise. PNG specifies Latin-1 for `tEXt`, yet some tools write UTF-8
-/// into it; Latin-1 text with an accent is practically never valid UTF-8.
+/// Decodes UTF-8 if it is valid, and Latin-1 otherwise. PNG specifies Latin-1 for `tEXt`, but some tools write UTF-8;
+/// Latin-1 text with an accent is practically never valid UTF-8.
 pub(super) fn decode(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -18,12 +18,12 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// Decodes a text without the NULs that end it, or that some writers put before it.
+/// Decodes a text without trailing NULs, or leading ones that some writers add.
 pub(super) fn ascii(bytes: &[u8]) -> String {
     decode(trim_nul(bytes))
 }
 
-/// Decodes EXIF's UserComment, which should begin with the name of its encoding.
+/// Decodes EXIF's UserComment, which should start with the name of its encoding.
 pub(super) fn user_comment(bytes: &[u8], order: Order) -> String {
     if let Some(text) = bytes.strip_prefix(b"UNICODE\0") {
         unicode(text, order)
@@ -46,8 +46,9 @@ pub(super) fn utf16_be(bytes: &[u8]) -> String {
     wide(bytes, Order::Big)
 }
 
-/// Decodes a "UNICODE" comment: UTF-16 in the order of a byte order mark, else in the order that the zero bytes of Latin
-/// letters show, since the order of the directory is often wrong. Without zero bytes it may be UTF-8, as in Exif 3.0.
+/// Decodes a "UNICODE" comment: UTF-16 in the order of a byte order mark, or else in the order indicated by the zero
+/// bytes of Latin letters, since the order of the directory is often wrong. Without zero bytes, it may be UTF-8, as in
+/// Exif 3.0.
 fn unicode(bytes: &[u8], order: Order) -> String {
     if let Some(text) = bytes.strip_prefix(b"\xff\xfe") {
         return wide(text, Order::Little);
@@ -64,7 +65,7 @@ fn unicode(bytes: &[u8], order: Order) -> String {
     }
 }
 
-/// Returns whether there are zero bytes as in UTF-16, and which order they show if they show one.
+/// Returns whether there are zero bytes as in UTF-16, and which order they indicate, if any.
 fn looks_wide(bytes: &[u8]) -> Option<Option<Order>> {
     let (mut first, mut second) = (0usize, 0usize);
     for pair in trim_nul_units(bytes).chunks_exact(2).take(LOOK_AT_UNITS) {
@@ -97,7 +98,7 @@ pub(super) fn inflate(bytes: &[u8], most: u64) -> Option<Vec<u8>> {
     let mut inflated = Vec::new();
     let result = ZlibDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut inflated);
     let fits = u64::try_from(inflated.len()).is_ok_and(|size| size <= most);
-    // What comes before the end of a truncated stream is still text.
+    // The part before the end of a truncated stream is still text.
     (fits && (result.is_ok() || !inflated.is_empty())).then_some(inflated)
 }
 

@@ -7,7 +7,7 @@ use super::exif::{self, EXIF_DIRECTORY, MAX_ENTRIES};
 use super::input::Input;
 use super::{Slot, Texts, iptc, text};
 
-/// The most directories that are read.
+/// The maximum number of directories read.
 const MAX_DIRECTORIES: usize = 16;
 const WIDTH: u16 = 256;
 const HEIGHT: u16 = 257;
@@ -76,7 +76,7 @@ fn directory<R: Read + Seek>(
                     _ => iptc::resources(&value, offset, texts),
                 }
             }
-            // Whether a tag holds text is known without its value, so the values of others are not read.
+            // Whether a tag contains text is known without its value, so the values of others are not read.
             _ if matches!(kind, 1 | 2 | 7 | 129) && exif::tag_text(tag, kind, b"", order).is_some() => {
                 let (value, offset) = value(input, entry, u64::from(count), order, texts)?;
                 if let Some(text) = exif::tag_text(tag, kind, &value, order) {
@@ -89,7 +89,7 @@ fn directory<R: Read + Seek>(
     Ok(found)
 }
 
-/// Reads the value of an entry: in the entry if it fits, else where the entry points to.
+/// Reads the value of an entry: from the entry if it fits, otherwise from where it points to.
 fn value<R: Read + Seek>(
     input: &mut Input<R>,
     entry: &[u8],

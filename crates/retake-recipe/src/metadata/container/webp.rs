@@ -1,4 +1,4 @@
-//! WebP: a chain of chunks in a RIFF file.
+//! WebP: a sequence of chunks in a RIFF file.
 
 use std::io::{self, Read, Seek};
 
