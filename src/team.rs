@@ -123,7 +123,7 @@ impl TeamWorkspace {
             Some(known) if known != found => {
                 self.remember(&found);
                 Err(store::Error::Server {
-                    problem: format!("{} is another workspace than the one this machine knew", self.config),
+                    problem: format!("{} is not the workspace that this machine used before", self.config),
                     remedy: Some(store::Remedy::Retry),
                     temporary: false,
                 })

@@ -80,7 +80,7 @@ pub(super) enum Verb {
     /// Archive a session: it takes no more iterations, and nothing is deleted
     #[command(after_help = "Example:\n  retake archive session-2025-12-11-001 --reason 'delivered'")]
     Archive(ArchiveArgs),
-    /// Restore an archived session, so that it takes iterations again
+    /// Restore an archived session, so that it accepts iterations again
     #[command(after_help = "Example:\n  retake restore session-2025-12-11-001 --reason 'client wants changes'")]
     Restore(ArchiveArgs),
     Audit(AuditArgs),

@@ -30,28 +30,28 @@ pub(super) struct AuditArgs {
     /// The session's id, or latest [default: all sessions]
     #[arg(value_name = "SESSION", conflicts_with_all = ["status", "project", "since", "until", "actor"])]
     session: Option<String>,
-    /// Of many sessions: which ones [default: all]
+    /// For many sessions: which ones [default: all]
     #[arg(long, value_parser = choice::<Status>())]
     status: Option<Status>,
-    /// Of many sessions: those whose project contains this text, in any case
+    /// For many sessions: those whose project contains this text, in any case
     #[arg(long)]
     project: Option<String>,
-    /// Of many sessions: only what happened since, such as 2026-03 or 7d
+    /// For many sessions: only what happened since, such as 2026-03 or 7d
     #[arg(long, value_name = "TIME", value_parser = times::period)]
     since: Option<Period>,
-    /// Of many sessions: only what happened until the end of that time
+    /// For many sessions: only what happened until the end of that time
     #[arg(long, value_name = "TIME", value_parser = times::period)]
     until: Option<Period>,
-    /// Of many sessions: only what this user or client did
+    /// For many sessions: only what this user or client did
     #[arg(long, value_name = "NAME")]
     actor: Option<String>,
-    /// Of one session: maximum number of events (1–1000) [default: 200]
+    /// For one session: maximum number of events (1–1000) [default: 200]
     #[arg(long, value_name = "N", requires = "session", allow_negative_numbers = true, value_parser = super::args::limit)]
     limit: Option<u32>,
-    /// Of one session: continue after a previous page
+    /// For one session: continue after a previous page
     #[arg(long, requires = "session")]
     cursor: Option<String>,
-    /// Of one session: print all pages (not with --json)
+    /// For one session: print all pages (not with --json)
     #[arg(long, requires = "session")]
     all: bool,
     #[command(flatten)]

@@ -99,7 +99,7 @@ complete -c retake -n "__fish_seen_subcommand_from record" -l like -x -a "(retak
 /// Print the references that a shell offers, newest first
 #[derive(Debug, Args)]
 pub(super) struct CompleteReferencesArgs {
-    /// With a title after each, separated by a tab
+    /// Add a title to each, separated by a tab
     #[arg(long)]
     titles: bool,
 }

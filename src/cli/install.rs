@@ -45,10 +45,10 @@ pub(super) struct InstallArgs {
     /// The name under which the client lists Retake
     #[arg(long, value_name = "NAME", default_value = "retake")]
     name: String,
-    /// Put an image server that is in the file behind `retake wrap`
+    /// Run a configured image server through `retake wrap`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "unwrap"])]
     wrap: Option<String>,
-    /// Take a server from behind `retake wrap`
+    /// Run a server directly again, without `retake wrap`
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     unwrap: Option<String>,
     #[command(flatten)]

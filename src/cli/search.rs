@@ -20,7 +20,7 @@ use super::{references, times, words};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SearchArgs {
-    /// Words and conditions, all of which must hold
+    /// Words and conditions that must all match
     #[arg(value_name = "QUERY")]
     query: Vec<String>,
     /// Images that look like this reference, hash or file, most similar first

@@ -23,7 +23,7 @@ pub(super) fn layout(row: &SessionRow, list: &IterationList, steps: &[StoryStep]
     let mut about = vec![words::count(row.iteration_count().into(), "iteration")];
     about.extend(row.project().map(|project| format!("project {}", words::one_line(project))));
     about.extend(words::costs(row.cost()));
-    about.push(format!("begun {}", words::time(row.created_at())));
+    about.push(format!("started {}", words::time(row.created_at())));
     about.push(format!("modified {}", words::time(row.last_modified_at())));
     output.line(paint(FAINT, about.join(" · ")));
     if let Some(cursor) = &list.next_cursor {

@@ -64,7 +64,7 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
     let (dir, by) = chosen.ok_or_else(|| {
         Error::new(
             ErrorKind::Invalid,
-            "there is no place for a workspace: the system names no data directory for this user",
+            "no directory for a workspace: the system names no data directory for this user",
             format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
         )
     })?;

@@ -47,7 +47,7 @@ pub(super) struct WrapArgs {
     profile: Option<String>,
     /// The session to record into: latest, new, or an id
     ///
-    /// Without it, one per connection, and another after an hour's rest.
+    /// By default, one per connection and a new one after an hour without calls.
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// The project of new sessions
@@ -196,7 +196,7 @@ fn layout(explained: &Explained, output: &mut Output) {
     let line = |name: &str, value: &str, output: &mut Output| {
         output.line(format_args!("{} {}", paint(HEADING, format_args!("{name:<8}")), words::one_line(value)));
     };
-    line("server", explained.server.as_deref().unwrap_or("did not introduce itself"), output);
+    line("server", explained.server.as_deref().unwrap_or("unknown (it sent no name)"), output);
     line("profile", explained.profile.as_deref().unwrap_or("none: the general rules"), output);
     if explained.other_lines > 0 {
         line("noise", &format!("{} passed unchanged", words::count(explained.other_lines as u64, "line")), output);

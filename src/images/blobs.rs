@@ -10,13 +10,15 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
+use super::files::{
+    CopiedFile, decodable, is_same_path, link_at, may_be_opened, open_regular, other_bytes, read_whole, readable_length,
+};
 use super::header::{self, Header};
 use super::originals::Originals;
 use super::phash;
 use super::pool::{FILE_MEMORY, on_all_cores};
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use super::video;
-use super::whole::{Written, written};
 use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile, read_at};
 use crate::model::{Hash, ImageRef, PerceptualHash};
 use crate::platform;
@@ -502,117 +504,6 @@ fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<St
 
 fn reading(path: &Path, source: io::Error) -> ImageStoreError {
     ImageStoreError { action: "read the image", path: path.to_owned(), source }
-}
-
-/// Returns the defect of a video, or of an image file that can be decoded; `None` if it is fine, too large to check, or
-/// of another type.
-pub fn defect(path: &Path) -> Option<Defect> {
-    let length = match readable_length(path) {
-        Err(ImageUnavailable::Undecodable(Undecodable::Video(_))) => {
-            return matches!(written(path), Ok(Written::Partly)).then_some(Defect::Truncated);
-        }
-        length => length.ok()?,
-    };
-    let _permit = FILE_MEMORY.acquire(length);
-    match decode(&read_whole(path).ok()?) {
-        Err(Undecodable::Broken(_)) if matches!(written(path), Ok(Written::Partly)) => Some(Defect::Truncated),
-        Err(Undecodable::Broken(reason)) => Some(Defect::Broken(reason)),
-        _ => None,
-    }
-}
-
-/// A defect of an image file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Defect {
-    /// It is truncated.
-    #[error("the file is truncated")]
-    Truncated,
-    /// It cannot be decoded.
-    #[error("the file cannot be decoded: {0}")]
-    Broken(String),
-}
-
-/// Returns the length of a file, if it may be decoded.
-fn readable_length(path: &Path) -> Result<u64, ImageUnavailable> {
-    let found = fs::metadata(path)?;
-    // Anything else is refused when it is opened for reading.
-    if found.is_file() { decodable(&open_regular(path)?) } else { Ok(found.len()) }
-}
-
-/// Returns the length of an open file, if it is not a video and small enough to be decoded.
-fn decodable(file: &File) -> Result<u64, ImageUnavailable> {
-    let mime_type = Header::of(&read_at(file, 0, 64)?).mime_type;
-    if video::is_video(mime_type) {
-        return Err(Undecodable::Video(mime_type).into());
-    }
-    match file.metadata()?.len() {
-        length if length > MAX_DECODED_FILE_BYTES => Err(Undecodable::TooManyBytes(length).into()),
-        length => Ok(length),
-    }
-}
-
-fn other_bytes() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the contents of the file do not match its hash")
-}
-
-/// Opens a regular file of at most [`MAX_IMAGE_BYTES`]. The path of a linked image comes from an imported record, and
-/// may be an endless device or a pipe that never opens.
-fn open_regular(path: &Path) -> io::Result<File> {
-    let mut options = File::options();
-    options.read(true);
-    platform::open_without_blocking(&mut options);
-    let file = options.open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    if found.len() > MAX_IMAGE_BYTES {
-        let problem = format!("the file has {} bytes, and at most {MAX_IMAGE_BYTES} are read", found.len());
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
-    }
-    Ok(file)
-}
-
-/// Reads a regular file of bounded size, even if it grows meanwhile.
-fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let file = open_regular(path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
-    file.take(MAX_IMAGE_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Replaces whatever is at `kept` by a symbolic link to `path`.
-fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
-    let dir = kept.parent().unwrap_or(kept);
-    fs::create_dir_all(dir)?;
-    let name = kept.file_name().unwrap_or_default().to_string_lossy();
-    let new = dir.join(format!(".{name}.{}.link", std::process::id()));
-    platform::symlink(path, &new)?;
-    fs::rename(&new, kept).inspect_err(|_| drop(fs::remove_file(&new)))
-}
-
-fn is_same_path(one: &Path, other: &Path) -> bool {
-    let canonical = |path: &Path| path.canonicalize().ok();
-    canonical(one).is_some_and(|one| canonical(other) == Some(one))
-}
-
-/// Returns whether a linked original may be opened. A missing one may, so that users get the error that it is missing.
-fn may_be_opened(path: &Path) -> bool {
-    fs::metadata(path).map_or(true, |found| found.is_file() && found.len() <= MAX_IMAGE_BYTES)
-}
-
-/// A reader that remembers whether reading failed.
-struct CopiedFile<'a> {
-    file: &'a File,
-    failed: bool,
-}
-
-impl Read for CopiedFile<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(buffer);
-        self.failed = read.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
-        read
-    }
 }
 
 #[cfg(test)]

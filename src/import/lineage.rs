@@ -9,12 +9,12 @@
 //!
 //! Weak evidence: a name alone, or a strong resemblance to an earlier run of the same session.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 
-use crate::model::diff::tag;
 use crate::model::{Hash, ImageRef, IterationId, PerceptualHash, Recipe, Timestamp};
 
+use super::likeness::{is_generic, likeness, multiple};
 use super::look::Light;
 
 /// The share of common tags above which two prompts belong to the same line.
@@ -23,8 +23,6 @@ const SIMILAR: f64 = 0.5;
 const MAX_COMPARED: usize = 500;
 /// The share of common tags below which two images have different subjects, however similar they look.
 const RELATED: f64 = 0.2;
-/// The factor above which a larger image is an upscale rather than a crop.
-const LARGER: f64 = 1.2;
 
 /// The place where a run is or will be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -336,7 +334,7 @@ impl Lineage {
             return None;
         }
         let what = if made.recipe.prompt == light.recipe.prompt { "the same prompt" } else { "a similar prompt" };
-        Some((number, format!("it follows in the session, with {what}")))
+        Some((number, format!("it comes next in the session and has {what}")))
     }
 
     /// Returns the run of the same session that looks most similar. Similarity says little about images made from
@@ -376,70 +374,9 @@ impl fmt::Display for Place {
     }
 }
 
-/// Returns whether a file name is one that tools and browsers give to any image, so that it proves little by itself.
-fn is_generic(name: &str) -> bool {
-    const NAMES: [&str; 16] = [
-        "",
-        "comfyui",
-        "comfyuitemp",
-        "image",
-        "images",
-        "img",
-        "input",
-        "output",
-        "result",
-        "download",
-        "untitled",
-        "generated",
-        "pasted",
-        "clipboard",
-        "screenshot",
-        "grid",
-    ];
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let letters: String = stem.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase();
-    NAMES.contains(&letters.as_str())
-}
-
+/// Returns whether two images have the same composition.
 fn near(one: &ImageTraits, other: &ImageTraits) -> bool {
     matches!((one.perceptual_hash, other.perceptual_hash), (Some(one), Some(other)) if one.distance(other) <= PerceptualHash::NEAR)
-}
-
-/// Returns the factor by which the second size is larger, if it is larger and has the same aspect ratio.
-fn multiple(small: Option<(u32, u32)>, large: Option<(u32, u32)>) -> Option<f64> {
-    let ((width, height), (wider, higher)) = (small?, large?);
-    // Sizes are multiples of eight, so the same aspect ratio may be off by a few pixels.
-    let scale = f64::from(wider) / f64::from(width.max(1));
-    let expected = f64::from(height) * scale;
-    (scale >= LARGER && (expected - f64::from(higher)).abs() <= 8.0).then_some(scale)
-}
-
-/// Returns the similarity of two recipes: the share of tags they have in common. It is 0 if either has no prompt; with
-/// different models only nearly identical prompts count.
-fn likeness(one: &Recipe, other: &Recipe) -> f64 {
-    if one.prompt.trim().is_empty() || other.prompt.trim().is_empty() {
-        return 0.0;
-    }
-    if one.prompt == other.prompt {
-        return 1.0;
-    }
-    let other_model = matches!((&one.model, &other.model), (Some(one), Some(other)) if one != other);
-    let (one, other) = (parts(&one.prompt), parts(&other.prompt));
-    let common = one.intersection(&other).count();
-    let all = one.union(&other).count().max(1);
-    let share =
-        f64::from(u32::try_from(common).unwrap_or(u32::MAX)) / f64::from(u32::try_from(all).unwrap_or(u32::MAX));
-    if other_model && share < 0.9 { 0.0 } else { share }
-}
-
-/// Returns the tags of a prompt, or the words if it is prose.
-fn parts(prompt: &str) -> HashSet<String> {
-    let tags = tag::tags(prompt);
-    let words = || prompt.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    if words().count() > tags.len() * 6 {
-        return words().collect();
-    }
-    tags.into_iter().map(|tag| tag.text.to_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -490,11 +427,11 @@ mod tests {
         let of = |light: &Light| lineage.origin(0, at(10), light, &[image("b.png", 512, FAR)]);
         assert_eq!(
             said(of(&light("a red fox, snow, dusk, 85mm", 2)).parent),
-            "new-1#0: it follows in the session, with the same prompt"
+            "new-1#0: it comes next in the session and has the same prompt"
         );
         assert_eq!(
             said(of(&light("a red fox, snow, dawn, 85mm", 2)).parent),
-            "new-1#0: it follows in the session, with a similar prompt"
+            "new-1#0: it comes next in the session and has a similar prompt"
         );
         let other = of(&light("portrait of an old sailor, oil painting", 3));
         assert_eq!((other.parent, other.likely, other.line), (None, None, 1));
@@ -513,7 +450,7 @@ mod tests {
         let origin = lineage.origin(0, at(10), &light("an old sailor, oil", 9), &[image("d.png", 512, FAR << 1)]);
         assert_eq!(
             (origin.line, said(origin.parent)),
-            (1, "new-1#1: it follows in the session, with the same prompt".to_owned())
+            (1, "new-1#1: it comes next in the session and has the same prompt".to_owned())
         );
         let elsewhere = lineage.origin(1, at(10), &light("an old sailor, oil", 9), &[]);
         assert_eq!(elsewhere.parent, None, "another session has lines of its own");
@@ -560,7 +497,7 @@ mod tests {
         let runs = [with_model("a knight, armor", 1, "dreamshaper"), with_model("a knight, armor", 2, "rev")];
         let lineage = lineage(&[(&runs[0], &[]), (&runs[1], &[])]);
         let origin = lineage.origin(0, at(10), &with_model("a knight, armor, gold", 3, "dreamshaper"), &[]);
-        assert_eq!(said(origin.parent), "new-1#0: it follows in the session, with a similar prompt");
+        assert_eq!(said(origin.parent), "new-1#0: it comes next in the session and has a similar prompt");
     }
 
     #[test]

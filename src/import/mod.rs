@@ -22,6 +22,7 @@ mod commit;
 mod copies;
 mod formats;
 mod intake;
+mod likeness;
 mod lineage;
 mod lines;
 mod look;

@@ -406,8 +406,8 @@ fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
 }
 
 fn no_connection() -> ErrorData {
-    let why = "this request stands for itself, so there is nothing to send changes on: begin with initialize and give \
-               its Mcp-Session-Id, or use subscriptions/listen of 2026-07-28";
+    let why = "this request has no session to send changes on: call initialize first and send its Mcp-Session-Id, or use \
+               subscriptions/listen of 2026-07-28";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
 }
 

@@ -84,7 +84,7 @@ impl Subscriptions {
         if wanted.len() >= MAX_SUBSCRIPTIONS {
             return Err(ErrorData::invalid_params(
                 format!(
-                    "at most {MAX_SUBSCRIPTIONS} subscriptions: subscribe to retake://sessions, which hears of all changes"
+                    "at most {MAX_SUBSCRIPTIONS} subscriptions: subscribe to retake://sessions, which reports all changes"
                 ),
                 None,
             ));

@@ -87,7 +87,7 @@ pub(super) fn no_such_verb() -> Failed {
     let names = tools::all().iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ");
     Failed(Error::new(
         ErrorKind::NotFound,
-        "there is no such verb",
+        "unknown tool",
         format!("ask /api/NAME with one of {names}; /api/openapi.json describes them"),
     ))
 }

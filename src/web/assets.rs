@@ -66,6 +66,6 @@ pub(super) async fn asset(Path((build, name)): Path<(String, String)>) -> Respon
     let found = ASSETS.iter().find(|(known, _, _)| *known == name && build == *BUILD);
     match found {
         Some((_, kind, bytes)) => ([(CONTENT_TYPE, *kind)], [(CACHE_CONTROL, FOREVER)], *bytes).into_response(),
-        None => refused(StatusCode::NOT_FOUND, "there is no such file", "reload the page: Retake was updated"),
+        None => refused(StatusCode::NOT_FOUND, "file not found", "reload the page: Retake was updated"),
     }
 }

@@ -47,7 +47,7 @@ pub(super) async fn export(
         "proof.tar" => ("application/x-tar", "retake-proof.tar"),
         _ => {
             let hint = "export sessions.zip, images.zip or proof.tar";
-            return Err(Error::new(ErrorKind::NotFound, "there is no such export", hint).into());
+            return Err(Error::new(ErrorKind::NotFound, "unknown export", hint).into());
         }
     };
     let file = gallery.ask(move |workspace, _| write(workspace, &form, &chosen.of)).await?;

@@ -129,7 +129,7 @@ fn responses(answer: &Map<String, Value>) -> Value {
         "400": failure("The request is wrong: the hint says how to write it."),
         "401": failure("The token is missing or wrong."),
         "403": failure("The request comes from another origin, or for another host."),
-        "404": failure("There is no such session, iteration or verb."),
+        "404": failure("The session, iteration or tool does not exist."),
         "409": failure("Someone else was faster, or the session is archived."),
         "410": failure("It was lost to damage."),
         "413": failure("The request is too large."),

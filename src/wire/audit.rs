@@ -40,7 +40,7 @@ pub struct AuditView {
     pub events: Vec<AuditEvent>,
     /// The number of all events.
     pub total_events: u64,
-    /// What its iterations cost together, each currency for itself, if that is known.
+    /// What its iterations cost together, by currency, if that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cost: Vec<Cost>,
     /// Whether every event is there, unchanged, in both copies, and names its predecessor.

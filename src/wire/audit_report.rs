@@ -41,7 +41,7 @@ pub struct AuditReport {
     pub total_sessions: u64,
     /// The number of events that match.
     pub total_events: u64,
-    /// What all sessions in the report cost together, each currency for itself.
+    /// What all sessions in the report cost together, by currency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cost: Vec<Cost>,
     /// Whether every chain holds and every image is there, unchanged.

@@ -41,7 +41,7 @@ pub struct CompareView {
     pub loras: Vec<LoraRow>,
     /// What is the same in all of them, apart from `parameters`.
     pub same: Map<String, Value>,
-    /// How they came from each other.
+    /// How they descend from each other.
     pub lineage: LineageView,
     /// The fields that were cut short to keep this answer small.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

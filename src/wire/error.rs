@@ -40,7 +40,7 @@ pub enum ErrorKind {
     Invalid,
     /// Another writer was faster, or an idempotency key was used for another request.
     Conflict,
-    /// The session is archived and takes no more iterations.
+    /// The session is archived and accepts no more iterations.
     Archived,
     /// Another process has the workspace open.
     Busy,

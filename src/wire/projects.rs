@@ -32,7 +32,7 @@ pub struct ProjectRow {
     pub archived: u64,
     /// The number of iterations in all its sessions.
     pub iterations: u64,
-    /// What all its iterations cost, each currency for itself, if that is known.
+    /// What all its iterations cost, by currency, if that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cost: Vec<Cost>,
     /// When one of them was last modified (UTC).

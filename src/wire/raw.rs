@@ -22,7 +22,7 @@ use super::{Api, Error};
 pub struct RawView {
     /// The file, or the reference that was asked for.
     pub file: String,
-    /// The tool that made it; null when no reader knew what is in it.
+    /// The tool that made it; null if no reader recognised it.
     pub generator: Option<String>,
     /// What was found of the recipe, under the names that recipes have everywhere. Nothing in it is guessed.
     pub recipe: Map<String, Value>,
@@ -42,7 +42,7 @@ pub struct RawView {
     /// The sampling passes, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<RawPass>,
-    /// What could not be read, and what to think of what was.
+    /// What could not be read, and notes on what was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Whether the file was searched for texts: its format is known and has a place for them.
@@ -70,10 +70,10 @@ pub struct RawImage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RawEntry {
-    /// What it lies in, and at which byte of the file that begins.
+    /// The structure that contains it, and its offset in the file.
     #[serde(rename = "where")]
     pub place: String,
-    /// What it is called there.
+    /// Its name there.
     pub key: String,
     /// The text.
     pub text: String,

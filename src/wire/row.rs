@@ -33,7 +33,7 @@ pub struct SessionRow {
     /// Present and true if the session is archived.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
-    /// What its iterations cost together, each currency for itself, if that is known.
+    /// What its iterations cost together, by currency, if that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cost: Vec<Cost>,
     /// The number of its events that are lost to damage, for as long as they are.
@@ -81,7 +81,7 @@ impl SessionRow {
         self.lost_events
     }
 
-    /// Returns what its iterations cost together, each currency for itself.
+    /// Returns what its iterations cost together, by currency.
     pub fn cost(&self) -> &[Cost] {
         &self.cost
     }

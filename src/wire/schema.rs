@@ -220,7 +220,7 @@ mod tests {
         /// How
         /// many.
         count: Option<u32>,
-        /// What came of it.
+        /// The result.
         outcome: Option<OutcomeStatus>,
         seed: Option<Seed>,
         title: String,
@@ -236,7 +236,7 @@ mod tests {
                 "properties": {
                     "count": { "description": "How many.", "type": "integer", "minimum": 0 },
                     "outcome": {
-                        "description": "What came of it.",
+                        "description": "The result.",
                         "type": "string",
                         "enum": ["succeeded", "failed", "refused"]
                     },

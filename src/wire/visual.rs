@@ -12,7 +12,7 @@ pub struct VisualView {
     /// The judgement in one line, composition and colour apart: `Composition: same · Colour: strongly changed · 98.7 % of
     /// the area`.
     pub verdict: String,
-    /// In how many of 128 bits their perceptual hashes differ, which do not know colours: 0 to 31 is the same composition,
+    /// In how many of 128 bits their perceptual hashes differ, which ignore colour: 0 to 31 is the same composition,
     /// around 64 another one.
     pub perceptual_distance: u32,
     /// How far their colours are apart on average: 0 is the same, 2 just noticeable, above 15 strongly changed.
@@ -26,7 +26,7 @@ pub struct VisualView {
     /// The smallest box around what changed; absent if nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_box: Option<BoxView>,
-    /// The width of the larger image, in whose pixels the box is.
+    /// The width of the larger image, which the coordinates of the box refer to.
     pub width: u32,
     /// Its height.
     pub height: u32,

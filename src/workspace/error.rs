@@ -51,7 +51,7 @@ pub enum Error {
         recorded: bool,
     },
     /// The session is archived.
-    #[error("{0} is archived and takes no more iterations")]
+    #[error("{0} is archived and accepts no more iterations")]
     Archived(SessionId),
     /// The session does not have the number of iterations that the caller expected.
     #[error("{session} has {actual} {}, not {expected}", if *actual == 1 { "iteration" } else { "iterations" })]

@@ -10,7 +10,7 @@ use crate::store::Recovery;
 
 use super::{Error, Workspace};
 
-/// How a workspace is doing.
+/// The state of a workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub struct WorkspaceStatus {
     pub archived: u64,
     /// How many events there are.
     pub events: u64,
-    /// What it takes on disk, in bytes.
+    /// Its size on disk, in bytes.
     pub sizes: Sizes,
     /// How many recoveries the workspace has been through.
     pub recoveries: u64,

@@ -22,11 +22,11 @@ pub enum Thumbnails {
     All,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThumbnailsReport {
-    /// Of how many images the thumbnails were made.
+    /// The number of images whose thumbnails were created.
     pub made: u64,
     /// Of which they could not be made, as their files are missing or damaged; at most 50.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -212,7 +212,7 @@ impl Assembler {
         let is_new =
             !located.pre_existing && located.images.iter().any(|image| !self.lineage.knows_bytes(&image.bytes));
         if recognised.kind == Kind::Unsure && !is_new {
-            return vec![Decision::Skip(format!("{}, and there is no new image", recognised.why))];
+            return vec![Decision::Skip(format!("{}, but there is no new image", recognised.why))];
         }
         let mut read = outcome::read(&answer, !located.images.is_empty());
         let has_something = !located.images.is_empty() || outcome::has_address(&answer) || !answer.links.is_empty();
@@ -222,7 +222,7 @@ impl Assembler {
         }
         let says_something = read.ending != CallOutcome::Succeeded || has_something;
         if !recognised.strong && !says_something {
-            return vec![Decision::Skip("there is no image, no failure and no job in the result".to_owned())];
+            return vec![Decision::Skip("the result contains no image, failure or job".to_owned())];
         }
         let sources = Sources {
             connection,

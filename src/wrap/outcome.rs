@@ -166,7 +166,7 @@ pub(crate) fn no_image(answer: &ToolAnswer) -> OutcomeReading {
     let message = message(answer);
     let refused = REFUSAL.is_match(&message);
     let ending = if refused { CallOutcome::Refused(message) } else { CallOutcome::Failed(message) };
-    OutcomeReading { ending, why: "there is no image, and nothing says that one was made" }
+    OutcomeReading { ending, why: "no image was found, and the result does not report one" }
 }
 
 /// Returns whether a result contains a URL that may be that of an image.

@@ -175,7 +175,7 @@ impl Profiles {
             None if Path::new(name).is_file() => load(Path::new(name))?,
             None => {
                 let names: Vec<&str> = self.known.iter().map(|profile| profile.name.as_str()).collect();
-                return Err(format!("there is no profile {name:?}, and no such file; known are: {}", names.join(", ")));
+                return Err(format!("no profile or file is named {name:?}; known profiles: {}", names.join(", ")));
             }
         });
         Ok(())

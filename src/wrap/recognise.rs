@@ -397,13 +397,13 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
         return decided(Kind::Generate, true, "an argument is a ComfyUI graph");
     }
     if does(EDIT) && (has_input || has_prompt) {
-        return decided(Kind::Edit, image_name || described, "the name says that an image is changed");
+        return decided(Kind::Edit, image_name || described, "the tool's name indicates image editing");
     }
     if has_prompt && image_name && !asked.inputs.is_empty() {
         return decided(Kind::Edit, true, "the name speaks of images, and one is given");
     }
     if does(GENERATE) && has_prompt && image_name {
-        return decided(Kind::Generate, true, "the name says that an image is made");
+        return decided(Kind::Generate, true, "the tool's name indicates image generation");
     }
     let has_model = asked.recipe.model.is_some() || argument(is_model_key);
     if does(GENERATE) && has_prompt && (described || has_model) && !other_described {
@@ -413,7 +413,11 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
         return decided(Kind::Generate, true, "the name speaks of images, and it takes a prompt");
     }
     if does(GENERATE) && image_name {
-        return decided(Kind::Generate, false, "the name says that an image is made, and the result must show it");
+        return decided(
+            Kind::Generate,
+            false,
+            "the tool's name indicates image generation, and the result must show it",
+        );
     }
     if has_prompt || has_input || does(GENERATE) || words.iter().any(|word| word == "save") {
         return decided(Kind::Unsure, false, "it may make an image: the result decides");

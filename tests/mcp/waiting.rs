@@ -71,7 +71,8 @@ async fn begin(client: &mut Client) -> u64 {
     client.send(&line).await;
     let progress = client.heard("notifications/progress").await;
     assert_eq!(progress["progressToken"], "how far?");
-    assert_eq!((progress["progress"].as_f64(), progress["total"].as_f64()), (Some(0.0), Some(2.0)), "{progress}");
+    // The first image may be checked before the first notification is sent.
+    assert!(progress["progress"].as_f64() < Some(2.0) && progress["total"].as_f64() == Some(2.0), "{progress}");
     assert_eq!(progress["message"], "checking images");
     id
 }

@@ -101,7 +101,7 @@ fn an_archived_session_says_how_to_go_on() {
         };
         let error = ws.try_record(&request).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Archived);
-        assert_eq!(error.message, "session-2025-12-11-001 is archived and takes no more iterations");
+        assert_eq!(error.message, "session-2025-12-11-001 is archived and accepts no more iterations");
         assert!(error.hint.contains("call restore-session for session-2025-12-11-001"), "{}", error.hint);
         assert!(error.hint.contains("parent session-2025-12-11-001"), "{}", error.hint);
     }

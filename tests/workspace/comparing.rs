@@ -2,7 +2,9 @@
 
 use retake::internals::model::iteration::MAX_NAME_BYTES;
 use retake::internals::model::{Lora, Seed, StepLabel};
-use retake::internals::wire::{CompareRequest, CompareView, ErrorKind, ImageRequest, RecordRequest, SearchRequest};
+use retake::internals::wire::{
+    CompareRequest, CompareView, ErrorKind, GetRequest, ImageRequest, RecordRequest, SearchRequest,
+};
 use retake::internals::workspace::CallContext;
 use serde_json::{Value, json};
 
@@ -14,6 +16,36 @@ fn request(references: &[&str]) -> CompareRequest {
 
 fn compare(ws: &TestWorkspace, references: &[&str]) -> CompareView {
     checked(ws.api().compare(&request(references))).unwrap()
+}
+
+#[test]
+fn images_of_a_batch_have_their_own_seeds() {
+    let ws = TestWorkspace::new();
+    let parameters = json!({ "seeds": ["7", "8"], "clip_skip": 2 });
+    ws.record(&RecordRequest {
+        seed: Some(Seed(7)),
+        parameters: parameters.as_object().unwrap().clone(),
+        images: vec![path(&ws.file("a.png", &png(64, 48, 1))), path(&ws.file("b.png", &png(64, 48, 2)))],
+        ..prompt("a fox")
+    });
+    let seed_of = |reference: &str| {
+        let request = GetRequest { reference: reference.to_owned(), ..GetRequest::default() };
+        checked(ws.api().get(&request)).unwrap().recipe.recipe.seed
+    };
+    assert_eq!([seed_of("#0"), seed_of("#0/0"), seed_of("#0/1")], [7, 7, 8].map(|seed| Some(Seed(seed))));
+
+    let view = serde_json::to_value(compare(&ws, &["#0/0", "#0/1"])).unwrap();
+    assert_eq!(view["parameters"], json!([{ "name": "seed", "values": ["7", "8"] }]));
+
+    for (query, found) in [("seed:7", 1), ("seed:8", 1), ("seed:9", 0)] {
+        let request = SearchRequest { query: Some(query.to_owned()), ..SearchRequest::default() };
+        assert_eq!(checked(ws.api().search(&request)).unwrap().total_matches, found, "{query}");
+    }
+
+    ws.record(&RecordRequest { like: Some("#0/1".to_owned()), ..RecordRequest::default() });
+    let next = ws.api().get(&GetRequest { reference: "latest".to_owned(), ..GetRequest::default() }).unwrap();
+    assert_eq!(next.recipe.recipe.seed, Some(Seed(8)));
+    assert!(!next.recipe.recipe.parameters.contains_key("seeds"), "one image is not a batch");
 }
 
 #[test]

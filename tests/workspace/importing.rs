@@ -131,7 +131,7 @@ fn what_is_added_joins_its_session() {
     assert_eq!(sessions, ["session-2024-05-01-001", "session-2024-05-01-002"]);
     let joined = get(&ws, "session-2024-05-01-001#2");
     assert_eq!(joined.parent.unwrap().to_string(), "session-2024-05-01-001#1");
-    assert_eq!(joined.parent_reason.as_deref(), Some("it follows in the session, with the same prompt"));
+    assert_eq!(joined.parent_reason.as_deref(), Some("it comes next in the session and has the same prompt"));
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn a_session_that_differs_is_named_and_left_alone() {
 fn other_files_are_refused_as_exports() {
     let ws = TestWorkspace::new();
     for bytes in [&b""[..], b"\n\n", b"hello\nworld", &png(64, 64, 3), &[b'x'; 100_000], b"[1,2]\n{}"] {
-        fails(ws.workspace.import(&mut &*bytes), ErrorKind::Invalid, "this is not a Retake export");
+        fails(ws.workspace.import(&mut &*bytes), ErrorKind::Invalid, "nor a Retake export");
     }
     let newer = br#"{"type":"retake-export","version":2}"#;
     fails(ws.workspace.import(&mut &newer[..]), ErrorKind::Invalid, "the export has version 2");

@@ -329,7 +329,7 @@ fn explain(location: &ImageLocation, error: &object_store::Error) -> io::Error {
         return io::Error::new(*kind, format!("{location}: {advice}"));
     }
     let (kind, problem) = match error {
-        object_store::Error::NotFound { .. } => (io::ErrorKind::NotFound, "there is no such object"),
+        object_store::Error::NotFound { .. } => (io::ErrorKind::NotFound, "object not found"),
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
             (io::ErrorKind::PermissionDenied, "the server rejects the credentials, or they do not allow this")
         }

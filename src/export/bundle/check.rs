@@ -26,7 +26,7 @@ use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file
 pub struct BundleView {
     /// Whether nothing is wrong.
     pub whole: bool,
-    /// The hash that stands for all of it, to compare with the one that was printed when it was made.
+    /// The hash of the whole bundle, to compare with the one that was printed when it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<Hash>,
     /// When it was made (UTC).
@@ -38,7 +38,7 @@ pub struct BundleView {
     pub events: u64,
     /// Images checked.
     pub images: u64,
-    /// What the bundle says it never had: images that were left out, or missing when it was made.
+    /// What the bundle lists as missing from the start: images that were left out, or missing when it was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
     /// Events that were lost before the bundle was made, each session in one line.

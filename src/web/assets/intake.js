@@ -38,7 +38,7 @@ export function intake({ done }) {
 /** Uploads files, and shows the progress and the result. */
 async function bring(files, done) {
   const images = files.filter((file) => file.type.startsWith("image/") || /\.(png|jpe?g|webp|gif|avif|heic|jxl|tiff?)$/i.test(file.name));
-  if (images.length === 0) { say("These are no images"); return; }
+  if (images.length === 0) { say("These files are not images"); return; }
   one("#intake")?.remove();
   const meter = make("progress", { max: images.length, value: 0, "aria-label": "Files imported" });
   const said = make("span", { role: "status" }, `Importing ${images.length} ${images.length === 1 ? "file" : "files"}…`);

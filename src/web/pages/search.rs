@@ -104,7 +104,7 @@ impl Asked {
         let named = |like: &String| like.parse::<Hash>().is_ok() || like.parse::<Reference>().is_ok();
         if !like.iter().all(named) {
             let hint = "pass a reference such as session-2025-12-11-001#3, or the hash of an image";
-            return Err(Error::new(ErrorKind::Invalid, "there is no such image to compare with", hint));
+            return Err(Error::new(ErrorKind::Invalid, "the image to compare with does not exist", hint));
         }
         let status = status_of(self.status.as_deref())?;
         Ok(SearchRequest {

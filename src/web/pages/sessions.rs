@@ -131,7 +131,7 @@ pub(super) fn status_of(text: Option<&str>) -> Result<Status, Error> {
         None | Some("active") => Ok(Status::Active),
         Some("archived") => Ok(Status::Archived),
         Some("all") => Ok(Status::All),
-        Some(_) => Err(Error::new(ErrorKind::Invalid, "there is no such status", "begin with all sessions")),
+        Some(_) => Err(Error::new(ErrorKind::Invalid, "unknown status", "start from all sessions")),
     }
 }
 

@@ -66,7 +66,7 @@ fn recovered(recoveries: &[Recovery], unread: u64) -> Markup {
                 h2 { "Recoveries" }
                 @if unread > 0 { span.muted { (words::grouped(unread)) " unread" } span.spring {} button type="button" data-read="" hidden { "Mark as read" } }
             }
-            @if recoveries.is_empty() { p { "None. Nothing was ever damaged here." } }
+            @if recoveries.is_empty() { p { "None. No damage has been found." } }
         }
         @for recovery in recoveries.iter().rev() { (recovery::report(recovery)) }
     }

@@ -9,7 +9,7 @@ impl Tool for RestoreSession {
     const NAME: &'static str = "restore-session";
     const TITLE: &'static str = "Restore session";
     const DESCRIPTION: &'static str = "\
-Restore one archived session, so that it takes iterations again. Use it to continue that very session; to branch off \
+Restore one archived session, so that it accepts iterations again. Use it to continue that very session; to branch off \
 instead, leave it archived and call record-iteration without `sessionId` and with one of its iterations as `parent`. \
 Leaves `lastModifiedAt` as it is. Restoring an active session changes nothing.";
     const EFFECT: Effect = Effect::Settles;

@@ -49,7 +49,7 @@ fn seed_of(seeds: &serde_json::Value, image: u32) -> Option<Seed> {
 pub struct LikelyParent {
     /// The iteration.
     pub reference: IterationId,
-    /// What speaks for it.
+    /// The evidence.
     pub reason: String,
 }
 
@@ -70,12 +70,12 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OutcomeStatus {
-    /// It gave what was asked for.
+    /// It produced the requested result.
     #[default]
     Succeeded,
-    /// It broke.
+    /// It failed.
     Failed,
-    /// The provider would not do it.
+    /// The provider refused it.
     Refused,
 }
 

@@ -284,7 +284,7 @@ impl Check<'_> {
         }
         let (day, number) = keys::numbers(id);
         if database.last_of_day(day)? < number {
-            self.problem(format!("the number of {id} could be given out again"));
+            self.problem(format!("the number of {id} could be reused"));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::metadata::comfyui::listing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum StepLabel {
-    /// The same again, with another seed or with chance alone.
+    /// A reroll: only the seed differs, or nothing does.
     Reroll,
     /// Other parameters or LoRAs, the same prompt and model.
     Tweak,
@@ -25,7 +25,7 @@ pub enum StepLabel {
     Reprompt,
     /// Another model or provider.
     Remodel,
-    /// Going on from the picture itself: image to image, inpainting, upscaling.
+    /// Derived from the image itself: image to image, inpainting, upscaling.
     Refine,
     /// A prompt that has next to nothing in common with the one before.
     NewIdea,

@@ -50,7 +50,7 @@ pub enum NodeChangeKind {
     Added,
     /// It is gone.
     Removed,
-    /// An input of it is another.
+    /// One of its inputs changed.
     Changed,
 }
 

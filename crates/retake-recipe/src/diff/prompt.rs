@@ -27,7 +27,7 @@ pub struct PromptDiff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Unit {
-    /// Tags: what stands between commas.
+    /// Tags: the text between commas.
     Tags,
     /// Words.
     Words,
@@ -69,9 +69,9 @@ pub enum PromptChangeKind {
     Removed,
     /// It has another weight.
     Reweighted,
-    /// It stands elsewhere.
+    /// It moved.
     Moved,
-    /// Some of its words are others.
+    /// Some of its words changed.
     Reworded,
 }
 

@@ -160,7 +160,7 @@ impl Parser {
         let start = self.at;
         let text = self.quotes(field.is_some())?;
         self.text_condition(start, field, &text, MatchKind::Whole)?.ok_or_else(|| {
-            self.error_at(start, "there is no word in these quotes", "put words between them, or remove them")
+            self.error_at(start, "the quotes contain no words", "put words between them, or remove them")
         })
     }
 
@@ -559,7 +559,7 @@ mod tests {
             ("(a b", 0, "unclosed `(`"),
             ("a b)", 3, "unmatched `)`"),
             ("a \"b", 2, "unclosed quote"),
-            ("a \" , \"", 2, "there is no word in these quotes"),
+            ("a \" , \"", 2, "the quotes contain no words"),
             ("OR a", 0, "`OR` has nothing before it"),
             ("a OR", 2, "`OR` has nothing after it"),
             ("a NOT", 2, "`NOT` has nothing after it"),

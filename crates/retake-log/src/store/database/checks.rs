@@ -62,7 +62,7 @@ impl Database {
         match recency_of(head) {
             Some(key) => match guard(|| Ok(self.listing.get(key)?))? {
                 Some(row) if *row == *encode_head(head) => Ok(()),
-                _ => Err(DatabaseError::Inconsistent(format!("{} is not in its listing as it stands", head.id))),
+                _ => Err(DatabaseError::Inconsistent(format!("the listing entry of {} is out of date", head.id))),
             },
             None => Ok(()),
         }

@@ -460,7 +460,7 @@ fn merge(graph: Fields, written: Fields) -> Fields {
     let agree = knows(written.recipe.seed.map(|seed| seed.0)) || !graph.any();
     let (mut first, second) = if agree { (written, graph) } else { (graph, written) };
     if !agree {
-        first.notes.push("the text beside the graph contradicts the graph; the graph counts".to_owned());
+        first.notes.push("the text next to the graph contradicts it; the graph is used".to_owned());
         return first;
     }
     first.fill_from(second);
