@@ -1,5 +1,6 @@
 //! Images as text that a terminal draws: one function per protocol.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::Cursor;
 
@@ -71,11 +72,8 @@ pub(super) fn sixels(picture: &RgbImage, width: u32) -> String {
 
 /// Draws six rows of pixels: for every colour in them, the whole line with the pixels that have it.
 fn draw_band(text: &mut String, band: &[usize], width: usize) {
-    let mut used = vec![false; SIXEL_COLOURS];
-    for index in band {
-        used[*index] = true;
-    }
-    for colour in (0..SIXEL_COLOURS).filter(|colour| used[*colour]) {
+    let colours: BTreeSet<usize> = band.iter().copied().collect();
+    for colour in colours {
         let _ = write!(text, "#{colour}");
         let columns = (0..width).map(|x| {
             let rows = band.iter().skip(x).step_by(width).enumerate();
@@ -134,10 +132,9 @@ fn palette_index(red: u8, green: u8, blue: u8) -> u8 {
         let square = |one: u8, other: u8| u32::from(one.abs_diff(other)).pow(2);
         square(r, red) + square(g, green) + square(b, blue)
     };
-    let nearest =
-        |channel: u8| (0..6_u8).min_by_key(|step| CUBE[usize::from(*step)].abs_diff(channel)).unwrap_or_default();
-    let [r, g, b] = [nearest(red), nearest(green), nearest(blue)];
-    let in_cube = [r, g, b].map(|step| CUBE[usize::from(step)]);
+    let nearest = |channel: u8| (0_u8..).zip(CUBE).min_by_key(|(_, level)| level.abs_diff(channel)).unwrap_or_default();
+    let [(r, red_level), (g, green_level), (b, blue_level)] = [nearest(red), nearest(green), nearest(blue)];
+    let in_cube = [red_level, green_level, blue_level];
     let grey = (0..GREYS).min_by_key(|grey| distance([8 + 10 * grey; 3])).unwrap_or_default();
     if distance([8 + 10 * grey; 3]) < distance(in_cube) { FIRST_GREY + grey } else { 16 + 36 * r + 6 * g + b }
 }

@@ -17,9 +17,6 @@ const CLIENT: &str = concat!("retake-web ", env!("CARGO_PKG_VERSION"));
 
 /// The maximum number of concurrent calls: each has a thread, and concurrent recordings share an fsync.
 pub(super) const MAX_CALLS: usize = 48;
-/// The maximum number of pages and searches read at once. Fewer than calls, since a search over a million iterations
-/// needs memory, and more of them than cores are not faster.
-const MAX_READS: usize = 12;
 /// The maximum number of pages that listen for changes; each keeps a connection open.
 const MAX_LISTENERS: usize = 128;
 /// The maximum total size of all request bodies in memory: four of the largest.
@@ -46,6 +43,13 @@ struct Inner {
     ending: watch::Receiver<bool>,
 }
 
+/// Returns the maximum number of pages and searches read at once: each may need megabytes while it runs over a million
+/// iterations, and more of them than twice the cores are not faster.
+fn max_reads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    (2 * cores).clamp(4, 12)
+}
+
 impl Gallery {
     /// Creates the state for a workspace on behalf of `user`. If there is a token, requests must carry it.
     pub(super) fn new(
@@ -66,7 +70,7 @@ impl Gallery {
             actor,
             token,
             calls,
-            reads: Semaphore::new(MAX_READS),
+            reads: Semaphore::new(max_reads()),
             listeners,
             request_memory,
             guesses,

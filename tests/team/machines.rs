@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use retake_log::model::Query;
+use retake_log::model::{Query, SessionId};
 use retake_log::sharing::{Change, Lifetime, Participation, SharedLog};
+use retake_log::store::Detail;
 use retake_search::{Question, SearchLog, extension};
 use retake_testutils::{archive, at, options, rate, record, start, still_clock};
 
@@ -18,6 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         postgres_trial("machines::two_machines_give_the_same_answers", same_answers),
         postgres_trial("machines::changes_reach_every_process_of_every_machine", changes),
         postgres_trial("machines::long_texts_travel_with_imports", imports),
+        postgres_trial("machines::many_sessions_are_read_at_once_and_whole", whole_sessions),
     ]
 }
 
@@ -93,6 +95,30 @@ fn changes() {
             }
         }
     }
+}
+
+/// Sessions whose events take several queries, and end anywhere within one.
+fn whole_sessions() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let local = SharedLog::open(here.path(), options(), Lifetime::OneShot).unwrap();
+    let url = Postgres::shared().workspace();
+    let team = retake_team::open_log(config(&url), there.path(), still_clock(), Arc::new(|_| Ok(())))().unwrap();
+    let mut expected = Vec::new();
+    for (n, more) in (0..).zip([3000, 0, 1092, 0, 2500]) {
+        let id = local.append(start("a fox", n, &format!("s{n}"))).unwrap().head.id;
+        let batches = (0..more).map(|m| record(id, "an owl", n, &format!("r{n} {m}"))).collect();
+        assert!(local.append_all(batches).error.is_none());
+        team.import(&local.records(id).unwrap()).unwrap();
+        expected.push((id, local.events(id, Detail::Full).unwrap()));
+    }
+    let ids: Vec<SessionId> = expected.iter().map(|(id, _)| *id).collect();
+    let mut read = Vec::new();
+    let all = team.each_session(&ids, Detail::Full, &mut |id, events| {
+        read.push((id, events));
+        Ok(())
+    });
+    all.unwrap();
+    assert!(read == expected, "{:?}", read.iter().map(|(id, events)| (id, events.len())).collect::<Vec<_>>());
 }
 
 fn imports() {

@@ -75,6 +75,17 @@ pub trait Log: Send + Sync {
         Ok(found)
     }
 
+    /// Calls `take` with all events of each session, in the order of `ids`, until it fails. A carrier for which every
+    /// call is a round trip reads many sessions at once.
+    fn each_session(
+        &self,
+        ids: &[SessionId],
+        detail: Detail,
+        take: &mut dyn FnMut(SessionId, Vec<Event>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        ids.iter().try_for_each(|id| take(*id, self.events(*id, detail)?))
+    }
+
     /// Returns the next `limit` sessions after a position in the order of recency.
     fn page(
         &self,

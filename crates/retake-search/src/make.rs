@@ -50,13 +50,12 @@ impl Index {
         let (mut after, mut done) = (None, 0);
         loop {
             let ids = store.ids(after, SESSIONS_PER_READ)?;
-            for id in &ids {
+            store.each_session(&ids, Detail::Brief, &mut |id, events| {
                 if self.stopping.load(Ordering::Acquire) {
                     return Err(Error::Misuse("the workspace is being closed".into()));
                 }
-                let events = store.events(*id, Detail::Brief)?;
                 done += events.len() as u64;
-                take_session(&mut loaded.tail, *id, events);
+                take_session(&mut loaded.tail, id, events);
                 self.made.0.store(done, Ordering::Relaxed);
                 if let Some(progress) = progress {
                     progress(BUILDING, done.min(total), total);
@@ -64,7 +63,8 @@ impl Index {
                 if loaded.tail.len() >= self.sizes.made_at_once {
                     self.write_part(loaded);
                 }
-            }
+                Ok(())
+            })?;
             after = ids.last().copied();
             if ids.len() < SESSIONS_PER_READ {
                 break;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{iter, mem};
 
 use retake_log::disk::{ContentDir, Disk};
 use retake_log::model::{Event, Hash, Head, IterationId, SessionId, Summary};
@@ -16,6 +17,8 @@ use retake_log::{Follower, Log, OpenLog};
 use super::follow::Cursor;
 use super::{Config, PgLog, Settings};
 
+/// The number of records of several sessions that are read with one query.
+const RECORDS_AT_ONCE: usize = 4096;
 /// The number of logs opened in this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(1 << 32);
 
@@ -148,6 +151,37 @@ impl Log for TeamLog {
 
     fn records_from(&self, places: &[(SessionId, u32)], limit: usize) -> Result<Vec<Vec<u8>>, Error> {
         Ok(self.log.records_from(places, limit)?)
+    }
+
+    fn each_session(
+        &self,
+        ids: &[SessionId],
+        detail: Detail,
+        take: &mut dyn FnMut(SessionId, Vec<Event>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut rest = ids;
+        let (mut events, mut from) = (Vec::new(), 0);
+        while let Some((first, others)) = rest.split_first() {
+            let places: Vec<(SessionId, u32)> =
+                iter::once((*first, from)).chain(others.iter().map(|id| (*id, 0))).collect();
+            let records = self.log.records_from(&places, RECORDS_AT_ONCE)?;
+            for record in &records {
+                let event = self.decode(record, detail)?;
+                while let Some((id, others)) = rest.split_first().filter(|(id, _)| **id != event.session) {
+                    take(*id, mem::take(&mut events))?;
+                    rest = others;
+                }
+                from = event.seq + 1;
+                events.push(event);
+            }
+            if records.len() < RECORDS_AT_ONCE {
+                for id in rest {
+                    take(*id, mem::take(&mut events))?;
+                }
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
