@@ -41,7 +41,7 @@ fn other_machines_need_a_token() {
     let dir = tempfile::tempdir().unwrap();
     let refused = retake(dir.path(), &["serve", "--addr", "0.0.0.0:0"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8(refused.stderr).unwrap().contains("there is no token"));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("needs a token"));
 
     let gallery = Gallery::serve(dir.path(), &["--token", "open sesame+ forty"]);
     assert!(gallery.url.ends_with("/?token=open%20sesame%2B%20forty"), "{}", gallery.url);

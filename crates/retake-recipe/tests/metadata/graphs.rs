@@ -220,7 +220,7 @@ fn a_saver_that_wrote_text_beside_the_graph() {
     );
     let defaults = beside("unknown\nSteps: 0, Sampler: , CFG scale: 0.0, Seed: 0, Size: 1x1");
     assert_eq!(line(&defaults), SIMPLE);
-    assert!(defaults.notes.iter().any(|note| note.contains("the graph counts")), "{:?}", defaults.notes);
+    assert!(defaults.notes.iter().any(|note| note.contains("the graph is used")), "{:?}", defaults.notes);
 }
 
 #[test]
