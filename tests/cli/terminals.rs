@@ -3,6 +3,7 @@
 //!
 //! `script` creates the pseudo-terminal; it is part of every Linux system.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{Cursor, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -177,15 +178,67 @@ fn iterm_is_sent_a_file_without_being_asked() {
     }
 }
 
+/// Draws sixels as a terminal does.
+fn draw_sixels(data: &str, (width, height): (u32, u32)) -> RgbImage {
+    let mut pixels = RgbImage::from_pixel(width, height, Rgb([1, 2, 3]));
+    let mut palette = HashMap::new();
+    let (mut colour, mut x, mut top) = (Rgb([0; 3]), 0, 0);
+    let mut rest = data;
+    let numbers = |rest: &mut &str| -> Vec<u32> {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(rest.len());
+        let (found, others) = rest.split_at(end);
+        *rest = others;
+        found.split(';').map(|number| number.parse().unwrap()).collect()
+    };
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        let mut run = 1;
+        let mut sixel = c;
+        match c {
+            '#' => {
+                let said = numbers(&mut rest);
+                if let [index, 2, channels @ ..] = said.as_slice() {
+                    let light = |part: usize| u8::try_from(channels[part] * 255 / 100).unwrap();
+                    palette.insert(*index, Rgb([light(0), light(1), light(2)]));
+                }
+                colour = palette[&said[0]];
+                continue;
+            }
+            '$' => {
+                x = 0;
+                continue;
+            }
+            '-' => {
+                (x, top) = (0, top + 6);
+                continue;
+            }
+            '!' => {
+                run = numbers(&mut rest)[0];
+                sixel = rest.chars().next().unwrap();
+                rest = &rest[1..];
+            }
+            _ => {}
+        }
+        let bits = u32::from(sixel) - u32::from('?');
+        for _ in 0..run {
+            (0..6).filter(|row| bits >> row & 1 == 1).for_each(|row| pixels.put_pixel(x, top + row, colour));
+            x += 1;
+        }
+    }
+    assert!(pixels.pixels().all(|pixel| pixel.0 != [1, 2, 3]), "every pixel is drawn");
+    pixels
+}
+
 #[test]
 fn sixels_are_as_wide_as_their_columns() {
     let workspace = workspace();
     let sent = sent(&workspace, &FOOT, "show '#0'");
     let drawn = between(&sent, "\x1bP", "\x1b\\");
-    let (size, _) = drawn.split_once('"').unwrap().1.split_once('#').unwrap();
+    let (size, data) = drawn.split_once('"').unwrap().1.split_once('#').unwrap();
     // 64 columns of 10 pixels would be the full width; half of 40 rows of 20 pixels is the limit.
     let sides: Vec<u32> = size.split(';').skip(2).map(|side| side.parse().unwrap()).collect();
     assert!((300..=400).contains(&sides[0]) && sides[0].abs_diff(sides[1]) < 13, "{sides:?}");
+    assert_flag(&draw_sixels(&format!("#{data}"), (sides[0], sides[1])));
     assert!(sent.ends_with("\x1b\\\r\n"), "what follows begins below the picture");
     assert_eq!(sent.matches("\x1bP").count(), 1);
     assert!(!sent.contains("^["), "an answer is shown: {sent:?}");
