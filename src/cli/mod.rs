@@ -124,10 +124,10 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Initialises logging to stderr, which is off by default.
+/// Initialises logging to stderr. By default it only says why a command waits for a team's database.
 fn start_log(verbose: u8, output: &mut Output) {
     let asked = match verbose {
-        0 => "off",
+        0 => "retake_team::connect=warn",
         1 => "retake=info,warn",
         2 => "retake=debug,info",
         _ => "trace",

@@ -203,6 +203,8 @@ mod tests {
         let diff = RecipeDiff::between(&old, &new);
         assert_eq!(diff.summary, "-at night  +watercolor  seed 2→9  denoise 1→0.5  -[EmptyLatentImage]  +[VAEEncode]");
         assert!(diff.nodes.len() > 2, "the difference itself keeps everything");
+        let own: Vec<&str> = diff.own_nodes().iter().map(|node| node.class_type.as_str()).collect();
+        assert_eq!(own, ["EmptyLatentImage", "VAEEncode"], "the others repeat the recipe, and say so");
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn a1111_init_image_hashes_are_evidence() {
         read(&png(&[text("parameters", format!("a cat\nSteps: 20, Sampler: Euler, {line}"))])).run_key.unwrap()
     };
     assert_eq!(run("Seed: 7"), run("Seed: 8"));
+    assert_eq!(run("Seed: 7, Batch size: 2, Batch pos: 0"), run("Seed: 8, Batch size: 2, Batch pos: 1"));
     assert_ne!(run("Seed: 7"), run("Seed: 7, Clip skip: 2"));
 }
 
