@@ -117,7 +117,10 @@ fn text_is_compressed_for_those_who_accept_it() {
 #[test]
 fn a_link_to_compare_outlives_what_it_names() {
     let gallery = Gallery::new();
-    let made = json!({ "prompt": "a batch", "title": "Foxes", "images": [{ "data": PIXEL }, { "data": PIXEL }] });
+    let made = json!({
+        "prompt": "a batch", "title": "Foxes", "images": [{ "data": PIXEL }, { "data": PIXEL }],
+        "seed": "4001", "parameters": { "seeds": ["4001", "4002"] },
+    });
     let reference =
         gallery.post("/api/record-iteration", &made).json()["reference"].as_str().unwrap().replace('#', "%23");
     let page = gallery.get(&format!("/compare?refs={reference},{reference}/1,session-1999-01-01-001%230&a=-4&b=x"));
@@ -125,6 +128,7 @@ fn a_link_to_compare_outlives_what_it_names() {
     let text = page.text();
     assert!(text.contains("Foxes #0 · 1 of 2") && text.contains("Foxes #0 · 2 of 2"), "{text}");
     assert!(text.contains("is missing and left out"), "{text}");
+    assert!(text.contains("4001") && text.contains("4002"), "each image has its own seed: {text}");
     assert_eq!(gallery.get(&format!("/compare?refs={reference}/7")).status, 200);
     assert_eq!(gallery.get("/compare").status, 200);
 }

@@ -23,7 +23,7 @@ use tokio_postgres::error::SqlState;
 use super::config::TlsMode;
 use super::{Config, Error, tls};
 
-/// How long a call is tried again before the user is told why it takes so long.
+/// How long a call is retried before a warning states the reason.
 const NOTICE_AFTER: Duration = Duration::from_secs(2);
 /// The shortest and the longest pause between two attempts.
 pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));

@@ -105,6 +105,6 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
         outcome: iteration.outcome.status,
         at: iteration.created_at,
         cost: iteration.outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)),
-        recipe: iteration.recipe,
+        recipe: iteration.recipe_of(number),
     })
 }
