@@ -185,13 +185,30 @@ await step("a server that does not answer changes nothing, and says so", async (
   await until(() => page.locator("#stars .on").count(), 0, "the stars are as before");
   await page.keyboard.press("n");
   await page.locator("dialog textarea").fill("not lost");
+  const refused = page.waitForEvent("requestfailed", (request) => request.url().endsWith("/api/annotate-iteration"));
   await page.keyboard.press("Control+Enter");
+  await refused;
   await page.waitForFunction(() => document.querySelector("#toast").textContent.startsWith("Connection lost"));
   await page.unroute("**/api/annotate-iteration");
   await page.keyboard.press("n");
   await until(() => page.locator("dialog textarea").inputValue(), "not lost", "the text is still there");
   await page.keyboard.press("Control+Enter");
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "not lost");
+});
+
+await step("a key pressed right after a dialog closes is not lost in its field", async () => {
+  await go(page, `/sessions/${small}/1`);
+  await page.keyboard.press("n");
+  await page.locator("dialog textarea").fill("again");
+  // Both keys in one task: the field has the focus until the page is drawn again.
+  await page.evaluate(() => {
+    const field = document.activeElement;
+    field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true, cancelable: true }));
+    field.dispatchEvent(new KeyboardEvent("keydown", { key: "n", bubbles: true, cancelable: true }));
+  });
+  await until(() => page.locator("dialog[open] textarea").inputValue(), "again", "the second dialog is open");
+  await page.keyboard.press("Control+Enter");
+  await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "again");
 });
 
 await step("the title is written where it stands, and what another process writes appears", async () => {

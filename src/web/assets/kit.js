@@ -282,7 +282,8 @@ addEventListener("keydown", (event) => {
   if (one("dialog[open]")) return;
   const open = one("details.drop[open]");
   if (event.key === "Escape" && open) { event.preventDefault(); closeDrops(); one("summary", open).focus(); return; }
-  if (event.target.closest?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=range])")) {
+  // A field keeps the focus for a moment after its dialog has closed; it takes no keys any more.
+  if (event.target.closest?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=range])") && !event.target.closest("dialog:not([open])")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
