@@ -75,9 +75,9 @@ fn owner_cannot_change() {
     }
     assert!(server.sql(&format!("UPDATE {schema}.records SET kind = 9")).unwrap_err().contains("append-only"));
     let broken = server.sql(&format!("UPDATE {schema}.heads SET current_index = 7")).unwrap_err();
-    assert!(broken.contains("current_index_is_last"), "{broken}");
+    assert!(broken.contains("head_is_consistent"), "{broken}");
     let backwards = server.sql(&format!("UPDATE {schema}.heads SET modified = created - 1")).unwrap_err();
-    assert!(backwards.contains("modified_not_before_created"), "{backwards}");
+    assert!(backwards.contains("head_is_consistent"), "{backwards}");
 }
 
 /// Calls `append` like a buggy client.
@@ -120,6 +120,8 @@ fn rules() {
     let error = call(&encoded(foreign, "h"), 2, key).unwrap_err();
     assert!(error.contains("not a record of session"), "{error}");
     assert!(call("00", 2, key).is_err());
+    let error = call(&encoded(current.clone(), "short"), 2, "0011").unwrap_err();
+    assert!(error.contains("a key has 16 bytes"), "{error}");
     assert_eq!(call(&encoded(current, "i"), 2, key).unwrap(), "appended");
     assert_eq!(Carrier::problems(&log), Vec::<String>::new());
 }

@@ -113,22 +113,27 @@ impl PgLog {
             }
             None => String::new(),
         };
-        values.push(Box::new(i64::try_from(limit.min(MAX_PAGE)).unwrap_or(0)));
+        let limit = limit.min(MAX_PAGE);
+        values.push(Box::new(i64::try_from(limit).unwrap_or(0)));
         let columns = head_columns("");
-        let (schema, limit) = (self.schema(), values.len());
-        let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction} LIMIT ${limit}");
+        let (schema, last) = (self.schema(), values.len());
+        let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction}");
+        // A limit that is a parameter makes the server plan the query again for every page, since it cannot tell how
+        // few rows are wanted. A constant beside it, of which there are few, lets it keep the plan.
+        let enough = limit.next_power_of_two();
         let part = |archived: bool| {
             format!(
-                "(SELECT {columns} FROM {schema}.heads WHERE archived = {archived} AND created IS NOT NULL{place} {sorted})"
+                "(SELECT {columns} FROM {schema}.heads WHERE archived = {archived} AND created IS NOT NULL{place} \
+                 {sorted} LIMIT {enough})"
             )
         };
-        let sql = match status {
+        let parts = match status {
             Status::Active => part(false),
             Status::Archived => part(true),
-            // The first rows of both halves of the index, which serves all three statuses. The limits inside make the
-            // planner read it in order.
-            Status::All => format!("SELECT {columns} FROM ({} UNION ALL {}) AS p {sorted}", part(false), part(true)),
+            // The first rows of both halves of the index, which serves all three statuses.
+            Status::All => format!("{} UNION ALL {}", part(false), part(true)),
         };
+        let sql = format!("SELECT {columns} FROM ({parts}) AS p {sorted} LIMIT ${last}");
         let rows = self.query(sql, values, |row| Ok(head(row, 0)?.summary().map(Arc::new)))?;
         Ok(rows.into_iter().flatten().collect())
     }

@@ -24,9 +24,9 @@ CREATE TABLE days (
 -- Where each session stands: what the next record builds on, and a row of the listing.
 CREATE TABLE heads (
     day             integer NOT NULL,
-    number          integer NOT NULL CHECK (number >= 1),
-    next_seq        integer NOT NULL CHECK (next_seq >= 1),
-    tip             bytea NOT NULL CHECK (length(tip) = 32),
+    number          integer NOT NULL,
+    next_seq        integer NOT NULL,
+    tip             bytea NOT NULL,
     -- UTF-8, as bytes: PostgreSQL's text cannot hold U+0000.
     title           bytea,
     project         bytea,
@@ -37,10 +37,14 @@ CREATE TABLE heads (
     current_index   integer NOT NULL,
     ord             bigint NOT NULL,
     PRIMARY KEY (day, number),
-    CONSTRAINT current_index_is_last CHECK (current_index = iteration_count - 1),
-    -- A session is listed if it has an iteration; only one whose iterations were all lost has none.
-    CONSTRAINT listed_sessions_have_iterations CHECK (created IS NULL OR iteration_count >= 1),
-    CONSTRAINT modified_not_before_created CHECK ((created IS NULL) = (modified IS NULL) AND modified >= created)
+    -- One constraint, since PostgreSQL prepares each of them again for every statement.
+    CONSTRAINT head_is_consistent CHECK (
+        number >= 1 AND next_seq >= 1 AND length(tip) = 32
+        AND current_index = iteration_count - 1
+        -- A session is listed if it has an iteration; only one whose iterations were all lost has none.
+        AND (created IS NULL OR iteration_count >= 1)
+        AND (created IS NULL) = (modified IS NULL)
+        AND coalesce(modified >= created, true))
 ) WITH (fillfactor = 85);
 CREATE INDEX heads_by_recency ON heads (archived, modified, day, number) WHERE created IS NOT NULL;
 
@@ -48,7 +52,7 @@ CREATE INDEX heads_by_recency ON heads (archived, modified, day, number) WHERE c
 CREATE TABLE records (
     day    integer NOT NULL,
     number integer NOT NULL,
-    seq    integer NOT NULL CHECK (seq >= 0),
+    seq    integer NOT NULL,
     kind   smallint NOT NULL,
     -- Commit order for followers: see `append`.
     ord    bigint NOT NULL,
@@ -61,7 +65,7 @@ CREATE INDEX records_by_order ON records (ord, pos);
 
 -- Idempotency keys (half of their BLAKE3 hash) and what they recorded.
 CREATE TABLE keys (
-    key    bytea PRIMARY KEY CHECK (length(key) = 16),
+    key    bytea PRIMARY KEY,
     day    integer NOT NULL,
     number integer NOT NULL,
     seq    integer NOT NULL,
@@ -119,6 +123,12 @@ CREATE FUNCTION le_u32(bytes bytea, at integer) RETURNS bigint LANGUAGE sql IMMU
     RETURN get_byte(bytes, at)::bigint + (get_byte(bytes, at + 1)::bigint << 8)
         + (get_byte(bytes, at + 2)::bigint << 16) + (get_byte(bytes, at + 3)::bigint << 24);
 
+-- Whether bytes begin as a record of a session does.
+CREATE FUNCTION is_record_of(bytes bytea, day integer, number integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN substr(bytes, 1, 6) = '\xf65254450100' AND length(bytes) >= 104
+        AND le_u32(bytes, 16) = day AND le_u32(bytes, 20) = number;
+
 -- The smallest `ord` that a transaction still running could write: everything below it is complete.
 CREATE FUNCTION horizon() RETURNS bigint LANGUAGE sql STABLE
     RETURN pg_snapshot_xmin(pg_current_snapshot())::text::bigint + (SELECT ord_offset FROM settings);
@@ -175,9 +185,7 @@ BEGIN
         v_record := p_records[i];
         v_kind := le_u16(v_record, 6);
         v_seq := le_u32(v_record, 24);
-        IF substr(v_record, 1, 6) <> '\xf65254450100' OR length(v_record) < 104
-            OR le_u32(v_record, 16) <> h.day OR le_u32(v_record, 20) <> h.number
-        THEN
+        IF NOT is_record_of(v_record, h.day, h.number) THEN
             RAISE EXCEPTION 'not a record of session (%, %)', h.day, h.number USING ERRCODE = 'RT002';
         END IF;
         IF p_exact AND (v_seq <> h.next_seq OR substr(v_record, 37, 32) <> h.tip) OR v_seq < h.next_seq THEN
@@ -237,6 +245,9 @@ BEGIN
             FROM generate_series(0, cardinality(p_links) / 4 - 1) AS n
             ON CONFLICT DO NOTHING;
     END IF;
+    IF EXISTS (SELECT FROM unnest(p_keys) AS key WHERE length(key) <> 16) THEN
+        RAISE EXCEPTION 'a key has 16 bytes' USING ERRCODE = 'RT002';
+    END IF;
     IF p_exact THEN
         INSERT INTO keys VALUES (p_keys[1], h.day, h.number, p_key_seq[1], p_key_index[1]) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
@@ -266,12 +277,41 @@ BEGIN
 END $$;
 
 -- What an append came to:
---   appended   stored
+--   appended   stored; the head is the one that the client sent, and not returned
 --   repeated   the key is known; the head is that of its session, and `hit_index` the iteration it recorded
 --   stale      the records build on another head than the one returned (for a new session: another last number)
 --   missing    there is no such session
 --   count      the session has another number of iterations than expected
 CREATE TYPE append_result AS (outcome text, hit_index integer, head heads);
+
+-- Appends one iteration to an existing session, as most appends do, with few statements. The rules are those of
+-- `store_records`, as conditions on the head; if one of them does not hold, nothing is stored and the result is false,
+-- and the caller finds out which.
+CREATE FUNCTION append_iteration(
+    p_day integer, p_number integer, p_expected integer, p_record bytea, p_index integer, p_time bigint, p_key bytea
+) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_seq integer := le_u32(p_record, 24);
+    v_ord bigint;
+BEGIN
+    UPDATE heads SET next_seq = v_seq + 1, tip = substr(p_record, length(p_record) - 31, 32),
+        modified = greatest(modified, p_time), iteration_count = p_index + 1, current_index = p_index,
+        ord = greatest(pg_current_xact_id()::text::bigint + (SELECT ord_offset FROM settings), ord)
+        WHERE day = p_day AND number = p_number AND next_seq = v_seq AND tip = substr(p_record, 37, 32)
+            AND NOT archived AND created IS NOT NULL AND iteration_count = p_index
+            AND (p_expected IS NULL OR p_expected = p_index)
+        RETURNING ord INTO v_ord;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO records (day, number, seq, kind, ord, bytes) VALUES (p_day, p_number, v_seq, 2, v_ord, p_record);
+    INSERT INTO keys VALUES (p_key, p_day, p_number, v_seq, p_index) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the key is known' USING ERRCODE = 'RT004';
+    END IF;
+    UPDATE counters SET events = events + 1 WHERE slot = pg_backend_pid() % 128;
+    RETURN true;
+END $$;
 
 -- Appends a batch in one round trip. `p_number` is the number of the session; with `p_new` it must be the next of its
 -- day. Everything is checked under the lock of the session (or of the day), which is held to the commit.
@@ -289,6 +329,12 @@ DECLARE
     v_last integer;
     v_outcome text;
 BEGIN
+    IF NOT p_new AND cardinality(p_records) = 1 AND p_links IS NULL AND p_texts IS NULL AND length(p_key) = 16
+        AND is_record_of(p_records[1], p_day, p_number) AND le_u16(p_records[1], 6) = 2
+        AND append_iteration(p_day, p_number, p_expected, p_records[1], p_index[1], p_time[1], p_key)
+    THEN
+        RETURN ('appended', p_key_index, NULL)::append_result;
+    END IF;
     IF p_new THEN
         v_last := lock_day(p_day);
         h := (p_day, v_last, 0, decode(repeat('00', 32), 'hex'), NULL, NULL, false, NULL, NULL, 0, -1, 0)::heads;
@@ -319,7 +365,7 @@ BEGIN
     END IF;
     h := store_records(h, true, p_records, p_index, p_time, p_title, p_project, ARRAY[p_key], ARRAY[p_key_seq],
         ARRAY[p_key_index], p_links, p_text_hashes, p_texts);
-    RETURN ('appended', p_key_index, h)::append_result;
+    RETURN ('appended', p_key_index, NULL)::append_result;
 END $$;
 
 -- Stores records that another workspace wrote, on top of `p_next_seq`, which must be where the session stands: their
