@@ -81,7 +81,7 @@ fn server_hint(remedy: Option<store::Remedy>) -> &'static str {
         Some(Remedy::UpgradeRestoredSchema) => "run `retake team upgrade URL` once as the owner of the schema",
         Some(Remedy::UpdateRetake) => "install the newer version of Retake that the team uses",
         Some(Remedy::AvoidTransactionPooler) => "connect to the server directly, or set the pooler to session pooling",
-        Some(Remedy::RestoreRecord) => "run `retake verify`, and restore the record from a backup of the database",
+        Some(Remedy::RestoreRecord) => "run `retake verify`, and restore the records from a backup of the database",
         Some(Remedy::Retry) => "run the command again",
         None => "ask the administrator of the server",
     }

@@ -13,6 +13,7 @@ use super::servers::Postgres;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         postgres_trial("commands::every_verb_works_on_two_machines", every_verb),
+        postgres_trial("commands::damage_in_the_database_costs_only_what_it_hit", damaged_records),
         postgres_trial("commands::problems_are_named_without_secrets", problems),
         postgres_trial("commands::an_mcp_server_hears_of_another_machine", mcp),
     ]
@@ -152,6 +153,48 @@ fn every_verb() {
     let damaged = there.run(&["verify"]);
     assert_eq!(damaged.status, Some(3), "{}", damaged.stdout);
     assert!(format!("{}{}", damaged.stdout, damaged.stderr).contains("missing"));
+}
+
+/// Records that no longer match their hashes, in the middle and at the end of a session.
+fn damaged_records() {
+    let server = Postgres::shared();
+    let images = tempfile::tempdir().unwrap();
+    let (schema, url) = set_up(server, images.path());
+    let here = Machine::new(&url);
+    here.ok(&["record", "one bridge", "--title", "Bridges"]);
+    for prompt in ["two bridges", "three bridges", "four bridges"] {
+        here.ok(&["record", prompt, "--session", "latest"]);
+    }
+    here.ok(&["record", "another bridge", "--title", "Elsewhere"]);
+    // The start has number 0, so these are the second and the fourth iteration.
+    server
+        .sql(&format!(
+            "SET session_replication_role = replica; UPDATE {schema}.records \
+             SET bytes = set_byte(bytes, 90, get_byte(bytes, 90) # 1) WHERE number = 1 AND seq IN (2, 4)"
+        ))
+        .unwrap();
+    let there = Machine::new(&url);
+    assert_eq!(there.json(&["list", "--json"])["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(there.json(&["search", "bridge", "--json"])["totalMatches"], 3, "one, three and another");
+    let session = there.json(&["list", "--json", "--query", "Bridges"])["sessions"][0].clone();
+    assert_eq!((&session["iterationCount"], &session["currentIterationIndex"]), (&4.into(), &3.into()));
+    let id = session["id"].as_str().unwrap();
+    let shown = there.ok(&["show", id]);
+    for whole in ["one bridge", "three bridges"] {
+        assert!(shown.contains(whole), "{shown}");
+    }
+    for damaged in ["two bridges", "four bridges"] {
+        assert!(!shown.contains(damaged), "{shown}");
+    }
+    let lost = there.run(&["show", &format!("{id}#1")]);
+    assert_ne!(lost.status, Some(0));
+    assert!(lost.stderr.contains("lost"), "{}", lost.stderr);
+    // The next iteration takes the next index, and the search of a machine that knew the session goes on.
+    assert_eq!(there.json(&["record", "five bridges", "--session", id, "--json"])["reference"], format!("{id}#4"));
+    assert_eq!(here.json(&["search", "five", "--json"])["totalMatches"], 1);
+    let verified = there.run(&["verify"]);
+    assert_eq!(verified.status, Some(3), "{}", verified.stdout);
+    assert!(verified.stdout.contains("does not match its hash"), "{}", verified.stdout);
 }
 
 fn rows(machine: &Machine) -> Value {

@@ -53,4 +53,4 @@ mod platform;
 pub mod sharing;
 pub mod store;
 
-pub use log::{Follower, Log, OpenLog};
+pub use log::{Follower, HeadSource, Log, OpenLog, lost_event};

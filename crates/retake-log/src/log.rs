@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary};
+use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary};
 use crate::store::{
     self, Ack, Batch, Detail, Error, GroupAck, JournalCursor, Order, Progress, RecencyKey, Recovery, Since, Status,
     Store, Totals, Trail, Verification,
@@ -143,24 +143,51 @@ pub trait Log: Send + Sync {
 
     /// Returns one event of a session; `None` if it does not exist.
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
-        self.record(id, seq)?.map(|record| decode(&record, detail, &|hash| self.text(hash))).transpose()
+        Ok(decode_all(id, self.record(id, seq)?.as_slice(), detail, &|hash| self.text(hash), &|id| self.head(id))?
+            .pop())
     }
 
     /// Returns the events that record and annotate one iteration, in order.
     fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
         let records = self.records_of_iteration(id)?;
-        records.iter().map(|record| decode(record, detail, &|hash| self.text(hash))).collect()
+        decode_all(id.session, &records, detail, &|hash| self.text(hash), &|id| self.head(id))
     }
 
     /// Returns all events of a session, in order; empty if it was never started.
     fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
-        self.records(id)?.iter().map(|record| decode(record, detail, &|hash| self.text(hash))).collect()
+        decode_all(id, &self.records(id)?, detail, &|hash| self.text(hash), &|id| self.head(id))
     }
 }
 
-/// Decodes a record returned by a carrier.
-pub(crate) fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Result<Event, Error> {
-    store::decode(record, detail, texts).ok_or(Error::Misuse("a record of the log cannot be decoded".into()))
+/// Decodes the records of one session that a carrier returned.
+pub(crate) fn decode_all(
+    id: SessionId,
+    records: &[Vec<u8>],
+    detail: Detail,
+    texts: &dyn Fn(Hash) -> Option<String>,
+    head: HeadSource<'_>,
+) -> Result<Vec<Event>, Error> {
+    let decode = |record: &Vec<u8>| match store::decode(record, detail, texts) {
+        Some(event) => Ok(Some(event)),
+        None => lost_event(record, &[id], head),
+    };
+    records.iter().filter_map(|record| decode(record).transpose()).collect()
+}
+
+/// Returns where a session stands.
+pub type HeadSource<'a> = &'a dyn Fn(SessionId) -> Result<Option<Head>, Error>;
+
+/// Returns the loss of a record that a carrier returned and that does not match its hash, at its place in its session,
+/// so that the damage costs only what that record contained; `None` if it does not even seem to belong to one of these
+/// sessions.
+pub fn lost_event(record: &[u8], of: &[SessionId], head: HeadSource<'_>) -> Result<Option<Event>, Error> {
+    tracing::warn!(seq = store::place(record), "a record of the log does not match its hash");
+    let Some(mut event) = store::lost(record).filter(|event| of.contains(&event.session)) else { return Ok(None) };
+    if let EventBody::Lost(loss) = &mut event.body {
+        // It may have been the last iteration, whose index is in use.
+        loss.last_index = head(event.session)?.and_then(|head| head.last_index);
+    }
+    Ok(Some(event))
 }
 
 impl Log for Store {

@@ -125,16 +125,18 @@ fn unpack(log: &SharedLog, packed: Packed) -> Result<Findings, Error> {
     let mut records = records.0.iter();
     let mut next = || {
         let record = records.next().ok_or(Error::Misuse("a hit has no record".into()))?;
-        log.decode(record, Detail::Brief)
+        Ok::<_, Error>(log.decode(record, Detail::Brief))
     };
     let mut findings = Vec::with_capacity(found.hits.len());
     for (hit, session) in std::mem::take(&mut found.hits).into_iter().zip(heads) {
-        let Event { body: EventBody::Recorded { iteration, .. }, actor: recorded_by, .. } = next()? else {
-            return Err(Error::Misuse("a hit is not an iteration".into()));
-        };
-        let note = match hit.noted.map(|_| next()).transpose()? {
+        let recorded = next()?;
+        let note = match hit.noted.map(|_| next()).transpose()?.flatten() {
             Some(Event { body: EventBody::Annotated { change, .. }, .. }) => change.note,
             _ => None,
+        };
+        // A record that was altered since it was indexed cannot be shown.
+        let Some(Event { body: EventBody::Recorded { iteration, .. }, actor: recorded_by, .. }) = recorded else {
+            continue;
         };
         findings.push(Finding { hit, iteration, note, session, recorded_by });
     }

@@ -92,7 +92,8 @@ impl TeamLog {
         Ok(text)
     }
 
-    fn decode(&self, record: &[u8], detail: Detail) -> Result<Event, Error> {
+    /// Decodes a record with its long texts; `None` if it does not match its hash.
+    fn decode(&self, record: &[u8], detail: Detail) -> Result<Option<Event>, Error> {
         let failure = std::cell::RefCell::new(None);
         let texts = |hash: Hash| {
             self.text(hash).unwrap_or_else(|error| {
@@ -102,15 +103,21 @@ impl TeamLog {
         };
         let event = store::decode(record, detail, &texts);
         // A text that could not be fetched is not lost.
-        match (failure.take(), event) {
-            (Some(error), _) => Err(error),
-            (None, Some(event)) => Ok(event),
-            (None, None) => Err(Error::Server {
-                problem: "a record in the database does not match its hash".to_owned(),
-                remedy: Some(store::Remedy::RestoreRecord),
-                temporary: false,
-            }),
+        failure.take().map_or(Ok(event), Err)
+    }
+
+    /// Decodes a record of one of these sessions. An altered one becomes a loss at its place, so that it costs only
+    /// what it contained; `None` if its header cannot be trusted either.
+    fn decode_or_lost(&self, record: &[u8], detail: Detail, of: &[SessionId]) -> Result<Option<Event>, Error> {
+        if let Some(event) = self.decode(record, detail)? {
+            return Ok(Some(event));
         }
+        retake_log::lost_event(record, of, &|id| Ok(self.log.head(id)?))
+    }
+
+    /// Decodes records of one session.
+    fn decode_all(&self, id: SessionId, records: &[Vec<u8>], detail: Detail) -> Result<Vec<Event>, Error> {
+        records.iter().filter_map(|record| self.decode_or_lost(record, detail, &[id]).transpose()).collect()
     }
 }
 
@@ -165,8 +172,9 @@ impl Log for TeamLog {
             let places: Vec<(SessionId, u32)> =
                 iter::once((*first, from)).chain(others.iter().map(|id| (*id, 0))).collect();
             let records = self.log.records_from(&places, RECORDS_AT_ONCE)?;
+            let start = (*first, from);
             for record in &records {
-                let event = self.decode(record, detail)?;
+                let Some(event) = self.decode_or_lost(record, detail, rest)? else { continue };
                 while let Some((id, others)) = rest.split_first().filter(|(id, _)| **id != event.session) {
                     take(*id, mem::take(&mut events))?;
                     rest = others;
@@ -180,12 +188,19 @@ impl Log for TeamLog {
                 }
                 break;
             }
+            if rest.first().is_some_and(|id| (*id, from) == start) {
+                return Err(Error::Server {
+                    problem: format!("thousands of records of {first} are damaged in the database"),
+                    remedy: Some(store::Remedy::RestoreRecord),
+                    temporary: false,
+                });
+            }
         }
         Ok(())
     }
 
     fn events_of_iteration(&self, id: IterationId, detail: Detail) -> Result<Vec<Event>, Error> {
-        self.log.records_of_iteration(id)?.iter().map(|record| self.decode(record, detail)).collect()
+        self.decode_all(id.session, &self.log.records_of_iteration(id)?, detail)
     }
 
     fn children(&self, id: IterationId) -> Result<Vec<IterationId>, Error> {
@@ -219,7 +234,8 @@ impl Log for TeamLog {
     fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         let Some(cursor) = self.to_cursor(point) else { return Ok(None) };
         let found = self.log.records_since(cursor)?;
-        let events = found.records.iter().map(|record| self.decode(record, Detail::Brief)).collect::<Result<_, _>>()?;
+        let decoded = found.records.iter().map(|record| self.decode(record, Detail::Brief));
+        let events = decoded.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let point = self.to_point(found.cursor, point.events + found.settled as u64);
         Ok(Some(Since { events, point, complete: found.complete }))
     }
@@ -274,10 +290,11 @@ impl Log for TeamLog {
     }
 
     fn event(&self, id: SessionId, seq: u32, detail: Detail) -> Result<Option<Event>, Error> {
-        self.log.record(id, seq)?.map(|record| self.decode(&record, detail)).transpose()
+        let record = self.log.record(id, seq)?;
+        Ok(self.decode_all(id, record.as_slice(), detail)?.pop())
     }
 
     fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, Error> {
-        self.log.records(id)?.iter().map(|record| self.decode(record, detail)).collect()
+        self.decode_all(id, &self.log.records(id)?, detail)
     }
 }

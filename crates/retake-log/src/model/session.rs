@@ -288,6 +288,10 @@ impl Session {
         let mut present = BTreeSet::new();
         for event in events {
             session.head.advance(&event);
+            // A carrier marks a record that it cannot read as lost at its own place.
+            if !matches!(&event.body, EventBody::Lost(loss) if loss.seqs.contains(&event.seq)) {
+                present.insert(event.seq);
+            }
             match event.body {
                 EventBody::Recorded { index, iteration } => {
                     let state = IterationState {
@@ -306,7 +310,6 @@ impl Session {
                 EventBody::Lost(loss) => session.lost.extend(loss.seqs),
                 _ => {}
             }
-            present.insert(event.seq);
         }
         // Events that were recorded as lost but came back are not lost.
         session.lost.retain(|seq| !present.contains(seq));

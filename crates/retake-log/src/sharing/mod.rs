@@ -179,7 +179,7 @@ impl SharedLog {
         if let Some(events) = self.here(|log| log.events(id, detail)) {
             return events;
         }
-        self.records(id)?.iter().map(|record| self.decode(record, detail)).collect()
+        self.decode_all(id, &self.records(id)?, detail)
     }
 
     /// Returns the events of several sessions, each from a sequence number, without large parameters, in the order of
@@ -192,7 +192,16 @@ impl SharedLog {
                 let (records, complete) = self.call(GetRecordsFrom(left.clone()), None)?;
                 let mut last = None;
                 for record in &records.0 {
-                    let event = self.decode(record, Detail::Brief)?;
+                    let event = match self.decode(record, Detail::Brief) {
+                        Some(event) => event,
+                        None => {
+                            let ids: Vec<SessionId> = left.iter().map(|(id, _)| *id).collect();
+                            match log::lost_event(record, &ids, &|id| self.head(id))? {
+                                Some(event) => event,
+                                None => continue,
+                            }
+                        }
+                    };
                     last = Some((event.session, event.seq));
                     events.push(event);
                 }
@@ -213,7 +222,7 @@ impl SharedLog {
             return event;
         }
         let record = self.call(GetRecord { session: id, seq }, None)?;
-        record.0.first().map(|record| self.decode(record, detail)).transpose()
+        Ok(self.decode_all(id, &record.0, detail)?.pop())
     }
 
     /// Returns one iteration with its annotations, without reading the rest of its session; `None` if it does not
@@ -223,7 +232,7 @@ impl SharedLog {
             Some(events) => events?,
             None => {
                 let records = self.call(GetIterationRecords(id), None)?.0;
-                records.iter().map(|record| self.decode(record, detail)).collect::<Result<_, _>>()?
+                self.decode_all(id.session, &records, detail)?
             }
         };
         Ok(Session::fold(events).and_then(|mut session| session.iterations.remove(&id.index)))
@@ -394,9 +403,14 @@ impl SharedLog {
         }
     }
 
-    /// Decodes a record with the long texts of this workspace.
-    pub fn decode(&self, record: &[u8], detail: Detail) -> Result<Event, Error> {
-        log::decode(record, detail, &|hash| self.text(hash))
+    /// Decodes a record with the long texts of this workspace; `None` if it does not match its hash.
+    pub fn decode(&self, record: &[u8], detail: Detail) -> Option<Event> {
+        store::decode(record, detail, &|hash| self.text(hash))
+    }
+
+    /// Decodes records of one session with the long texts of this workspace.
+    fn decode_all(&self, id: SessionId, records: &[Vec<u8>], detail: Detail) -> Result<Vec<Event>, Error> {
+        log::decode_all(id, records, detail, &|hash| self.text(hash), &|id| self.head(id))
     }
 }
 

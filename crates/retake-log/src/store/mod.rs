@@ -70,7 +70,7 @@ pub use findings::{Fault, FaultKind, Recovery, SessionLoss, Trail, Verification}
 pub use journal::SEALED as FORMAT_VERSION;
 pub use options::{Clock, Options, Progress};
 pub(crate) use read_only::ReadOnlyStore;
-pub use record::{decode, place, split, texts_of};
+pub use record::{decode, lost, place, split, texts_of};
 pub use remedy::Remedy;
 
 use std::fs::File;

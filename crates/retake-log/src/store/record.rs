@@ -3,7 +3,7 @@
 //! A record is self-verifying: its last 32 bytes are the hash of everything before them, which the next event refers
 //! to.
 
-use crate::model::{Actor, Event, EventBody, Hash, SessionId, Timestamp};
+use crate::model::{Actor, Event, EventBody, Hash, Loss, SessionId, Timestamp};
 
 use super::Detail;
 use super::keys::{self, le_u16, le_u32, le_u64};
@@ -46,6 +46,14 @@ pub(super) struct NewRecord {
 /// Decodes the event of a record, with its long texts from `texts`; `None` if it is altered or not a record.
 pub fn decode(record: &[u8], detail: Detail, texts: &dyn Fn(Hash) -> Option<String>) -> Option<Event> {
     Record::read(record)?.event_in(detail, texts).map(|(event, _)| event)
+}
+
+/// Returns an event that marks an altered record as lost, at its place; `None` if not even its header can be read.
+pub fn lost(record: &[u8]) -> Option<Event> {
+    let Record { header: Header { session, seq, at, prev, .. }, hash, .. } = Record::read_unchecked(record)?;
+    let actor = Actor { client: String::new(), user: String::new() };
+    let body = EventBody::Lost(Loss { seqs: vec![seq], last_index: None, after: None, before: None });
+    Some(Event { session, seq, at, actor, key: String::new(), body, prev, hash })
 }
 
 /// Returns the hashes of the long texts that a record refers to.
