@@ -154,6 +154,12 @@ impl Node {
         self.inputs.contains_key(name)
     }
 
+    /// Returns the name of an input as this node spells it: `steps` may be `Steps`.
+    pub(super) fn spelled(&self, name: &str) -> Option<&str> {
+        let (exact, _) = self.inputs.get_key_value(name).unzip();
+        exact.or_else(|| self.inputs.keys().find(|key| key.eq_ignore_ascii_case(name))).map(String::as_str)
+    }
+
     /// Returns a description of the node: `3 (KSampler)`.
     pub(super) fn label(&self) -> String {
         format!("{} ({})", self.id, self.class)

@@ -161,6 +161,12 @@ impl<'a> Reader<'a> {
             let pass = self.pass(pass);
             self.fields.passes.push(pass);
         }
+        // A pass that turns an image into noise did not make one.
+        let undoes = |pass: &&Node| pass.inputs.get("sampler_mode").and_then(Value::as_str) == Some("unsample");
+        let passes: Vec<&Node> = match passes.iter().filter(|pass| !undoes(pass)).count() {
+            0 => passes,
+            _ => passes.into_iter().filter(|pass| !undoes(pass)).collect(),
+        };
         // The first pass made the image; later ones fill in what it lacks.
         for pass in &passes {
             self.settings(pass);

@@ -305,7 +305,11 @@ fn conditioning<'a>(
     if !is_start {
         let leaf = !graph.links(node).any(|(name, ..)| {
             let name = name.to_ascii_lowercase();
-            name.contains("cond") || name == "positive" || name == "negative" || PIPES.contains(&name.as_str())
+            name.contains("cond")
+                || name == "clip_regions"
+                || name == "positive"
+                || name == "negative"
+                || PIPES.contains(&name.as_str())
         });
         // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
         let adds = graph.linked(node, "conditioning_to").is_some();
@@ -330,6 +334,7 @@ fn conditioning<'a>(
             _ => {
                 let name = name.to_ascii_lowercase();
                 name.contains("cond")
+                    || name == "clip_regions"
                     || name == "any"
                     || name.is_empty()
                     || name.starts_with("input")

@@ -43,6 +43,8 @@ const TEXTS: [&str; 22] = [
     "positive_prompt",
     "text_1",
 ];
+/// The inputs of a joining node that hold what is put between its texts.
+const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
 /// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 20] = [
     "primitive",
@@ -101,7 +103,10 @@ pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option
                 let node = graph.node(node)?;
                 // The same setting under its own name, then in the bundle that the node extends, then any number: a
                 // node with a seed is not another setting.
-                let own = [name].into_iter().chain(SEEDS.into_iter().filter(|_| is_seed)).find(|inner| node.has(inner));
+                let own = [name]
+                    .into_iter()
+                    .chain(SEEDS.into_iter().filter(|_| is_seed))
+                    .find_map(|inner| node.spelled(inner));
                 let bundle = || BUNDLES.iter().copied().find(|inner| graph.linked(node, inner).is_some());
                 let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
                 // A switch or a reroute has only one possible input.
@@ -193,7 +198,10 @@ impl<'a> Search<'a> {
     fn output_text(&mut self, node: &'a Node) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
         let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
-        if is(&RUNTIME) && !is(&["template", "builder", "encode"]) {
+        // Whatever its name, a node with these settings asks a language model.
+        let is_model = ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+            || (node.has("temperature") && (node.has("top_p") || node.has("top_k")));
+        if is_model || is(&RUNTIME) && !is(&["template", "builder", "encode"]) {
             return self.rewritten(node);
         }
         if class.contains("stringfunction") {
@@ -205,7 +213,8 @@ impl<'a> Search<'a> {
             let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
             return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
-        if is(&["concat", "join", "combine", "merge", "append"]) {
+        let delimited = DELIMITERS.iter().any(|name| node.has(name));
+        if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
             return self.joined(node);
         }
         if !is(&PLAIN) {
@@ -218,8 +227,8 @@ impl<'a> Search<'a> {
 
     /// Returns the text given to a language model. If it looks at an image, this was a question about it.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
-        const GIVEN: [&str; 8] =
-            ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query"];
+        const GIVEN: [&str; 9] =
+            ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
         let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
         if sees {
             return None;
@@ -273,7 +282,6 @@ impl<'a> Search<'a> {
 
     /// Joins the input texts of a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
-        const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
         let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
         let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
         let mut parts = Vec::new();

@@ -38,6 +38,54 @@ const WIDGETS: &[(&str, &[&str])] = &[
         ],
     ),
     ("SamplerCustom", &["add_noise", "noise_seed", "cfg"]),
+    ("CogVideoSampler", &["height", "width", "num_frames", "steps", "cfg", "seed", "scheduler"]),
+    (
+        "ttN pipeLoader_v2",
+        &[
+            "ckpt_name",
+            "config_name",
+            "vae_name",
+            "clip_skip",
+            "loras",
+            "positive",
+            "positive_token_normalization",
+            "positive_weight_interpretation",
+            "negative",
+            "negative_token_normalization",
+            "negative_weight_interpretation",
+            "empty_latent_aspect",
+            "empty_latent_width",
+            "empty_latent_height",
+            "batch_size",
+            "seed",
+        ],
+    ),
+    (
+        "ttN pipeKSampler_v2",
+        &[
+            "lora_name",
+            "lora_strength",
+            "upscale_method",
+            "upscale_model_name",
+            "factor",
+            "rescale",
+            "percent",
+            "width",
+            "height",
+            "longer_side",
+            "crop",
+            "steps",
+            "cfg",
+            "sampler_name",
+            "scheduler",
+            "denoise",
+            "image_output",
+            "save_prefix",
+            "file_type",
+            "embed_workflow",
+            "seed",
+        ],
+    ),
     ("RandomNoise", &["noise_seed"]),
     ("KSamplerSelect", &["sampler_name"]),
     ("BasicScheduler", &["scheduler", "steps", "denoise"]),
@@ -203,6 +251,7 @@ impl<'a> Unfolding<'a> {
     /// Returns the nodes that run.
     fn flat(&self) -> Vec<Node> {
         let mut flat = Vec::new();
+        let everywhere = Everywhere::of(&self.scopes);
         for (place, scope) in self.scopes.iter().enumerate() {
             for (id, node) in scope.order.iter().filter_map(|id| Some((id, *scope.nodes.get(id)?))) {
                 let class = class(node).unwrap_or_default();
@@ -212,6 +261,11 @@ impl<'a> Unfolding<'a> {
                     continue;
                 }
                 let mut inputs = widgets(class, node);
+                for (name, broadcast) in everywhere.supplied(place, node) {
+                    if let Some(End::Node(from, slot)) = self.by_link(place, broadcast, 0) {
+                        inputs.insert(name.to_owned(), json!([from, slot]));
+                    }
+                }
                 for (name, link) in linked_inputs(node) {
                     let end = scope.links.get(&link).and_then(|(from, slot)| self.follow(place, from, *slot, 0));
                     match end {
@@ -276,6 +330,76 @@ impl<'a> Unfolding<'a> {
     fn by_link(&self, place: usize, link: u64, depth: usize) -> Option<End> {
         let (from, slot) = self.scopes.get(place)?.links.get(&link)?;
         self.follow(place, from, *slot, depth + 1)
+    }
+}
+
+/// The nodes that supply every unconnected input of a type (`Anything Everywhere`), or the sides of every sampler
+/// (`Prompts Everywhere`).
+struct Everywhere<'a> {
+    /// For each scope: the type supplied, a part of the names of the inputs it is meant for, and the link.
+    supplies: Vec<Vec<(&'a str, String, u64)>>,
+}
+
+impl<'a> Everywhere<'a> {
+    fn of(scopes: &[Scope<'a>]) -> Everywhere<'a> {
+        let of_node = |node: &'a Value| -> Vec<(&'a str, String, u64)> {
+            let class = class(node).unwrap_or_default();
+            let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
+            let linked = inputs.filter_map(|input| {
+                // Their inputs take anything, and are named after what is connected.
+                let kind = match input.get("type")?.as_str()? {
+                    "*" => input.get("name")?.as_str()?,
+                    kind => kind,
+                };
+                Some((kind, input.get("link")?.as_u64()?))
+            });
+            match class {
+                "Prompts Everywhere" => linked
+                    .zip(["positive", "negative"])
+                    .map(|((kind, link), side)| (kind, side.to_owned(), link))
+                    .collect(),
+                "Anything Everywhere" | "Anything Everywhere3" => {
+                    linked.map(|(kind, link)| (kind, String::new(), link)).collect()
+                }
+                // Restricted by patterns for the titles of nodes, the names of inputs and groups. Only a plain name of
+                // an input is understood.
+                "Anything Everywhere?" => {
+                    let pattern = |place: usize| node.get("widgets_values")?.get(place)?.as_str();
+                    let plain = |pattern: &str| pattern.chars().all(|it| it.is_alphanumeric() || it == '_');
+                    let others_empty = [0, 2].iter().all(|place| matches!(pattern(*place), None | Some("" | ".*")));
+                    let name = pattern(1).unwrap_or_default().replace(".*", "");
+                    let understood = others_empty && plain(&name);
+                    linked.filter(|_| understood).map(|(kind, link)| (kind, name.clone(), link)).collect()
+                }
+                _ => Vec::new(),
+            }
+        };
+        let of_scope = |scope: &Scope<'a>| {
+            let nodes = scope.order.iter().filter_map(|id| scope.nodes.get(id).copied());
+            nodes.filter(|node| !matches!(mode(node), MUTED | BYPASSED)).flat_map(of_node).collect()
+        };
+        Everywhere { supplies: scopes.iter().map(of_scope).collect() }
+    }
+
+    /// Returns the unconnected inputs of a node that are supplied, with the link that supplies each.
+    fn supplied(&self, scope: usize, node: &'a Value) -> Vec<(&'a str, u64)> {
+        let supplies = self.supplies.get(scope).map_or(&[][..], Vec::as_slice);
+        if supplies.is_empty() {
+            return Vec::new();
+        }
+        let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
+        let open = inputs.filter(|input| input.get("link").is_none_or(Value::is_null));
+        let found = open.filter_map(|input| {
+            let (name, kind) = (input.get("name")?.as_str()?, input.get("type")?.as_str()?);
+            // A value of its own is only replaced if it is meant.
+            let is_value = input.get("widget").is_some();
+            let fits = |part: &str| name.contains(part) && !(is_value && part.is_empty());
+            let mut fitting = supplies.iter().filter(|(of, part, _)| *of == kind && fits(part));
+            // Two that fit leave it open.
+            let (_, _, link) = fitting.next().filter(|_| fitting.next().is_none())?;
+            Some((name, *link))
+        });
+        found.collect()
     }
 }
 
@@ -390,6 +514,14 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
         (named, whole) if !names.is_empty() && (whole || lists_all) => named,
         _ => match values.as_slice() {
             [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
+            [value @ Value::String(_), ..] if class.to_ascii_lowercase().contains("textencode") => {
+                Map::from_iter([("text".to_owned(), value.clone())])
+            }
+            [value @ Value::Number(_)] => Map::from_iter([("value".to_owned(), value.clone())]),
+            // The editor adds a control only after a seed.
+            [seed @ Value::Number(_), control, ..] if control.is_string() && is_control(control) => {
+                Map::from_iter([("seed".to_owned(), seed.clone())])
+            }
             _ => values
                 .iter()
                 .enumerate()
